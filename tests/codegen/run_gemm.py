@@ -16,13 +16,13 @@ import pytest
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
-from nacre.codegen.gemm.kernel import Gemm, Plan, gemm, is_gemv
+from nacre.codegen.gemm.kernel import Gemm, GemmPlan, gemm, is_gemv
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.kernel import softfloat
 from nacre.native import engine
 from nacre.native.engine import isa_of
 from nacre.native.isa import BY_NAME, Isa
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
 Array = npt.NDArray[Any]
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -49,7 +49,7 @@ class Product:
 
     def __init__(
         self, isa: str | Isa, dtype: DType, symbols: Mapping[str, int] | None = None,
-        parts: Module | None = None, **options: Any,
+        parts: ModuleText | None = None, **options: Any,
     ) -> None:  # fmt: skip
         isa = isa_of(engine.host_target(isa)) if isinstance(isa, str) else isa
         module, self.meta = gemm(isa, dtype, **options)
@@ -61,8 +61,8 @@ class Product:
 
     def __call__(
         self, a: Array, b: Array, outputs: Sequence[Array], operands: Sequence[Array] = (), *,
-        plan: Plan | None = None, threads: int = 1, chunks: Sequence[int] = (), packed: Array | None = None,
-    ) -> Plan:  # fmt: skip
+        plan: GemmPlan | None = None, threads: int = 1, chunks: Sequence[int] = (), packed: Array | None = None,
+    ) -> GemmPlan:  # fmt: skip
         """Run on a[…, m, k], b[…, k, n] with one or two axes of batch.
 
         `chunks` are the items at which to split; in `packed` may stay what is packed of b.
@@ -104,7 +104,7 @@ def axes_of(a: Array, b: Array) -> str:
     return first + ("n" if sb[-1] == 1 else "k" if sb[-2] == 1 else "-")
 
 
-def plan_of(meta: Gemm, a: Array, b: Array, threads: int) -> Plan:
+def plan_of(meta: Gemm, a: Array, b: Array, threads: int) -> GemmPlan:
     *batch, m, k = a.shape
     return meta.plan(m, b.shape[-1], k, prod(batch), threads, axes_of(a, b))
 
@@ -115,7 +115,7 @@ def arguments(
     b: Array,
     outputs: Sequence[Array],
     operands: Sequence[Array],
-    plan: Plan,
+    plan: GemmPlan,
     packed: Array | None = None,
 ) -> list[int]:
     """The argument slots; a batch of one axis is all of the inner level, and outer strides are wild.

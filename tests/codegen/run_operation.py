@@ -15,7 +15,7 @@ from nacre.kernel.elementary.arrays import Arrays
 from nacre.native.engine import Library, compile_text, host_target, load
 from nacre.native.isa import BY_NAME
 from nacre.native.llvm_types import scalar_of, vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 Array = npt.NDArray[Any]
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
@@ -31,7 +31,7 @@ def load_lanes(f: Function, name: str, index: Val, dtype: DType, lanes: int) -> 
 
 def kernel_text(op: str, dtypes: list[DType], target: DType | None, isa: str, lanes: int) -> str:
     """A loop that applies the operation; `target` is given for a cast."""
-    module = Module(op)
+    module = ModuleText(op)
     params = {"a": "ptr", "b": "ptr", "c": "ptr", "out": "ptr", "n": "i64"}
     f = module.function("kernel", "void", params, attributes=BY_NAME[isa].attributes)
     emitter = LlvmEmitter(f)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from nacre.base.errors import DeviceError
-from nacre.codegen.convolution.sequence import Step, Steps
+from nacre.codegen.convolution.sequence import ConvolutionStep, Steps
 from nacre.native.engine import Library, compile_text, host_target, load
 from nacre.runtime.plan import READY
 
@@ -46,7 +46,7 @@ class Compiled:
         self.libraries: list[Library] = []
         self.functions = [self._load(step, isa) for step in steps.steps]
 
-    def _load(self, step: Step, isa: str):
+    def _load(self, step: ConvolutionStep, isa: str):
         start = time.perf_counter()
         library = load(compile_text(step.text, host_target(isa)), {})
         self.milliseconds.append((time.perf_counter() - start) * 1e3)

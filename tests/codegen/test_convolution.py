@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, available
 from nacre.base.errors import ArgumentError
 from nacre.codegen.convolution import kernel as convolve
-from nacre.codegen.convolution.sequence import Place
+from nacre.codegen.convolution.sequence import ResultPlace
 from nacre.kernel import order_convolution as order
 from nacre.native.engine import compile_text, cross_target
 from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
@@ -193,7 +193,7 @@ def test_batch_size_is_read_at_run_time(form: str) -> None:
     ids=["tiles", "planes", "narrow"],
 )
 def test_epilogue(conv: order.Convolution) -> None:
-    def relu_of_bias(f: Function, value: Val, place: Place) -> Val:
+    def relu_of_bias(f: Function, value: Val, place: ResultPlace) -> Val:
         bias = f.load(f.gep(place.operands[0], place.channel, "float"), "float")
         total = f.fadd(value, f.splat(bias, int(value.ty[1:].split()[0])))
         return f.select(f.fcmp("ogt", total, f.zero(total.ty)), total, f.zero(total.ty))
@@ -212,7 +212,7 @@ class Residual:
 
     along = ("residual",)
 
-    def __call__(self, f: Function, value: Val, place: Place) -> Val:
+    def __call__(self, f: Function, value: Val, place: ResultPlace) -> Val:
         at = f.gep(place.operands[0], place.offset, "float")
         other = f.load(at, value.ty) if place.mask is None else f.masked_load(at, place.mask, value.ty)
         return f.fadd(value, other)

@@ -7,7 +7,7 @@ import pytest
 
 from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen.convolution.kernel import forward
-from nacre.codegen.convolution.sequence import Blocked, Place, Steps
+from nacre.codegen.convolution.sequence import Blocked, ResultPlace, Steps
 from nacre.codegen.convolution.winograd import winograd
 from nacre.codegen.window.kernel import blocked_max_forward
 from nacre.kernel import order_convolution, order_window, order_winograd
@@ -46,7 +46,7 @@ DIRECT = {
 }
 
 
-def ending(f: Function, value: Val, place: Place) -> Val:
+def ending(f: Function, value: Val, place: ResultPlace) -> Val:
     """max(value, 0) + residual + the channel's number."""
     residual, numbers = place.operands
     lanes = f.load(f.gep(numbers, place.channel, "float"), value.ty) if place.blocked else None

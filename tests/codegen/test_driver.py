@@ -18,7 +18,7 @@ from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.runtime import plan as planning
 from nacre.runtime.executable import Code, Executable
-from nacre.runtime.plan import Launch, Number, Pointer, Storage, bind
+from nacre.runtime.plan import Launch, Number, PlannedValue, Pointer, bind
 
 # y[i] = x[i] + add for the items lo..hi; each writes a mark into the thread's scratch before and checks it after
 TEXT = """
@@ -60,7 +60,7 @@ def chain(extents: Sequence[int], reads: Sequence[int], grains: Sequence[int]) -
     n = max(extents, default=1)
     count = len(extents)
     kinds = ("input", *["temporary"] * (count - 1), "output")
-    values = [Storage(kind, 8 * n) for kind in kinds]
+    values = [PlannedValue(kind, 8 * n) for kind in kinds]
     names = [0, *(2 + k for k in range(count - 1)), 1]  # input, temporaries, output in the plan's order
     ordered = [values[0], values[-1], *values[1:-1]]
     steps: list[Launch] = []

@@ -20,7 +20,7 @@ from nacre.codegen.entry.tape_stub import Recording
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.linearise import fused_rule, rule_for
 from nacre.interpret.stage import stage
-from nacre.interpret.tape import Node
+from nacre.interpret.tape import TapeNode
 from nacre.ir.primitive import primitive_named
 from nacre.runtime import buffer
 from nacre.runtime.executable import Executable
@@ -336,7 +336,7 @@ def test_references_of_records_are_balanced() -> None:
         f()
     rule = call(x, Y).node.rule
     layout = flip(X).layout
-    watched = [x, Y, X, x.data, x.node, rule, Node, layout, X.type, nc.Tensor, None]
+    watched = [x, Y, X, x.data, x.node, rule, TapeNode, layout, X.type, nc.Tensor, None]
 
     def count() -> list[int]:
         gc.collect()

@@ -27,7 +27,7 @@ from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.codegen.gemm import prefetch
-from nacre.codegen.gemm.kernel import Operand, gemm, shared_parts
+from nacre.codegen.gemm.kernel import EpilogueOperand, gemm, shared_parts
 from nacre.kernel import softfloat
 from nacre.native import engine
 from nacre.native.isa import AVX2, BY_NAME
@@ -266,7 +266,7 @@ def test_epilogue(isa: str, size: tuple[int, int, int]) -> None:
     f32 = dtypes.float32
     kinds = ("row", "full", "column", "scalar")
     kernel = Product(
-        isa, f32, outputs=[f32, f32, dtypes.bool_], operands=[Operand(q, f32) for q in kinds],
+        isa, f32, outputs=[f32, f32, dtypes.bool_], operands=[EpilogueOperand(q, f32) for q in kinds],
         epilogue=residual,
     )  # fmt: skip
     rng = np.random.default_rng(5)
@@ -291,7 +291,7 @@ def updating(isa: str, level: bool) -> Product:
         return [mean, f.fma(f.fdiv(mean, f.fma(sums, sums, loads[2])), loads[2], loads[1])]
 
     f32 = dtypes.float32
-    kinds = [Operand(kind, f32) for kind in ("full", "full", "scalar")]
+    kinds = [EpilogueOperand(kind, f32) for kind in ("full", "full", "scalar")]
     return Product(isa, f32, outputs=[f32, f32], operands=kinds, epilogue=ending, over=True, level=level)
 
 
@@ -357,7 +357,7 @@ def added(isa: str) -> Product:
         return [f.fadd(f.fadd(sums, loads[0]), loads[1])]
 
     f32 = dtypes.float32
-    kinds = [Operand("row", f32), Operand("column", f32)]
+    kinds = [EpilogueOperand("row", f32), EpilogueOperand("column", f32)]
     return Product(isa, f32, outputs=[f32], operands=kinds, epilogue=ending)
 
 
@@ -370,7 +370,7 @@ def test_epilogue_rounds_to_half_types(isa: str) -> None:
         half = f.fmul(sums, f.const(sums.ty, 0.5))
         return [f.cast("fptrunc", half, "half"), f.fadd(half, loads[0])]
 
-    kernel = Product(isa, bf16, outputs=[dtypes.float16, f32], operands=[Operand("row", f32)], epilogue=scaled)
+    kernel = Product(isa, bf16, outputs=[dtypes.float16, f32], operands=[EpilogueOperand("row", f32)], epilogue=scaled)
     rng = np.random.default_rng(6)
     for m, n, k in ((21, 50, 600), (40, 3, 40)):
         a, b = matrix(rng, (1, m, k), "n", bf16), matrix(rng, (1, k, n), "n", bf16)
@@ -421,7 +421,7 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(DTypeError, match="bool"):
         gemm(AVX2, dtypes.bool_)
     with pytest.raises(ArgumentError, match="diagonal"):
-        gemm(AVX2, dtypes.float32, operands=[Operand("diagonal", dtypes.float32)])
+        gemm(AVX2, dtypes.float32, operands=[EpilogueOperand("diagonal", dtypes.float32)])
     with pytest.raises(ArgumentError, match="epilogue"):
         gemm(AVX2, dtypes.float32, outputs=[dtypes.float32, dtypes.float32])
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codegen.run_steps import Compiled, assert_same_bits, available
-from nacre.codegen.convolution.sequence import Place, Steps
+from nacre.codegen.convolution.sequence import ResultPlace, Steps
 from nacre.codegen.window import kernel as kernels
 from nacre.codegen.window.prologue import Prologue
 from nacre.kernel import order_window as order
@@ -92,7 +92,7 @@ def test_any_parameters(data: st.DataObject, form: str, isa: Isa) -> None:
     )
 
 
-def doubled(f: Function, place: Place, lanes: int) -> Val:
+def doubled(f: Function, place: ResultPlace, lanes: int) -> Val:
     """Twice an operand."""
     source = f.gep(place.operands[0], place.offset, "float")
     value = (
@@ -103,7 +103,7 @@ def doubled(f: Function, place: Place, lanes: int) -> Val:
     return f.fadd(value, value)
 
 
-def scaled(f: Function, value: Val, place: Place) -> Val:
+def scaled(f: Function, value: Val, place: ResultPlace) -> Val:
     """A value plus that of its channel."""
     shift = f.load(f.gep(place.operands[0], place.channel, "float"), "float")
     return f.fadd(value, f.splat(shift, int(value.ty[1:].split(" ")[0])))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, available
-from nacre.codegen.convolution.sequence import Place, Steps
+from nacre.codegen.convolution.sequence import ResultPlace, Steps
 from nacre.codegen.convolution.winograd import winograd
-from nacre.codegen.convolution.winograd_domain import Plan
+from nacre.codegen.convolution.winograd_domain import WinogradPlan
 from nacre.codegen.convolution.winograd_weight import winograd_weight
 from nacre.kernel import order_winograd as order
 from nacre.kernel.order_convolution import Convolution, convolution
@@ -87,14 +87,19 @@ def test_float64(form: str) -> None:
 
 
 def test_both_divisions_are_met() -> None:
-    assert {Plan(order.forward_sides(conv), 16, 32, 4).by_row_panel for conv, _ in SHAPES.values()} == {True, False}
+    assert {WinogradPlan(order.forward_sides(conv), 16, 32, 4).by_row_panel for conv, _ in SHAPES.values()} == {
+        True,
+        False,
+    }
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_register_tiles_fill_every_block(lanes: int) -> None:
     for size in (1, 4, 7, 8, 14, 28, 33, 56, 130):
         for channels in (16, 64, 256):
-            plan = Plan(order.forward_sides(square(channels, size, channels)), lanes, 32 if lanes != 8 else 16, 4)
+            plan = WinogradPlan(
+                order.forward_sides(square(channels, size, channels)), lanes, 32 if lanes != 8 else 16, 4
+            )
             down, across = plan.sides.tiles
             last = down - (plan.row_panels - 1) * plan.row_panel
             assert 0 < last <= plan.row_panel and plan.block <= max(64, across)
@@ -106,7 +111,7 @@ def test_register_tiles_fill_every_block(lanes: int) -> None:
 
 @pytest.mark.parametrize("channels", [20, 170])
 def test_epilogue(channels: int) -> None:
-    def relu_of_bias(f: Function, value: Val, place: Place) -> Val:
+    def relu_of_bias(f: Function, value: Val, place: ResultPlace) -> Val:
         bias = f.load(f.gep(place.operands[0], place.channel, "float"), "float")
         total = f.fadd(value, f.splat(bias, int(value.ty[1:].split()[0])))
         return f.select(f.fcmp("ogt", total, f.zero(total.ty)), total, f.zero(total.ty))

@@ -12,7 +12,7 @@ import nacre as nc
 from nacre import nn, optim
 from nacre.compile.buffers.reuse import plan_memory
 from nacre.compile.scheduling.barriers import barrier_order, better
-from nacre.runtime.plan import Launch, Storage
+from nacre.runtime.plan import Launch, PlannedValue
 
 
 def launch(reads: tuple[int, ...], writes: tuple[int, ...], over: tuple[tuple[int, int], ...] = ()) -> Launch:
@@ -27,7 +27,7 @@ values = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 def test_what_depends_keeps_its_order_and_stands_behind_a_barrier(steps: list[Launch]) -> None:
     order = barrier_order(steps)
     assert sorted(order) == list(range(len(steps)))
-    plan = plan_memory([Storage("temporary", 64)] * 10, [steps[k] for k in order], 0, 0)
+    plan = plan_memory([PlannedValue("temporary", 64)] * 10, [steps[k] for k in order], 0, 0)
     epoch = dict(zip(order, plan.epochs, strict=True))
     for i, j in combinations(range(len(steps)), 2):
         a, b = steps[i], steps[j]
@@ -62,7 +62,9 @@ def test_memory_comes_before_barriers() -> None:
     ]
     order = barrier_order(steps)
     for large, saves in ((1 << 20, False), (0, True)):
-        storage = [Storage("temporary" if k else "input", n) for k, n in enumerate((64, 64, 64, large, large, 64, 64))]
+        storage = [
+            PlannedValue("temporary" if k else "input", n) for k, n in enumerate((64, 64, 64, large, large, 64, 64))
+        ]
         written = plan_memory(storage, steps, 1, 0)
         found = plan_memory(storage, [steps[k] for k in order], 1, 0)
         assert found.epochs[-1] < written.epochs[-1] and better(found, written) is saves

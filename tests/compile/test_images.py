@@ -10,7 +10,7 @@ import pytest
 import nacre as nc
 from compile.images import Images, random_images
 from nacre.compile.pipeline import compile_graph
-from nacre.deploy.ahead import packed_ahead
+from nacre.deploy.ahead import prepacked
 from nacre.deploy.fold import folded
 from nacre.formats.program import freeze
 from nacre.interpret.evaluate import to_numpy
@@ -55,7 +55,7 @@ def deployed(program: Images, operands: list[Any]) -> list[bytes]:
     """What a deployed program gives that holds the weights."""
     images, weights = operands[:2], operands[2:]
     frozen = freeze(lambda x, y: program(x, y, *weights), *images)
-    executable = packed_ahead(compile_graph(folded(frozen.closed)).executable)
+    executable = prepacked(compile_graph(folded(frozen.closed)).executable)
     held = [np.ascontiguousarray(to_numpy(x)) for x in images]
     buffers = executable.run([x.ctypes.data for x in held], {})
     return bits([make(t, b) for t, b in zip(executable.output_types, buffers, strict=True)])

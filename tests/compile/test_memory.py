@@ -18,7 +18,7 @@ from nacre.base.dtypes import float32, int32
 from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.pipeline import compile_graph
 from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, const, index_add
-from nacre.runtime.plan import ALIGN, Launch, Plan, Storage, arena, epochs
+from nacre.runtime.plan import ALIGN, Launch, Plan, PlannedValue, arena, epochs
 
 some = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -27,14 +27,14 @@ some = settings(max_examples=200, deadline=None, suppress_health_check=list(Heal
 def plans(draw: st.DrawFn) -> Plan:
     """Random plans: steps read values that exist and write new temporaries, some of them over what they read."""
     count = draw(st.integers(1, 30))
-    values = [Storage("input", 64)]
+    values = [PlannedValue("input", 64)]
     steps: list[Launch] = []
     for k in range(count):
-        values.append(Storage("temporary", draw(st.sampled_from((0, 4, 64, 100, 256, 4096)))))
+        values.append(PlannedValue("temporary", draw(st.sampled_from((0, 4, 64, 100, 256, 4096)))))
         reads = tuple(draw(st.sets(st.integers(0, k), min_size=1, max_size=3)))
         over = tuple((r, k + 1) for r in reads if draw(st.booleans()) and values[r].nbytes == values[k + 1].nbytes)
         steps.append(Launch(0, "", (), 1, 1, 0, reads, (k + 1,), over=over))
-    values.append(Storage("output", 64))
+    values.append(PlannedValue("output", 64))
     steps.append(Launch(0, "", (), 1, 1, 0, (count,), (count + 1,)))
     return plan_memory(values, steps, 1, 1)
 

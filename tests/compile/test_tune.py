@@ -19,7 +19,7 @@ from nacre.compile.program.tune import Choice, tune
 from nacre.runtime import plan as planning
 from nacre.runtime import tunables
 from nacre.runtime.executable import Executable
-from nacre.transform.concrete import Prepared
+from nacre.transform.concrete import CallInputs
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,12 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     nc.set_threads(threads)
 
 
-def prepared(f: Callable[..., Any], *shapes: tuple[int, ...]) -> Prepared:
+def prepared(f: Callable[..., Any], *shapes: tuple[int, ...]) -> CallInputs:
     random = np.random.default_rng(0)
     return nc.jit(f).prepare(*(nc.asarray(random.standard_normal(s, np.float32)) for s in shapes))
 
 
-def outputs(p: Prepared, executable: Executable) -> list[bytes]:
+def outputs(p: CallInputs, executable: Executable) -> list[bytes]:
     executable.bounds.clear()
     return [bytes(memoryview(b)) for b in executable.run([x.data.address for x in p.inputs], p.sizes)]
 

@@ -13,7 +13,7 @@ import nacre as nc
 from deploy.calls import Library, can_link, same
 from nacre import deploy, nn
 from nacre.compile.pipeline import compile_graph
-from nacre.deploy.ahead import packed_ahead
+from nacre.deploy.ahead import prepacked
 from nacre.deploy.fold import folded
 from nacre.formats.program import freeze
 from nacre.interpret.evaluate import to_numpy
@@ -81,7 +81,7 @@ def test_a_weight_is_held_once_and_nothing_is_packed(name: str, isa: str) -> Non
     target = host_target() if isa == "host" else cross_target(isa)
     program = freeze(f, nc.zeros(shape))
     before = compile_graph(program.closed, target=target).executable
-    after = packed_ahead(before)
+    after = prepacked(before)
     assert len(after.plan.steps) == 1 and len(before.plan.steps) <= 2, isa_of(target).name
     held = sum(a.nbytes for a in after.constants)
     assert held < 2.2 * sum(a.nbytes for a in before.constants)  # channels are rounded up to vectors and blocks
@@ -92,7 +92,7 @@ def test_a_weight_is_held_once_and_nothing_is_packed(name: str, isa: str) -> Non
 def test_what_is_read_as_it_is_stays() -> None:
     program = freeze(lambda x: (F.conv2d(x, LARGE), LARGE + 0.0), nc.zeros((1, 256, 4, 4)))
     before = compile_graph(program.closed).executable
-    after = packed_ahead(before)
+    after = prepacked(before)
     assert sum(a.nbytes for a in after.constants) >= 2 * LARGE.nbytes
 
 
@@ -132,7 +132,7 @@ OF_SIZES: dict[str, Callable[[Any], Any]] = {
 def test_what_is_made_of_sizes_that_a_call_chooses_is_not(name: str) -> None:
     f, sizes = OF_SIZES[name], {"x": {0: nc.Dim("batch", min=1, max=8)}}
     program = freeze(f, nc.zeros((2, 3, 4, 4)), dynamic_shapes=sizes)
-    executable = packed_ahead(compile_graph(folded(program.closed)).executable)
+    executable = prepacked(compile_graph(folded(program.closed)).executable)
     for n in (1, 5):
         x = rand(n, 3, 4, 4)
         (found,) = executable.run([x.data.address], {"batch": n})

@@ -23,7 +23,7 @@ from nacre.deploy.image import SECTION, filled
 from nacre.deploy.target import aim, names
 from nacre.native.engine import ELF_MACHINES, compile_text, host_target
 from nacre.native.isa import AVX512, X86_64
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
 
 def double(x: Any) -> Any:
@@ -166,7 +166,7 @@ def test_columns_of_a_table_are_the_template_answers() -> None:
 
 
 def test_weights_are_written_over_zeros() -> None:
-    module = Module("weights")
+    module = ModuleText("weights")
     module.section("kept", 192, SECTION)
     numbers = np.arange(12, dtype=np.float32)
     image = filled(compile_text(module.text(), host_target()), [(0, numbers), (128, numbers[:5]), (192, numbers[:0])])
@@ -177,7 +177,7 @@ def test_weights_are_written_over_zeros() -> None:
     with pytest.raises(CompileError, match="must hold 200 bytes"):
         filled(compile_text(module.text(), host_target()), [(192, numbers[:2])])
     with pytest.raises(CompileError, match="the object has no section"):
-        filled(compile_text(Module("empty").text(), host_target()), [])
+        filled(compile_text(ModuleText("empty").text(), host_target()), [])
 
 
 @pytest.mark.slow

@@ -6,10 +6,10 @@ import pytest
 
 import nacre as nc
 from nacre.base.dtypes import bfloat16, float32
-from nacre.inspect.work import Step, Work, instructions, of_operation, steps, work
+from nacre.inspect.work import KernelWork, Work, instructions, of_operation, steps, work
 
 
-def counted(f: object, *args: nc.Tensor) -> list[Step]:
+def counted(f: object, *args: nc.Tensor) -> list[KernelWork]:
     prepared = nc.jit(f).prepare(*args)
     return steps(prepared.compiled, prepared.sizes)
 

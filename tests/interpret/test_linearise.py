@@ -13,8 +13,8 @@ from nacre.interpret.forward import jvp_graph
 from nacre.interpret.linearise import linearise, reverse, rule_for, transpose
 from nacre.interpret.stage import run, stage
 from nacre.ir.graph import Graph
-from nacre.ir.primitive import primitive_named
-from nacre.ops.pointwise import add, cast, exp, maximum, mul, neg, sin
+from nacre.ir.primitive import Pointwise, primitive_named
+from nacre.ops.pointwise import add, cast, div, exp, maximum, mul, neg, sin
 from nacre.ops.reduce import max_, sum_
 from nacre.trace.value import Value
 
@@ -68,6 +68,27 @@ def test_transpose_refuses_what_is_not_linear() -> None:
     graph = graph_of(lambda x: [exp(x)], F)
     with pytest.raises(GradientError, match="linear"):
         transpose(graph, [], [from_numpy(X)])
+
+
+def test_transpose_of_a_quotient_is_linear_in_the_numerator_alone() -> None:
+    graph = graph_of(lambda y, t: [div(t, y)], F, F)
+    (found,) = transpose(graph, [from_numpy(X)], [from_numpy(np.ones_like(X))])
+    assert found is not None
+    np.testing.assert_allclose(to_numpy(found), 1 / X)
+    with pytest.raises(GradientError, match="linear in operand 1; got div"):
+        transpose(graph_of(lambda x, t: [div(x, t)], F, F), [from_numpy(X)], [from_numpy(X)])
+
+
+def test_a_mistake_in_a_partial_is_not_taken_for_an_answer() -> None:
+    primitive = primitive_named("div")
+    right = primitive.derivative
+    wrong = Pointwise((lambda q, x, y: q.no_such_attribute, None), linear=(0,))
+    object.__setattr__(primitive, "derivative", wrong)
+    try:
+        with pytest.raises(AttributeError, match="no_such_attribute"):
+            transpose(graph_of(lambda y, t: [div(t, y)], F, F), [from_numpy(X)], [from_numpy(X)])
+    finally:
+        object.__setattr__(primitive, "derivative", right)
 
 
 def test_transpose_of_a_linear_graph() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
+from nacre.base.errors import MissingExtra
 from nacre.native import llvm
 
 ANSWER = "define i64 @answer() {\n  ret i64 42\n}\n"
@@ -51,14 +55,14 @@ def test_what_means_nothing_is_refused() -> None:
         ),
     ):
         with pytest.raises(llvm.LLVMError, match=word):
-            llvm.Module(text)
+            llvm.VerifiedModule(text)
     with pytest.raises(llvm.LLVMError, match="nowhere"):
         llvm.Machine("nowhere-unknown-none", "", "", 2)
 
 
 def test_modules_are_taken_in_and_hide_what_is_not_public() -> None:
     made = machine()
-    with llvm.Module(
+    with llvm.VerifiedModule(
         made.head + "declare i64 @answer()\ndefine i64 @more() {\n  %a = call i64 @answer()\n"
         "  %b = add i64 %a, 1\n  ret i64 %b\n}\n"
     ) as whole:
@@ -84,3 +88,19 @@ def test_the_host_is_known() -> None:
     assert llvm.host_cpu()
     assert all(name and on in (True, False) for name, on in llvm.host_features().items())
     assert llvm.version().startswith("llvmlite ")
+
+
+def test_a_function_that_llvmlite_lacks_is_an_error_with_the_version_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = llvm._shared_library()
+    monkeypatch.setattr(llvm, "_shared_library", lambda: (ctypes.util.find_library("c"), ctypes.CDLL(None)._handle))
+    with pytest.raises(MissingExtra, match=r"LLVMPY_ContextCreate is required; got .*'llvmlite>=0\.45,<0\.51'"):
+        llvm._Functions()
+    monkeypatch.setattr(llvm, "_shared_library", lambda: handle)
+    assert llvm._Functions().version()
+
+
+def test_the_required_version_of_llvmlite_is_that_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert llvm.REQUIRED in project["dependencies"]

@@ -157,4 +157,4 @@ def test_peak() -> None:
 
 
 def test_words_of_the_state() -> None:
-    assert buffer.Memory._fields == STATE
+    assert buffer.MemoryFigures._fields == STATE

@@ -12,9 +12,9 @@ from nacre.api.operands import (
     DEFAULT_INTEGER,
     Scalar,
     TensorLike,
-    apart,
     as_tensor,
     constant,
+    distinct,
     is_scalar,
     natural_dtype,
     settled_number,
@@ -69,7 +69,7 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
             [3., 4.]], f32[2, 2])
     """
     held = as_tensor(data, None if dtype is None else as_dtype(dtype))
-    return apart(held, held) if is_scalar(data) or held is data else held
+    return distinct(held, held) if is_scalar(data) or held is data else held
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -9,9 +9,9 @@ from ml_dtypes import finfo as finfo_of
 
 from nacre.api.operands import (
     TensorLike,
-    apart,
     as_tensor,
     constant,
+    distinct,
     meet,
 )
 from nacre.api.tensor import Tensor
@@ -33,7 +33,7 @@ def astype(x: TensorLike, dtype: Any, /) -> Tensor:
     Tensor([ 1, -1], i32[2])
     """
     held = as_tensor(x)
-    return apart(as_tensor(held, as_dtype(dtype)), held)
+    return distinct(as_tensor(held, as_dtype(dtype)), held)
 
 
 def finfo(dtype: Any, /) -> Any:

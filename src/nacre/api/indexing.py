@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, apart, as_tensor, constant, is_plain, meet, numbers, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, distinct, is_plain, meet, numbers, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
@@ -278,14 +278,14 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
     cut, arrays = _basic(held, parsed)
     axes = [k for k, entry in enumerate(arrays) if entry is not None]
     if not axes:
-        return apart(cut, held)
-    together = _together(parsed)
+        return distinct(cut, held)
+    together = _are_adjacent(parsed)
     if len(axes) == 1 and together:
         return picking.take(cut, arrays[axes[0]], axes[0])
     return _pick(cut, [arrays[k] for k in axes], axes, together)
 
 
-def _together(key: Key) -> bool:
+def _are_adjacent(key: Key) -> bool:
     """Whether the array and integer entries are adjacent, so that the selected axes stay in place."""
     places = [k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice)]
     return places == list(range(places[0], places[-1] + 1))

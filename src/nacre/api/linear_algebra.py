@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import swapaxes
-from nacre.api.operands import TensorLike, apart, as_tensor, meet, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
@@ -179,7 +179,7 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
         )
     result = as_tensor(result, wide)
     result = view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
-    return apart(result, held[0])
+    return distinct(result, held[0])
 
 
 def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:

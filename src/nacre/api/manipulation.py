@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Any, cast
 
-from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread, whole_sizes
+from nacre.api.operands import Scalar, TensorLike, as_tensor, distinct, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
@@ -67,7 +67,7 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     single = isinstance(shape, int | Dim | str) or (not isinstance(shape, tuple | list) and is_whole(shape))
     listed: tuple[Any, ...] = (shape,) if single else few(cast("Any", shape), "reshape")
     sizes = _reshaped(listed, held.type.size, "reshape", held.type.shape)
-    return apart(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
+    return distinct(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
 
 
 def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
@@ -97,7 +97,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in listed)
     if sorted(order) != list(range(_rank(held))):
         raise ShapeError(f"permute_dims: axes must name each of {_rank(held)} axes once; got {listed}")
-    return apart(view.permute(held, order), held)
+    return distinct(view.permute(held, order), held)
 
 
 def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
@@ -110,7 +110,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     order = list(range(_rank(held)))
     a, b = normal_axis(axis1, _rank(held), "swapaxes"), normal_axis(axis2, _rank(held), "swapaxes")
     order[a], order[b] = order[b], order[a]
-    return apart(view.permute(held, tuple(order)), held)
+    return distinct(view.permute(held, tuple(order)), held)
 
 
 def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
@@ -130,7 +130,7 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     order = [a for a in range(rank) if a not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
-    return apart(view.permute(held, tuple(order)), held)
+    return distinct(view.permute(held, tuple(order)), held)
 
 
 def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
@@ -172,7 +172,7 @@ def broadcast_to(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     sizes = shape_of(shape, "broadcast_to")
     if broadcast_shapes(held.type.shape, sizes, operation="broadcast_to") != sizes:
         raise ShapeError(f"broadcast_to: the shape must be one that {held.type} broadcasts to; got {sizes}")
-    return apart(spread(held, sizes), held)
+    return distinct(spread(held, sizes), held)
 
 
 def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
@@ -183,7 +183,7 @@ def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
     """
     held = [as_tensor(x) for x in xs]
     shape = broadcast_shapes(*(x.type.shape for x in held), operation="broadcast_arrays")
-    return [apart(spread(x, shape), x) for x in held]
+    return [distinct(spread(x, shape), x) for x in held]
 
 
 def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
@@ -210,7 +210,7 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
         if len(other) != rank or any(a != b for k, (a, b) in enumerate(zip(rest, other, strict=True)) if k != at):
             shown = ", ".join(str(list(m.type.shape)) for m in met)
             raise ShapeError(f"concat: shapes must be equal except in axis {at}; got {shown}")
-    return apart(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
+    return distinct(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 
 def stack(xs: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
@@ -287,7 +287,7 @@ def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
     """
     held = as_tensor(x)
     axes = normal_axes(axis, _rank(held), "flip")
-    return view.flip(held, axes) if axes else apart(held, held)
+    return view.flip(held, axes) if axes else distinct(held, held)
 
 
 def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> Tensor:
@@ -316,7 +316,7 @@ def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> T
             moved = -s % size if size else 0
         if moved not in (0, size):
             held = view.concatenate([_cut(held, at, moved, size), _cut(held, at, 0, moved)], at)
-    return apart(held, held)
+    return distinct(held, held)
 
 
 def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
@@ -382,4 +382,4 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
             f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got {width}"
         )
     lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    return apart(view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank), held)
+    return distinct(view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank), held)

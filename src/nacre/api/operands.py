@@ -189,7 +189,7 @@ def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
     return False
 
 
-def apart(result: Any, x: Any) -> Any:
+def distinct(result: Any, x: Any) -> Any:
     """The result as a new object if a function returned its operand, so that `y[0] = v` does not change x."""
     return make(result.type, result.content, result.layout, result.node) if result is x else result
 

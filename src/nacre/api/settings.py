@@ -28,7 +28,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Block(Protocol):
+class SettingsBlock(Protocol):
     """A context manager that is also a decorator."""
 
     def __enter__(self) -> None: ...
@@ -40,7 +40,7 @@ class Block(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
-def no_grad() -> Block:
+def no_grad() -> SettingsBlock:
     """A context or, as `@no_grad()`, a decorator in which nothing is recorded for `backward`.
 
     No derivative passes through values computed in it, in compiled functions too.
@@ -53,7 +53,7 @@ def no_grad() -> Block:
     return gradients(False)
 
 
-def enable_grad() -> Block:
+def enable_grad() -> SettingsBlock:
     """A context in which operations are recorded again inside `no_grad`.
 
     >>> x = nc.tensor(1.0).requires_grad_()
@@ -73,7 +73,7 @@ def is_grad_enabled() -> bool:
     return STATE.gradients
 
 
-def numerics(mode: str) -> Block:
+def numerics(mode: str) -> SettingsBlock:
     """A context with a numerics mode: `"exact"` (the default) or `"fast"`, which allows different bits for speed.
 
     >>> with nc.numerics("fast"):

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, settled_number, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, filled, scalar, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
@@ -38,7 +38,7 @@ def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims:
 def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
     """A reduction over axes; without axes, a tensor of its own."""
     axes = normal_axes(axis, len(x.type.shape), operation)
-    return kept(op(x, axes) if axes else apart(x, x), x.type.shape, axes, keepdims)
+    return kept(op(x, axes) if axes else distinct(x, x), x.type.shape, axes, keepdims)
 
 
 def _wide(dtype: DType) -> DType:

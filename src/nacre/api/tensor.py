@@ -46,7 +46,7 @@ FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for t
 Axes = int | tuple[int, ...] | None
 
 
-class Count(int):
+class ElementCount(int):
     """A number of elements; a call of it, as in PyTorch, raises an error that says what to write."""
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class Tensor(Value):
     def size(self) -> Size:
         """The number of elements."""
         size = self.type.size
-        return Count(size) if type(size) is int else size
+        return ElementCount(size) if type(size) is int else size
 
     @property
     def nbytes(self) -> Size:
@@ -468,7 +468,7 @@ class _InPlace:
         )
 
 
-class _Counted:
+class _ReferenceProbe:
     """Counts the references to an object in `__setitem__`, which differ between versions of Python."""
 
     def __setitem__(self, found: list[int], value: object) -> None:
@@ -478,7 +478,7 @@ class _Counted:
 def _temporary() -> int:
     """The reference count of an object in `__setitem__` that only the statement holds."""
     found: list[int] = []
-    _Counted()[found] = None
+    _ReferenceProbe()[found] = None
     return found[0]
 
 
@@ -574,7 +574,7 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
 
                 return memo.first(number, of_tensor, (self,))
             return native(self)
-        if kind is Count:
+        if kind is ElementCount:
             return operator(self, int(other))
         if not isinstance(other, OPERANDS):
             return _foreign(function, other)
@@ -605,7 +605,7 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
 
                 return memo.first(number, of_tensor, (self,))
             return native(self)
-        if kind is Count:
+        if kind is ElementCount:
             return operator(self, int(other))
         if not isinstance(other, OPERANDS):
             return _foreign(function, other)

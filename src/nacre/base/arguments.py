@@ -28,7 +28,7 @@ FEW: Final = 1024  # sizes, axes and the like
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentKind:
     """A kind of valid values: a description and a test."""
 
     words: str
@@ -172,48 +172,48 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping) or hasattr(type(value), "keys")
 
 
-_NUMBERS: Final = Kind("an integer or several", _one_or_several(is_whole, FEW))
+_NUMBERS: Final = ArgumentKind("an integer or several", _one_or_several(is_whole, FEW))
 _KINDS: Final = {
-    "None": Kind("None", lambda value: value is None),
-    "int": Kind("an integer", is_whole),
-    "Size": Kind("an integer", is_whole),
-    "float": Kind("a number", is_number),
-    "Scalar": Kind("a number", is_number),
-    "bool": Kind("True or False", is_flag),
-    "str": Kind("a string", lambda value: isinstance(value, str)),
-    "os.PathLike[str]": Kind("a path", _is_path),
+    "None": ArgumentKind("None", lambda value: value is None),
+    "int": ArgumentKind("an integer", is_whole),
+    "Size": ArgumentKind("an integer", is_whole),
+    "float": ArgumentKind("a number", is_number),
+    "Scalar": ArgumentKind("a number", is_number),
+    "bool": ArgumentKind("True or False", is_flag),
+    "str": ArgumentKind("a string", lambda value: isinstance(value, str)),
+    "os.PathLike[str]": ArgumentKind("a path", _is_path),
     "Sizes": _NUMBERS,
     "Pair": _NUMBERS,
-    "Sequence[int]": Kind("integers", _several(is_whole)),
-    "Sequence[Size]": Kind("integers", _several(is_whole)),
-    "tuple[int, ...]": Kind("integers", _several(is_whole)),
-    "Sequence[float]": Kind("numbers", _several(is_number)),
-    "tuple[float, float]": Kind("two numbers", lambda v: _several(is_number)(v) and len(v) == 2),
-    "PerGroup": Kind("a number, or one for each group", _one_or_several(is_number)),
-    "Axes": Kind("an integer, several, or None", lambda v: v is None or _one_or_several(is_whole, FEW)(v)),
-    "DynamicShapes": Kind("a mapping", _is_mapping),
-    "Function": Kind("a function", callable),
+    "Sequence[int]": ArgumentKind("integers", _several(is_whole)),
+    "Sequence[Size]": ArgumentKind("integers", _several(is_whole)),
+    "tuple[int, ...]": ArgumentKind("integers", _several(is_whole)),
+    "Sequence[float]": ArgumentKind("numbers", _several(is_number)),
+    "tuple[float, float]": ArgumentKind("two numbers", lambda v: _several(is_number)(v) and len(v) == 2),
+    "PerGroup": ArgumentKind("a number, or one for each group", _one_or_several(is_number)),
+    "Axes": ArgumentKind("an integer, several, or None", lambda v: v is None or _one_or_several(is_whole, FEW)(v)),
+    "DynamicShapes": ArgumentKind("a mapping", _is_mapping),
+    "Function": ArgumentKind("a function", callable),
 }
 _FAMILIES: Final = {  # by the word before the bracket
-    "Callable": Kind("a function", callable),
-    "Mapping": Kind("a mapping", _is_mapping),
-    "dict": Kind("a dict", _is_mapping),
-    "Sequence": Kind("a sequence", _is_iterable),
-    "Iterable": Kind("an iterable", _is_iterable),
+    "Callable": ArgumentKind("a function", callable),
+    "Mapping": ArgumentKind("a mapping", _is_mapping),
+    "dict": ArgumentKind("a dict", _is_mapping),
+    "Sequence": ArgumentKind("a sequence", _is_iterable),
+    "Iterable": ArgumentKind("an iterable", _is_iterable),
 }
 _BOUNDS: Final = {"_Filled": "Variable"}  # of type variables
 _CLASSES: Final = (
     "PackedSequence", "Value", "Tensor", "Module", "Variable", "Parameter", "Optimizer", "Schedule", "Dim"
 )  # fmt: skip
 
-WORDS_OF_RANGE: Final[dict[str, Kind]] = {
-    "layers": Kind("between 1 and 4096", lambda v: 1 <= v <= 4096),
-    "positive": Kind("at least 1", lambda v: v >= 1),
-    "natural": Kind("at least 0", lambda v: v >= 0),
-    "fraction": Kind("in [0, 1)", lambda v: 0 <= v < 1),
-    "chance": Kind("in [0, 1]", lambda v: 0 <= v <= 1),
-    "finite": Kind("finite", math.isfinite),
-    "rate": Kind("finite and at least 0", lambda v: math.isfinite(v) and v >= 0),
+WORDS_OF_RANGE: Final[dict[str, ArgumentKind]] = {
+    "layers": ArgumentKind("between 1 and 4096", lambda v: 1 <= v <= 4096),
+    "positive": ArgumentKind("at least 1", lambda v: v >= 1),
+    "natural": ArgumentKind("at least 0", lambda v: v >= 0),
+    "fraction": ArgumentKind("in [0, 1)", lambda v: 0 <= v < 1),
+    "chance": ArgumentKind("in [0, 1]", lambda v: 0 <= v <= 1),
+    "finite": ArgumentKind("finite", math.isfinite),
+    "rate": ArgumentKind("finite and at least 0", lambda v: math.isfinite(v) and v >= 0),
 }
 _RANGES: Final = {
     name: WORDS_OF_RANGE[word]
@@ -248,14 +248,14 @@ def _atoms(annotation: str) -> list[str]:
     return [part.strip() for part in (*parts, annotation[start:])]
 
 
-def _of_class(name: str) -> Kind:
-    return Kind(f"a {name}", lambda value: any(base.__name__ == name for base in type(value).__mro__))
+def _of_class(name: str) -> ArgumentKind:
+    return ArgumentKind(f"a {name}", lambda value: any(base.__name__ == name for base in type(value).__mro__))
 
 
-_known: dict[str, Kind | None] = {}
+_known: dict[str, ArgumentKind | None] = {}
 
 
-def kind_of(annotation: str) -> Kind | None:
+def kind_of(annotation: str) -> ArgumentKind | None:
     """The kind that an annotation describes, or None if it accepts any value.
 
     >>> kind_of("int | None").words
@@ -263,7 +263,7 @@ def kind_of(annotation: str) -> Kind | None:
     """
     if annotation in _known:
         return _known[annotation]
-    found: list[Kind] = []
+    found: list[ArgumentKind] = []
     for atom in _atoms(annotation):
         atom = _BOUNDS.get(atom, atom)
         kind = _KINDS.get(atom) or _FAMILIES.get(atom.partition("[")[0])
@@ -275,7 +275,9 @@ def kind_of(annotation: str) -> Kind | None:
     made = (
         found[0]
         if len(found) == 1
-        else Kind(" or ".join(kind.words for kind in found), lambda value: any(kind.holds(value) for kind in found))
+        else ArgumentKind(
+            " or ".join(kind.words for kind in found), lambda value: any(kind.holds(value) for kind in found)
+        )
     )
     return _known.setdefault(annotation, made)
 
@@ -292,12 +294,12 @@ def shown(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ParameterRule:
     """A parameter with its kind and range."""
 
     name: str
-    kind: Kind | None
-    range: Kind | None
+    kind: ArgumentKind | None
+    range: ArgumentKind | None
     several: bool  # *args
 
 
@@ -307,7 +309,7 @@ class Parameters:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
         self.listed = [
-            Parameter(p.name, kind_of(str(p.annotation)), _range_of(p), p.kind is p.VAR_POSITIONAL)
+            ParameterRule(p.name, kind_of(str(p.annotation)), _range_of(p), p.kind is p.VAR_POSITIONAL)
             for p in self.signature.parameters.values()
             if p.kind is not p.VAR_KEYWORD and p.annotation is not p.empty
         ]
@@ -330,13 +332,13 @@ class Parameters:
                     _check(operation, parameter, value)
 
 
-def _range_of(parameter: inspect.Parameter) -> Kind | None:
+def _range_of(parameter: inspect.Parameter) -> ArgumentKind | None:
     """The range that a parameter's name implies."""
     kind = kind_of(str(parameter.annotation))
     return _RANGES.get(parameter.name) if kind is not None else None
 
 
-def _check(operation: str, parameter: Parameter, value: Any) -> None:
+def _check(operation: str, parameter: ParameterRule, value: Any) -> None:
     if parameter.kind is not None and not parameter.kind.holds(value):
         raise KindError(f"{operation}: {parameter.name} must be {parameter.kind.words}; got {shown(value)}")
     if parameter.range is None or value is None or isinstance(value, str | Dim):

@@ -90,7 +90,7 @@ class MissingAttribute(Error, AttributeError):
 
 
 class MissingExtra(Error, ImportError):
-    """An optional dependency is not installed; the message names the extra to install."""
+    """A dependency is not installed, or in a version that does not fit; the message says what to install."""
 
 
 class DeviceError(Error, RuntimeError):

@@ -25,12 +25,12 @@ _KERNELS: Final = "Custom kernels and callbacks are missing; write the function 
 _COMPLEX: Final = "Complex numbers are missing; keep the real and the imaginary part as two tensors"
 
 
-def _together(table: Mapping[str, str]) -> dict[str, str]:
+def _by_name(table: Mapping[str, str]) -> dict[str, str]:
     """A table with one name to a key, from one with several names to a key, separated by blanks."""
     return {name: advice for names, advice in table.items() for name in names.split()}
 
 
-NACRE: Final = _together(
+NACRE: Final = _by_name(
     {
         # making tensors
         "array from_numpy as_tensor constant convert_to_tensor scalar_tensor": "nacre.tensor(data)",
@@ -335,7 +335,7 @@ NACRE: Final = _together(
     }
 )
 
-NN: Final = _together(
+NN: Final = _by_name(
     {
         "Conv2D": "nacre.nn.Conv2d, with channels before height and width",
         "Conv1D": "nacre.nn.Conv1d, with channels before length",
@@ -360,7 +360,7 @@ NN: Final = _together(
     }
 )
 
-UTILS: Final = _together(
+UTILS: Final = _by_name(
     {
         "rnn": "nacre.nn.pack_padded_sequence, nacre.nn.pad_packed_sequence or nacre.nn.pad_sequence",
         "clip_grad_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm)",
@@ -372,7 +372,7 @@ UTILS: Final = _together(
     }
 )
 
-FUNCTIONAL: Final = _together(
+FUNCTIONAL: Final = _by_name(
     {
         "swish": "nacre.nn.functional.silu(x)",
         "dense": "nacre.nn.functional.linear(x, weight, bias)",
@@ -385,7 +385,7 @@ FUNCTIONAL: Final = _together(
     }
 )
 
-INIT: Final = _together(
+INIT: Final = _by_name(
     {
         "glorot_uniform xavier_uniform": "nacre.nn.init.xavier_uniform_(parameter)",
         "he_normal kaiming_normal": "nacre.nn.init.kaiming_normal_(parameter)",
@@ -394,7 +394,7 @@ INIT: Final = _together(
     }
 )
 
-DATA: Final = _together(
+DATA: Final = _by_name(
     {
         "ChainDataset": "nacre.data.ConcatDataset(datasets)",
         "StackDataset from_tensor_slices": "nacre.data.TensorDataset(x, y)",
@@ -409,7 +409,7 @@ DATA: Final = _together(
     }
 )
 
-OPTIM: Final = _together(
+OPTIM: Final = _by_name(
     {
         "lr_scheduler": "the name in nacre.optim itself, as nacre.optim.CosineAnnealingLR",
         "swa_utils": "Averages of weights are missing; keep a copy of the parameters and average it under "
@@ -421,7 +421,7 @@ OPTIM: Final = _together(
     }
 )
 
-RANDOM: Final = _together(
+RANDOM: Final = _by_name(
     {
         "randn standard_normal": "nacre.random.normal(shape)",
         "rand random random_sample": "nacre.random.uniform(shape)",
@@ -450,7 +450,7 @@ RANDOM: Final = _together(
     }
 )
 
-TENSOR: Final = _together(
+TENSOR: Final = _by_name(
     {
         "cuda cpu to_device pin_memory is_cuda get_device": CPU,
         "to": "x.astype(dtype) for a dtype; there is no GPU, so leave a device out",
@@ -516,7 +516,7 @@ TENSOR: Final = _together(
     }
 )
 
-MODULE: Final = _together(
+MODULE: Final = _by_name(
     {
         "cuda cpu to_empty share_memory": CPU,
         "type": "model.to(dtype)",
@@ -542,7 +542,7 @@ MODULE: Final = _together(
     }
 )
 
-OPTIMIZER: Final = _together(
+OPTIMIZER: Final = _by_name(
     {
         "minimize": "loss.backward() and optimizer.step()",
         "apply_gradients apply": "optimizer.step()",

@@ -198,7 +198,7 @@ def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -
         "kernel",
         ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"),
     )
-    ranked = sorted(_alike(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
+    ranked = sorted(_same_work(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
         spent, floor = sum(r.seconds for r in rows), sum(r.floor for r in rows)
         table.add(
@@ -248,7 +248,7 @@ def _giga(amount: float, seconds: float) -> str:
     return f"{amount / seconds / GIGA:.1f}"
 
 
-def _alike(rows: Sequence[Row]) -> list[list[Row]]:
+def _same_work(rows: Sequence[Row]) -> list[list[Row]]:
     """Kernels that do the same work under the same name, as the layers of a network have them."""
     found: dict[tuple[str, int, int], list[Row]] = {}
     for r in rows:

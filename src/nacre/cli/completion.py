@@ -29,7 +29,7 @@ VALUES: dict[str, Callable[[], Sequence[str]]] = {  # by the names of values
 
 
 @dataclass(frozen=True)
-class Entry:
+class CompletionEntry:
     """An option with its spellings and help, or an argument, which has none; `words` and files are its values."""
 
     names: tuple[str, ...]
@@ -50,14 +50,14 @@ def run(given: argparse.Namespace, console: Console, commands: Mapping[str, Pars
     return 0
 
 
-def entries(command: Parser, commands: Mapping[str, Parser]) -> Iterator[Entry]:
+def entries(command: Parser, commands: Mapping[str, Parser]) -> Iterator[CompletionEntry]:
     """What can be completed of a command."""
     for action in command.listed:
         metavar = str(action.metavar or "")
         words = [str(choice) for choice in action.choices or ()]
         words += VALUES[metavar]() if metavar in VALUES else [*commands, *TOPICS] if metavar == "TOPIC" else []
         text = ((action.help or "") % {"default": action.default}).partition(";")[0]
-        yield Entry(
+        yield CompletionEntry(
             tuple(action.option_strings),
             bool(action.option_strings) and action.nargs != 0,
             tuple(words),
@@ -103,7 +103,7 @@ complete -o filenames -F _nacre nacre
 """
 
 
-def _words(found: Sequence[Entry]) -> list[str]:
+def _words(found: Sequence[CompletionEntry]) -> list[str]:
     """All options of a command, and the words that its arguments may be."""
     return [word for e in found for word in (e.names or e.words)]
 
@@ -137,7 +137,7 @@ if [ "$funcstack[1]" = "_nacre" ]; then _nacre "$@"; else compdef _nacre nacre; 
 """
 
 
-def _zsh(entry: Entry) -> list[str]:
+def _zsh(entry: CompletionEntry) -> list[str]:
     """What `_arguments` reads for an option, in each spelling, or for an argument."""
     value = f"({' '.join(entry.words)})" if entry.words else "_files" if entry.files else " "
     if not entry.names:

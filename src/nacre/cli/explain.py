@@ -17,7 +17,7 @@ from nacre.cli.grammar import Parser
 from nacre.cli.source import TYPES, ExampleArguments, given, load
 from nacre.cli.tables import Table
 from nacre.inspect.explain import Explanation
-from nacre.inspect.work import Step, steps
+from nacre.inspect.work import KernelWork, steps
 from nacre.runtime.buffer import readable
 from nacre.transform.concrete import Memory
 from nacre.transform.jit import Jitted, jit
@@ -31,7 +31,7 @@ class ExplainedFunction:
     memory: Memory
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[KernelWork]:
         """The kernels with their operations and bytes."""
         return steps(self.explanation.compiled, self.explanation.sizes)
 
@@ -159,7 +159,7 @@ def _each(told: ExplainedFunction, part: Callable[[int], str]) -> str:
     )
 
 
-def work(found: Sequence[Step]) -> Table:
+def work(found: Sequence[KernelWork]) -> Table:
     """A row for each kernel: the step where it begins, launches, operations, bytes, operations for each byte."""
     made = Table("work", "kernel", ("step", "launches", "operations", "bytes", "op/byte"))
     for s in found:

@@ -35,7 +35,7 @@ def write(path: Path, text: str, command: str, option: str) -> None:
         raise _error(path, command, option, fault) from None
 
 
-def require_apart(outputs: Iterable[Path], others: Iterable[Path], command: str) -> None:
+def require_separate(outputs: Iterable[Path], others: Iterable[Path], command: str) -> None:
     """Raise ArgumentError where a file would be overwritten that the command reads, or that it has just written."""
     taken = [path for path in others if path != STANDARD]
     for path in outputs:

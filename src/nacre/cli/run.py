@@ -56,7 +56,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     start = time.perf_counter()
     program: Path = given.program
     require_program(program)
-    outputs.require_apart(given.output, [program, *given.inputs], "run")
+    outputs.require_separate(given.output, [program, *given.inputs], "run")
     if program.suffix == ".safetensors":
         told = saved(program, given.inputs, given.output, None if given.json else console)
     else:

@@ -80,7 +80,7 @@ from nacre.native.engine import Target, host_target, isa_of
 from nacre.native.isa import Isa
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
-from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage
+from nacre.runtime.plan import READY, Launch, Number, Plan, PlannedValue, Pointer, Slot
 
 TEMPLATES = BUILDERS | BLOCKED | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -116,7 +116,7 @@ class _Planner:
     fusion: Fusion
     isa: Isa
     numbers: dict[Atom, int] = field(default_factory=dict[Atom, int])
-    values: list[Storage] = field(default_factory=list[Storage])
+    values: list[PlannedValue] = field(default_factory=list[PlannedValue])
     codes: dict[Code, int] = field(default_factory=dict[Code, int])
     launches: list[Launch] = field(default_factory=list[Launch])
     stages: list[Stage] = field(default_factory=list[Stage])
@@ -185,11 +185,11 @@ class _Planner:
 
     def declare(self, graph: Graph) -> None:
         for v in graph.inputs:
-            self.numbers[v] = self.new(Storage("input", v.type.nbytes))
+            self.numbers[v] = self.new(PlannedValue("input", v.type.nbytes))
         for v in graph.outputs:
-            self.numbers[v] = self.new(Storage("output", v.type.nbytes))
+            self.numbers[v] = self.new(PlannedValue("output", v.type.nbytes))
 
-    def new(self, storage: Storage) -> int:
+    def new(self, storage: PlannedValue) -> int:
         self.values.append(storage)
         return len(self.values) - 1
 
@@ -198,11 +198,11 @@ class _Planner:
             found = self.literals.get(atom)
             if found is None:
                 self.constants.append(atom.array)
-                found = self.literals[atom] = self.new(Storage("constant", atom.type.nbytes))
+                found = self.literals[atom] = self.new(PlannedValue("constant", atom.type.nbytes))
             return found
         found = self.numbers.get(atom)
         if found is None:
-            found = self.numbers[atom] = self.new(Storage("temporary", atom.type.nbytes))
+            found = self.numbers[atom] = self.new(PlannedValue("temporary", atom.type.nbytes))
         return found
 
     def code(self, code: Code) -> int:
@@ -397,7 +397,7 @@ class _Planner:
             if isinstance(place, Scratch):
                 if place not in scratch:
                     of, fill = self.filling(place.of, place.fill)
-                    scratch[place] = self.new(Storage("temporary", place.nbytes, of=of, fill=fill))
+                    scratch[place] = self.new(PlannedValue("temporary", place.nbytes, of=of, fill=fill))
                 return scratch[place]
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
@@ -434,7 +434,7 @@ class _Planner:
         if not self.sure or self.values[of].kind not in ("input", "constant"):
             return Number(0)
         _, fill = self.filling(place.of, place.fill)
-        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of, fill=fill)))
+        return Pointer(self.new(PlannedValue("packed", READY + place.nbytes, of=of, fill=fill)))
 
     def filling(self, view: View | None, fill: Fill | None) -> tuple[int, Fill | None]:
         """The constant of which something is made, and how; -1 and None for other operands."""
@@ -444,7 +444,7 @@ class _Planner:
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""
         kernel = copy_kernel(x.type, view.strides, x.type.dtype, "copy")
-        copied = self.new(Storage("temporary", x.type.nbytes))
+        copied = self.new(PlannedValue("temporary", x.type.nbytes))
         base = Var(x.type)
         self.numbers[base] = copied
         self.nest(kernel, [view], [copied], 2, "copy", [])

@@ -39,7 +39,7 @@ class Dataset:
 
     def map(self, f: Callable[[Any], Any]) -> Dataset:
         """The dataset of f(item); f draws random numbers from `data.rng()`."""
-        return Mapped(self, f)
+        return MapDataset(self, f)
 
     def subset(self, indices: Sequence[int]) -> Dataset:
         """The items of the given numbers."""
@@ -62,7 +62,7 @@ class Dataset:
 
         Raises ArgumentError unless the size is positive.
         """
-        return Batched(self, size, drop_last)
+        return BatchDataset(self, size, drop_last)
 
     def __add__(self, other: Dataset) -> Dataset:
         return ConcatDataset([self, other])
@@ -133,7 +133,7 @@ class SequenceDataset(Dataset):
         return self.items[checked(index, len(self), "SequenceDataset")]
 
 
-class Mapped(Dataset):
+class MapDataset(Dataset):
     """A function of each item."""
 
     def __init__(self, source: Dataset, f: Callable[[Any], Any]) -> None:
@@ -187,7 +187,7 @@ class ConcatDataset(Dataset):
         return self.datasets[which][at - (self.ends[which - 1] if which else 0)]
 
 
-class Batched(Dataset):
+class BatchDataset(Dataset):
     """Batches of consecutive items."""
 
     def __init__(self, source: Dataset, size: int, drop_last: bool = False) -> None:
@@ -248,7 +248,7 @@ class IterableDataset:
 
     def map(self, f: Callable[[Any], Any]) -> IterableDataset:
         """The stream of f(item); the workers of a loader call f."""
-        return MappedIterable(self, f)
+        return MapIterable(self, f)
 
     def shard(self, index: int, count: int) -> IterableDataset:
         """Every count-th item, beginning with item `index`.
@@ -293,7 +293,7 @@ class _Chain(IterableDataset):
         return self.f(iter(self.source))
 
 
-class MappedIterable(IterableDataset):
+class MapIterable(IterableDataset):
     """A function of each item of a stream."""
 
     def __init__(self, source: IterableDataset, f: Callable[[Any], Any]) -> None:

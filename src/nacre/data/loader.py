@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, cast
 from nacre.base.arguments import is_whole, shown
 from nacre.base.errors import ArgumentError, Error, KindError, StateError
 from nacre.data.collate import to_tensors
-from nacre.data.dataset import Dataset, IterableDataset, MappedIterable, SequenceDataset, groups, has_state
+from nacre.data.dataset import Dataset, IterableDataset, MapIterable, SequenceDataset, groups, has_state
 from nacre.data.sampler import RandomSampler, Sampler, SequentialSampler, batches
 from nacre.data.worker import Fetch, ItemError, Workers, result, unread
 
 
-class _Ahead(NamedTuple):
+class _PendingBatch(NamedTuple):
     """A batch in preparation, the number of items read with it, and the dataset's state after it."""
 
     future: Future[Any]
@@ -147,13 +147,15 @@ class DataLoader:
         first = 0 if resumed is None else int(resumed["batch"])  # other iterators may move `_batch` meanwhile
         return self._given(pool, self._submitted(pool, source, resumed, first))
 
-    def _submitted(self, pool: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int) -> Iterator[_Ahead]:
+    def _submitted(
+        self, pool: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int
+    ) -> Iterator[_PendingBatch]:
         """The remaining batches of the epoch, each submitted to the workers on demand."""
         if not self.iterable:
             plan = self._plan(self.epoch)
             self._order = self.epoch, _hashed(plan)
             for numbers in plan[first:]:
-                yield _Ahead(pool.submit(self.epoch, numbers, None), len(numbers), None)
+                yield _PendingBatch(pool.submit(self.epoch, numbers, None), len(numbers), None)
             return
         has_own_state = has_state(source)
         if resumed is not None and has_own_state:
@@ -167,15 +169,15 @@ class DataLoader:
                 numbers = range(number, number + len(group))
                 number += len(group)
                 state = source.state_dict() if has_own_state else None
-                yield _Ahead(pool.submit(self.epoch, numbers, group), len(group), state)
+                yield _PendingBatch(pool.submit(self.epoch, numbers, group), len(group), state)
         except ItemError as fault:  # raised after the batches before it
             failed: Future[Any] = Future()
             failed.set_exception(fault)
-            yield _Ahead(failed, 0, None)
+            yield _PendingBatch(failed, 0, None)
 
-    def _given(self, pool: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
+    def _given(self, pool: Workers, submitted: Iterator[_PendingBatch]) -> Iterator[Any]:
         """The batches in order, while the workers prepare the next ones."""
-        pending: deque[_Ahead] = deque()
+        pending: deque[_PendingBatch] = deque()
         most = max(1, self.num_workers * self.prefetch_factor)
         try:
             while True:
@@ -310,7 +312,7 @@ def _read(source: Any, number: int) -> Iterator[Any]:
 def _unwrapped(dataset: Any) -> tuple[tuple[Callable[[Any], Any], ...], Any]:
     """The functions that workers apply, and the dataset that they apply them to."""
     functions: list[Callable[[Any], Any]] = []
-    while isinstance(dataset, MappedIterable):
+    while isinstance(dataset, MapIterable):
         functions.append(dataset.f)
         dataset = dataset.source
     return tuple(reversed(functions)), dataset

@@ -132,7 +132,7 @@ def unread(dataset: Any, number: int, fault: Exception) -> ItemError:
 # ---- in processes
 
 
-class _Ended(Exception):
+class _WorkerEnd(Exception):
     """A worker process ended before it returned its batch."""
 
 
@@ -219,10 +219,10 @@ class _Process:
             self.pipe.send_bytes(request)
             wait([self.pipe, self.process.sentinel])
             if not self.pipe.poll():
-                raise _Ended
+                raise _WorkerEnd
             whole, found = self.pipe.recv()
         except (EOFError, OSError):
-            raise _Ended from None
+            raise _WorkerEnd from None
         finally:
             self.busy = False
         if not whole:
@@ -334,7 +334,7 @@ def result(future: Future[Any], timeout: float | None, batch: int) -> Any:
     """The result of a submitted batch; raises ItemError, or ArgumentError for a worker that ended or takes too long."""
     try:
         return future.result(timeout)
-    except _Ended as fault:
+    except _WorkerEnd as fault:
         raise ArgumentError(
             f"DataLoader: a worker process ended while batch {batch} was made; the dataset and its functions must be "
             "importable by, and picklable for, another process, and fit its memory"

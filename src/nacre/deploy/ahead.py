@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from nacre.runtime.executable import Executable
-from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Storage, epochs
+from nacre.runtime.plan import READY, Launch, Number, Plan, PlannedValue, Pointer, epochs
 
 
-def packed_ahead(executable: Executable) -> Executable:
+def prepacked(executable: Executable) -> Executable:
     """The same program with its constant weights packed."""
     plan = executable.plan
     numbers = [v for v, s in enumerate(plan.values) if s.kind == "constant"]
@@ -23,7 +23,7 @@ def packed_ahead(executable: Executable) -> Executable:
     made = {v: found for v in range(len(plan.values)) if (found := _made(plan, v, constants)) is not None}
     if not made:
         return executable
-    values = tuple(Storage("constant", made[v].nbytes) if v in made else s for v, s in enumerate(plan.values))
+    values = tuple(PlannedValue("constant", made[v].nbytes) if v in made else s for v, s in enumerate(plan.values))
     steps = [_reading(s, plan, made) for s in plan.steps if not (s.writes and set(s.writes) <= made.keys())]
     codes = list(dict.fromkeys(s.code for s in steps))
     steps = tuple(replace(s, code=codes.index(s.code)) for s in steps)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nacre import __version__
-from nacre.base.errors import ArgumentError, CompileError, Error, file_error, reason
+from nacre.base.errors import ArgumentError, Error, file_error, reason
 from nacre.base.progress import compiling
 from nacre.base.records import dataclass
 from nacre.compile.pipeline import compile_graph
@@ -25,11 +25,9 @@ from nacre.deploy.target import CompileTarget, aim
 from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.formats.safetensors import replaceable, replacing
 from nacre.ir.graph import Equation, Graph
-from nacre.ir.primitive import Element, Flow, Nest, Reduce, Template
 from nacre.ir.rewrite import without_calls
 
 KINDS = ("executable", "shared", "object")
-COMPILED = (Element, Flow, Nest, Reduce, Template)  # lowerings that become kernels, or order them
 RESERVED_C = frozenset(
     re.findall(
         r"\w+",
@@ -80,9 +78,8 @@ def compile(
 
     The write is atomic: the old file stays until the new one is complete.
 
-    Raises CompileError, before anything is written, for operations that only Python can run (host calls).  Raises
-    MissingExtra if nothing can link for the target, DeviceError if there is no room, and ArgumentError for unknown
-    names.
+    Raises MissingExtra if nothing can link for the target, DeviceError if there is no room, and ArgumentError for
+    unknown names.
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
@@ -121,7 +118,6 @@ def _compiled(
     program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
     stem = place.name.split(".")[0]
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
-    require_native(program.graph)
     solvers(about.input_types)
     executable = compile_graph(folded(program.closed), target=found.target).executable
     outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
@@ -159,16 +155,6 @@ def _write(image: bytes | bytearray, place: Path, kind: str, found: CompileTarge
         ) from None
 
 
-def require_native(graph: Graph) -> None:
-    """Raise CompileError, with the line of the user's code, for an equation that needs Python to run."""
-    for e in _everything(graph):
-        if type(e.primitive.lowering) not in COMPILED:
-            raise CompileError(
-                f"deploy: all operations must compile to kernels; {_named(e)} calls into Python; compute it before or "
-                "after the program"
-            )
-
-
 def _everything(graph: Graph) -> Iterator[Equation]:
     """The equations of a graph and of its inner graphs."""
     for e in without_calls(graph).equations:
@@ -176,10 +162,6 @@ def _everything(graph: Graph) -> Iterator[Equation]:
         for p in e.params.values():
             if isinstance(p, Graph):
                 yield from _everything(p)
-
-
-def _named(e: Equation) -> str:
-    return e.primitive.name + (f" ({e.source})" if e.source else "")
 
 
 def interface(program: Program, name: str) -> Interface:

@@ -13,10 +13,10 @@ from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.deploy.process import THREADS, outermost
-from nacre.deploy.sizes import Arithmetic, symbols_of
+from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.deploy.strings import string
 from nacre.deploy.target import CompileTarget
-from nacre.native.text import Function, Module, Operand, Val
+from nacre.native.text import Function, ModuleText, Operand, Val
 from nacre.runtime.plan import ALIGN
 
 SIZE, POINTER, ALIGNMENT, WORKSPACE, MEMORY, PROCESSOR = range(1, 7)
@@ -69,7 +69,7 @@ def sizes_parameters(symbols: Sequence[Symbol]) -> dict[str, str]:
 
 def library_text(about: Interface, aim: CompileTarget) -> str:
     """The text of the core and of the public functions; the program's own functions are only declared."""
-    module = Module(f"{about.name} interface")
+    module = ModuleText(f"{about.name} interface")
     numbers = list(sizes_parameters(about.symbols).values())
     module.declare("core.measure", "i64", [*numbers, "i64"])
     module.declare("core.start", "void", ["ptr", "ptr", *numbers, "i64"])
@@ -114,7 +114,7 @@ def _bounds(f: Function, about: Interface, kind: str = "i32") -> list[Val]:
     return [f[f"n.{s.name}"] for s in about.symbols]
 
 
-def _call(module: Module, about: Interface, aim: CompileTarget) -> None:
+def _call(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     parameters = {"bases": "ptr"} | sizes_parameters(about.symbols) | {"workspace": "ptr", "bytes": "i64"}
     f = module.function("core.call", "i32", parameters, attributes=outermost(aim))
     _ready(f)
@@ -168,7 +168,7 @@ def _set_control(f: Function, aim: CompileTarget, saved: Val) -> None:
     f.call(name, "void", [saved])
 
 
-def _run(module: Module, about: Interface, aim: CompileTarget) -> None:
+def _run(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     """NAME_run: a pointer for each input and output, the sizes, a workspace or null."""
     pointers = {f"value{k}": "ptr" for k in range(len(about.types))}
     numbers = sizes_parameters(about.symbols)
@@ -182,7 +182,7 @@ def _run(module: Module, about: Interface, aim: CompileTarget) -> None:
     f.ret(f.call("core.call", "i32", [bases, *given]))
 
 
-def _workspace(module: Module, about: Interface, aim: CompileTarget) -> None:
+def _workspace(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     """NAME_workspace: the bytes that a call with these sizes needs, or a negative error code."""
     f = module.function(f"{about.name}_workspace", "i64", sizes_parameters(about.symbols), attributes=outermost(aim))
     _ready(f, "i64")
@@ -190,7 +190,7 @@ def _workspace(module: Module, about: Interface, aim: CompileTarget) -> None:
     f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre_pool_threads", "i64", [])]))
 
 
-def _error(module: Module, about: Interface, aim: CompileTarget) -> None:
+def _error(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     """NAME_error: a sentence for an error code."""
     f = module.function(f"{about.name}_error", "ptr", {"code": "i32"}, attributes=outermost(aim))
     found = string(module, "error.other", "no such error code")
@@ -199,10 +199,10 @@ def _error(module: Module, about: Interface, aim: CompileTarget) -> None:
     f.ret(found)
 
 
-def shapes(module: Module, name: str, types: Sequence[TensorType], symbols: Sequence[Symbol]) -> None:
+def shapes(module: ModuleText, name: str, types: Sequence[TensorType], symbols: Sequence[Symbol]) -> None:
     """Write `name(sizes…, dims)`, which writes all axes of the types, one after the other."""
     f = module.function(name, "void", sizes_parameters(symbols) | {"dims": "ptr"}, linkage="internal")
-    a = Arithmetic(f, {s.name: f[f"n.{s.name}"] for s in symbols})
+    a = SizeArithmetic(f, {s.name: f[f"n.{s.name}"] for s in symbols})
     axes: list[Operand] = [a.size(n) for t in types for n in t.shape]
     for k, n in enumerate(axes):
         f.store(a.value(n), f.gep(f["dims"], k, "i64"))

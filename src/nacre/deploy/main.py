@@ -12,10 +12,10 @@ from nacre.deploy.library import PROCESSOR, Interface, shapes, sizes_parameters
 from nacre.deploy.npy import npy_text
 from nacre.deploy.npy_write import KINDS_OF_FILES, REGULAR, writer_text
 from nacre.deploy.process import THREADS, outermost
-from nacre.deploy.sizes import Arithmetic, solvers
+from nacre.deploy.sizes import SizeArithmetic, solvers
 from nacre.deploy.strings import string
 from nacre.deploy.target import CompileTarget
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
 WIDTH = 80  # characters of a line of help
@@ -320,7 +320,7 @@ end:
 
 def main_text(about: Interface, aim: CompileTarget, version: str) -> str:
     """The text of `main` and of everything that it needs to read and write files."""
-    module = Module(f"{about.name} main")
+    module = ModuleText(f"{about.name} main")
     _strings(module, about, aim, version)
     _records(module, about)
     _solve(module, about)
@@ -370,7 +370,7 @@ def _spellings(dtype: DType) -> tuple[str, str]:
     return order + code, "=" + code
 
 
-def _records(module: Module, about: Interface) -> None:
+def _records(module: ModuleText, about: Interface) -> None:
     """The records of all values, in the form that `deploy/npy` describes."""
     rows: list[str] = []
     first = 0
@@ -390,7 +390,7 @@ def _shown(t: TensorType) -> str:
     return f"{t} ({', '.join(bounds)})" if bounds else str(t)
 
 
-def _solve(module: Module, about: Interface) -> None:
+def _solve(module: ModuleText, about: Interface) -> None:
     """Write `program.solve`: sizes from the inputs' axes; it returns -1, or the number of an input that is wrong."""
     f = module.function("program.solve", "i64", {"axes": "ptr", "sizes": "ptr"}, linkage="internal")
     axes = [f.load(f.gep(f["axes"], k, "i64"), "i64") for k in range(sum(t.rank for t in about.input_types))]
@@ -417,13 +417,13 @@ def _solve(module: Module, about: Interface) -> None:
         require(f.icmp("sle", left, s.high), place)
         found[s.name] = left
         f.store(left, f.gep(f["sizes"], len(found) - 1, "i64"))
-    a = Arithmetic(f, found)
+    a = SizeArithmetic(f, found)
     for place, n in enumerate(n for t in about.input_types for n in t.shape):
         require(f.icmp("eq", axes[place], a.size(n)), place)
     f.ret(Val("-1", "i64"))
 
 
-def _strings(module: Module, about: Interface, aim: CompileTarget, version: str) -> None:
+def _strings(module: ModuleText, about: Interface, aim: CompileTarget, version: str) -> None:
     files = " ".join(f"{n.upper()}.npy" for n in (*about.input_names, *about.output_names))
     usage = _lines(f"usage: {about.name} {files}", 7)
     texts = {

@@ -8,7 +8,7 @@ reads its elements.  Both print an error message and return the exit status.
 from __future__ import annotations
 
 from nacre.deploy.strings import string
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
 DEEPEST = 32  # limit of a header's axes
 LONGEST = 65536  # limit of a header's bytes
@@ -626,7 +626,7 @@ long:
 
 def npy_text() -> str:
     """The text of the reader, with its messages."""
-    module = Module("npy")
+    module = ModuleText("npy")
     for name, text in MESSAGES.items():
         string(module, f"npy.{name}", text)
     return module.text() + TEXT

@@ -6,7 +6,7 @@ The records are those of `deploy/npy`, whose functions it calls.  `program.mode`
 from __future__ import annotations
 
 from nacre.deploy.strings import string
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
 WRITE, PERMISSIONS = 0x80241, 0o666  # of open: close-on-exec, write, create, truncate
 CLOSED = 0x80000  # of mkostemp: close-on-exec
@@ -197,7 +197,7 @@ failed:
 
 def writer_text() -> str:
     """The text of the writer, with its formats."""
-    module = Module("npy writer")
+    module = ModuleText("npy writer")
     for name, text in FORMATS.items():
         string(module, f"npy.{name}", text)
     return module.text() + TEXT

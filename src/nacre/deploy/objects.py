@@ -11,14 +11,14 @@ from hashlib import sha256
 
 from nacre.codegen.entry.driver import driver_text
 from nacre.deploy import library, process
-from nacre.deploy.ahead import packed_ahead
+from nacre.deploy.ahead import prepacked
 from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
-from nacre.deploy.program import Writer
+from nacre.deploy.program import ProgramWriter
 from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
 from nacre.native.parallel_runtime import pool_text
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 from nacre.runtime.executable import Code, Executable
 
 
@@ -26,10 +26,12 @@ def program_object(
     about: Interface, executable: Executable, aim: CompileTarget, outer: Sequence[str] = (), public: Sequence[str] = ()
 ) -> bytes | bytearray:
     """The object of a compiled program; `outer` are further modules, `public` are the functions that stay visible."""
-    executable = packed_ahead(executable)
+    executable = prepacked(executable)
     codes = [distinct(code) for code in executable.codes]
-    module = Module(about.name)
-    writer = Writer(module, executable.plan, executable.input_types, [c.name for c in codes], executable.constants)
+    module = ModuleText(about.name)
+    writer = ProgramWriter(
+        module, executable.plan, executable.input_types, [c.name for c in codes], executable.constants
+    )
     writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
     texts += [driver_text(), pool_text(aim.target.isa), process.TEXT, process.supported_text(aim)]

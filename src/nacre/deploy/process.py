@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from nacre.deploy.target import CompileTarget
 from nacre.native.parallel_runtime import MAX_THREADS
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 BASELINE = '"target-cpu"="x86-64" "target-features"="+sse2"'
 THREADS = 7  # the error code of an invalid number of threads
@@ -137,7 +137,7 @@ def outermost(aim: CompileTarget) -> str:
 
 def supported_text(aim: CompileTarget) -> str:
     """The text of `nacre_supported`: it checks the leaves of cpuid, then the registers that the system saves."""
-    module = Module("supported")
+    module = ModuleText("supported")
     f = module.function("nacre_supported", "i1", {}, attributes=outermost(aim))
     for (leaf, sub, register), mask in sorted(aim.masks.items()):
         _require(f, f.icmp("uge", _cpuid(f, leaf & 0x80000000, 0, 0), _number(leaf)))

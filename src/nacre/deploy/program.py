@@ -20,9 +20,9 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.deploy import tables
 from nacre.deploy.image import SECTION
-from nacre.deploy.sizes import Arithmetic, symbols_of
-from nacre.native.text import Function, Module, Operand, Val
-from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Loop, Node, Row, loops
+from nacre.deploy.sizes import SizeArithmetic, symbols_of
+from nacre.native.text import Function, ModuleText, Operand, Val
+from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Loop, Node, loops
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
@@ -56,7 +56,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Layout:
+class WorkspaceLayout:
     """The layout of a call's workspace, in bytes from its start."""
 
     temporaries: Mapping[int, Operand]
@@ -72,12 +72,12 @@ class Layout:
     shares: Sequence[Share]
 
 
-class Writer:
+class ProgramWriter:
     """Writes the program of a plan into a module; kernels are called by the names in `kernels`."""
 
     def __init__(
         self,
-        module: Module,
+        module: ModuleText,
         plan: Plan,
         inputs: Sequence[TensorType],
         kernels: Sequence[str],
@@ -111,14 +111,14 @@ class Writer:
         a = self._arithmetic(f)
         self._start(a, self.layout(a, f["threads"]))
 
-    def _arithmetic(self, f: Function) -> Arithmetic:
-        return Arithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
+    def _arithmetic(self, f: Function) -> SizeArithmetic:
+        return SizeArithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
 
     def _largest(self) -> dict[str, int]:
         """The largest sizes that are considered."""
         return {s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in self.symbols}
 
-    def _words(self, row: Row) -> int:
+    def _words(self, row: DriverRow) -> int:
         """The number of argument words of a row."""
         if row.kind is not Kind.LAUNCH:
             return int(row.kind is Kind.BRANCH)
@@ -126,7 +126,7 @@ class Writer:
         more = len(answers.rows[0]) - 3 if answers is not None else 0
         return len(self.plan.steps[row.step].slots) + more
 
-    def _pointers(self, row: Row) -> list[Pointer]:
+    def _pointers(self, row: DriverRow) -> list[Pointer]:
         """The addresses among a row's arguments."""
         if row.kind is Kind.BRANCH:
             return [Pointer(row.cell)]
@@ -166,7 +166,7 @@ class Writer:
 
     # ---- the layout of the workspace
 
-    def layout(self, a: Arithmetic, threads: Val) -> Layout:
+    def layout(self, a: SizeArithmetic, threads: Val) -> WorkspaceLayout:
         """Compute the layout."""
         work = self.work(a, self.plan.tree or tuple(range(len(self.plan.steps))))
         little = a.f.icmp("slt", a.value(work), ALONE_COST)
@@ -182,9 +182,11 @@ class Writer:
         ends = a.add(arguments, aligned(8 * self.argument_words))
         scratch = a.add(ends, aligned(8 * len(self.rows)))
         total = a.add(scratch, a.mul(stride, team))
-        return Layout(temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares)
+        return WorkspaceLayout(
+            temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares
+        )
 
-    def work(self, a: Arithmetic, nodes: Sequence[Node]) -> Operand:
+    def work(self, a: SizeArithmetic, nodes: Sequence[Node]) -> Operand:
         """The work of nodes, without loops that one thread runs alone."""
         total: Operand = 0
         for node in nodes:
@@ -200,7 +202,7 @@ class Writer:
                 total = a.add(total, self.work(a, (*node.then, *node.orelse)))
         return total
 
-    def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
+    def arena(self, a: SizeArithmetic) -> tuple[Mapping[int, Operand], Operand]:
         """Places of the temporaries; each is above those that are live with it and lower in the arena."""
         lives = self.plan.lifetimes()
         planned, _ = arena(self.plan, self._largest())
@@ -222,7 +224,7 @@ class Writer:
             total = a.max(total, ends[v])
         return found, total
 
-    def share(self, a: Arithmetic, k: int, step: Launch, little: Val, threads: Val) -> Share:
+    def share(self, a: SizeArithmetic, k: int, step: Launch, little: Val, threads: Val) -> Share:
         """Extent, grain, scratch and further arguments of a launch."""
         alone, shared = self.single[k], self.shared[k]
         if alone is not None and shared is not None:
@@ -238,14 +240,14 @@ class Writer:
 
     # ---- the tables
 
-    def _start(self, a: Arithmetic, at: Layout) -> None:
+    def _start(self, a: SizeArithmetic, at: WorkspaceLayout) -> None:
         _Start(self, a, at).write()
 
 
 class _Start:
     """Writes the function that fills the tables of a call and runs it."""
 
-    def __init__(self, writer: Writer, a: Arithmetic, at: Layout) -> None:
+    def __init__(self, writer: ProgramWriter, a: SizeArithmetic, at: WorkspaceLayout) -> None:
         self.writer, self.plan, self.a, self.f, self.at = writer, writer.plan, a, a.f, at
         self.workspace = self.f["workspace"]
         self.arguments, self.rows, self.moves, self.descriptor = (
@@ -277,7 +279,7 @@ class _Start:
                 self.control(k, row, firsts[k], turns)
         self.run()
 
-    def row_arguments(self, row: Row) -> int:
+    def row_arguments(self, row: DriverRow) -> int:
         """Write the arguments of a row; returns the place of the first."""
         first = self.words
         if row.kind is Kind.BRANCH:
@@ -292,7 +294,7 @@ class _Start:
                 self.word(value)
         return first
 
-    def pointer(self, row: Row, slot: Pointer) -> None:
+    def pointer(self, row: DriverRow, slot: Pointer) -> None:
         """Write an address, and how it moves in the loops around the row."""
         a = self.a
         value, offset, moves, swaps = self.plan.located(slot, row)
@@ -327,14 +329,14 @@ class _Start:
         for word, value in enumerate(itertools.chain(values, (0,) * (STEP_WORDS - 1 - len(values))), 1):
             self.put(self.rows, STEP_WORDS * k + word, value)
 
-    def launch(self, k: int, row: Row, first: int) -> None:
+    def launch(self, k: int, row: DriverRow, first: int) -> None:
         """Write the row of a launch."""
         step, share = self.plan.steps[row.step], self.at.shares[row.step]
         self.f.comment(step.label)
         self.f.store(Val(f"@{self.writer.kernels[step.code]}", "ptr"), self.f.gep(self.rows, STEP_WORDS * k, "i64"))
         self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle)))
 
-    def control(self, k: int, row: Row, first: int, turns: Mapping[int, int]) -> None:
+    def control(self, k: int, row: DriverRow, first: int, turns: Mapping[int, int]) -> None:
         """Write a row that changes the control flow."""
         self.put(self.rows, STEP_WORDS * k, 0)
         if row.loop is None:

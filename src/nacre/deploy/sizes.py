@@ -13,7 +13,7 @@ from nacre.runtime.plan import ALIGN
 MOST_BYTES = 1 << 50  # of one value; thousands of them fit in 64 bits
 
 
-class Arithmetic:
+class SizeArithmetic:
     """64-bit integer arithmetic in a function; known numbers stay Python numbers."""
 
     def __init__(self, f: Function, symbols: Mapping[str, Val]) -> None:

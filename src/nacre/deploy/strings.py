@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 
 
-def string(module: Module, name: str, text: str | bytes) -> Val:
+def string(module: ModuleText, name: str, text: str | bytes) -> Val:
     """A constant string of UTF-8 text or of bytes, with a zero at its end."""
     data = (text.encode() if isinstance(text, str) else text) + b"\0"
     shown = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from nacre.base.dims import LIMIT, Dim, Symbol, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
-from nacre.deploy.sizes import Arithmetic
+from nacre.deploy.sizes import SizeArithmetic
 from nacre.native.text import Operand, Val
 from nacre.runtime.plan import Cut, Launch
 
@@ -21,7 +21,7 @@ TEAM = 8  # threads that work is divided for; any number of threads may share it
 
 
 @dataclass(frozen=True)
-class Table:
+class LaunchTable:
     """The answers of one launch's `cut` for all values of its symbols: extent, grain, scratch, words."""
 
     symbols: tuple[Symbol, ...]
@@ -32,7 +32,7 @@ class Table:
         return [row[k] for row in self.rows]
 
 
-def table(step: Launch, threads: int) -> Table:
+def table(step: Launch, threads: int) -> LaunchTable:
     """Call a launch's `cut` for every value of the symbols that it depends on."""
     assert step.cut is not None
     found = {s for n in step.cut_sizes if isinstance(n, Dim) for s in n.symbols()}
@@ -54,14 +54,14 @@ def table(step: Launch, threads: int) -> Table:
         if given not in answers:
             answers[given] = _flat(step.cut(given, threads))
         rows.append(answers[given])
-    return Table(symbols, tuple(rows))
+    return LaunchTable(symbols, tuple(rows))
 
 
 def _flat(cut: Cut) -> tuple[int, ...]:
     return (cut.extent, cut.grain, cut.scratch, *cut.words)
 
 
-def read(a: Arithmetic, name: str, answers: Table) -> Iterator[Operand]:
+def read(a: SizeArithmetic, name: str, answers: LaunchTable) -> Iterator[Operand]:
     """The answers for the current sizes: numbers, or loads from constant arrays."""
     index: Operand = 0
     for s in answers.symbols:
@@ -74,7 +74,7 @@ def read(a: Arithmetic, name: str, answers: Table) -> Iterator[Operand]:
             yield _load(a, f"{name}.{k}", column, index)
 
 
-def _load(a: Arithmetic, name: str, column: Sequence[int], index: Operand) -> Val:
+def _load(a: SizeArithmetic, name: str, column: Sequence[int], index: Operand) -> Val:
     bits = next(b for b in (8, 16, 32, 64) if -(1 << (b - 1)) <= min(column) and max(column) < 1 << (b - 1))
     kind = f"i{bits}"
     numbers = ", ".join(f"{kind} {n}" for n in column)

@@ -20,7 +20,7 @@ from nacre.native.isa import BY_NAME, Isa
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.executable import Code, Executable
-from nacre.runtime.plan import Launch, Number, Plan, Pointer, Storage
+from nacre.runtime.plan import Launch, Number, Plan, PlannedValue, Pointer
 
 SIZES = (*(16 * 1024 * 8**k for k in range(5)), 1 << 28)  # bytes moved, from the L1 cache's size to memory
 MULTIPLIES = 40_000  # rounds of the arithmetic kernel: a fraction of a millisecond
@@ -211,7 +211,7 @@ def _program(
 ) -> Executable:
     """An executable of one launch, whose buffers are all inputs."""
     launch = Launch(0, code.name, slots, extent, ENOUGH, 64, (), tuple(range(len(buffers))), grain)
-    values = tuple(Storage("input", n) for n in buffers)
+    values = tuple(PlannedValue("input", n) for n in buffers)
     plan = Plan(values, (launch,), len(buffers), 0, (0,))
     return Executable((code,), plan, (), (), (), driver_text(), host_target())
 

@@ -23,9 +23,9 @@ from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.compile.program.clock import RunTimes, TimedRun, timed_run
 from nacre.inspect.ceilings import Ceilings, ceilings
-from nacre.inspect.work import Step, steps, traffic
+from nacre.inspect.work import KernelWork, steps, traffic
 from nacre.runtime.buffer import Buffer, allocate
-from nacre.transform.concrete import Prepared
+from nacre.transform.concrete import CallInputs
 from nacre.transform.jit import Jitted, jit
 
 
@@ -111,7 +111,7 @@ def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profi
     return measured(jitted.name, jitted.prepare(*args, **kwargs), rounds)
 
 
-def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
+def measured(name: str, prepared: CallInputs, rounds: int) -> Profile:
     """The profile of a program that is ready to run."""
     counted = steps(prepared.compiled, prepared.sizes)
     bench = _Bench(prepared)
@@ -133,7 +133,7 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
     return profile_.under(limits)
 
 
-def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
+def _row(step: KernelWork, best: RunTimes, typical: np.ndarray, team: int) -> Row:
     rows_of_step = slice(step.first, step.first + step.launches)
     spent, worked = float(best.seconds[rows_of_step].sum()), float(best.busy[rows_of_step].sum())
     return Row(
@@ -151,7 +151,7 @@ def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
 class _Bench:
     """A program without stamps and with them, over private copies of the values that it would change."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: CallInputs) -> None:
         self.executable = prepared.compiled.executable
         self.bound = self.executable.bound(prepared.sizes)
         self.referenced: list[Any] = list(prepared.inputs)

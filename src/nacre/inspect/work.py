@@ -49,7 +49,7 @@ INSTRUCTION = re.compile(r"^  (?:%[\w.]+ = )?[a-z]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelWork:
     """One kernel of a program, possibly with several launches: its place, name, dtype, and work."""
 
     first: int
@@ -100,12 +100,12 @@ def instructions(text: str) -> int:
     return len(INSTRUCTION.findall(text))
 
 
-def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
+def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[KernelWork]:
     """The program's kernels in order; the launches of one equation count as one."""
     plan = compiled.executable.plan
     times = plan.times(sizes)
-    found: list[Step] = []
-    for first, stages in _together(compiled.stages):
+    found: list[KernelWork] = []
+    for first, stages in _by_equation(compiled.stages):
         launches = plan.steps[first : first + len(stages)]
         often = times[first : first + len(stages)]
         flops = sum(n * evaluate(s.flops, sizes) for n, s in zip(often, launches, strict=True))
@@ -114,11 +114,11 @@ def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
         )
         if stages[0].kernel is not None:
             flops += often[0] * operations(stages[0].kernel, sizes)
-        found.append(Step(first, len(stages), launches[-1].label, _dtype(stages[0]), flops, moved))
+        found.append(KernelWork(first, len(stages), launches[-1].label, _dtype(stages[0]), flops, moved))
     return found
 
 
-def _together(stages: Sequence[Stage]) -> Iterator[tuple[int, list[Stage]]]:
+def _by_equation(stages: Sequence[Stage]) -> Iterator[tuple[int, list[Stage]]]:
     """Stages with the place of the first; those of one template and equation are together."""
     group: list[Stage] = []
     for k, stage in enumerate(stages):

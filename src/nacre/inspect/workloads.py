@@ -81,7 +81,7 @@ def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor,
 # ---- models
 
 
-class Block(nn.Module):
+class GptBlock(nn.Module):
     """Two 3 × 3 convolutions with a shortcut (He et al. 2015)."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
@@ -112,12 +112,12 @@ def resnet18(first: int = 64, classes: int = 1000) -> nn.Module:
     channels = first
     for stage in range(4):
         width = first << stage
-        layers += [Block(channels, width, 2 if stage else 1), Block(width, width, 1)]
+        layers += [GptBlock(channels, width, 2 if stage else 1), GptBlock(width, width, 1)]
         channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
-class Gpt(nn.Module):
+class GptModel(nn.Module):
     """A decoder as GPT-2's: learned positions, pre-norm blocks with tanh-GELU, the embedding as its last layer."""
 
     def __init__(self, layers: int, width: int, heads: int, vocabulary: int, context: int) -> None:
@@ -203,7 +203,7 @@ class RoundedTable(nn.Module):
         return row.astype(float32) * manipulation.expand_dims(scale, -1)
 
 
-class RoundedGpt(Gpt):
+class RoundedGpt(GptModel):
     """GPT with int8 weights."""
 
     def table(self, vocabulary: int, width: int) -> Any:
@@ -278,14 +278,14 @@ def _resnet(batch: int) -> Callable[[bool], Made]:
 
 def _gpt(tiny: bool) -> Made:
     layers, width, heads, batch, length = (2, 32, 2, 2, 12) if tiny else (6, 384, 6, 8, 256)
-    model = Gpt(layers, width, heads, 65, length)
+    model = GptModel(layers, width, heads, 65, length)
     return (
         _training(model, optim.AdamW(model.parameters(), lr=1e-3)),
         (_whole(65, batch, length), _whole(65, batch, length, seed=3)),
     )
 
 
-def _gpt2(tiny: bool, kind: type[Gpt] = Gpt) -> Gpt:
+def _gpt2(tiny: bool, kind: type[GptModel] = GptModel) -> GptModel:
     return kind(2, 32, 2, 97, 64) if tiny else kind(12, 768, 12, 50257, 1024)
 
 
@@ -300,7 +300,7 @@ def _prefill(tiny: bool) -> Made:
     return prefill, (_whole(97, 1, 24 if tiny else 256),)
 
 
-def _decode(kind: type[Gpt], tiny: bool) -> Made:
+def _decode(kind: type[GptModel], tiny: bool) -> Made:
     model, past = _gpt2(tiny, kind), 24 if tiny else 256
     blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
     shape = 1, model.heads, room, width // model.heads
@@ -393,7 +393,7 @@ WORKLOADS: dict[str, Workload] = {
         ),
         Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
         Workload(
-            "decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, Gpt)
+            "decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, GptModel)
         ),
         Workload(
             "decode-int8",

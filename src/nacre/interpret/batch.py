@@ -36,7 +36,7 @@ Params = Mapping[str, Any]
 BATCHED: Final[RuleKind[Callable[[Primitive, Sequence[Value], Mask, Params, Size], Flowed]]] = RuleKind("batching")
 
 
-class Batched(Payload):
+class BatchedValue(Payload):
     """A value with a batch axis."""
 
     __slots__ = ("axis", "value")
@@ -64,12 +64,12 @@ class Batch(Changes):
         if axis is None:
             return value
         shape = value.type.shape
-        return make(value.type.with_shape(shape[:axis] + shape[axis + 1 :]), Batched(self, value, axis))
+        return make(value.type.with_shape(shape[:axis] + shape[axis + 1 :]), BatchedValue(self, value, axis))
 
     def split(self, x: Value) -> tuple[Value, Axis]:
         """A value as it is one level down, and its batch axis."""
         data = x.content
-        if isinstance(data, Batched) and data.interpreter is self:
+        if isinstance(data, BatchedValue) and data.interpreter is self:
             return data.value, data.axis
         return x, None
 

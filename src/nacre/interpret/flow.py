@@ -312,7 +312,7 @@ class _Scan:
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
 
-            stay, late = scan_accumulation.apart(b.equations, cotangents[k], incoming[k], small)
+            stay, late = scan_accumulation.summands(b.equations, cotangents[k], incoming[k], small)
             if late:
                 cotangents[k] = scan_accumulation.added(b, incoming[k], stay)
                 terms[k] = late

@@ -278,12 +278,8 @@ def _transposed(
         match e.primitive.derivative:
             case Linear(transposes) | Multilinear(transposes) if (f := transposes[i]) is not None:
                 c = f(g, *operands, **e.params)
-            case Pointwise(partials) if (partial := partials[i]) is not None:
-                result = LinearInput(e.outputs[0].type)
-                try:
-                    c = mul(partial(result, *operands, **e.params), g)
-                except AttributeError:  # the partial reads the result or the operand: not linear
-                    raise _not_linear(e, i) from None
+            case Pointwise(partials, linear=numbers) if i in numbers and (partial := partials[i]) is not None:
+                c = mul(partial(LinearInput(e.outputs[0].type), *operands, **e.params), g)
             case _:
                 raise _not_linear(e, i)
         if c is not None:

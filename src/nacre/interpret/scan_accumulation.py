@@ -67,7 +67,7 @@ def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tup
     return moved, tuple(range(len(free), rank))
 
 
-def apart(
+def summands(
     equations: Sequence[Equation], total: Atom, before: Atom, stackable: Callable[[Term], bool]
 ) -> tuple[list[Atom], list[Term]]:
     """The summands that an iteration adds to `before` to give `total`: those that stay inside, and terms."""

@@ -39,7 +39,7 @@ BOUNDARY: Final = os.path.join(PACKAGE, "base", "boundary.py")  # where public f
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 
-class Staged(Payload):
+class StagedValue(Payload):
     """A value of a graph that is being recorded."""
 
     __slots__ = ("atom",)
@@ -176,7 +176,7 @@ class Staging(Changes):
 
     def value(self, atom: Atom, node: Any = None) -> Value:
         """The staged value of an atom of this graph."""
-        return make(atom.type, Staged(self, atom), None, node)
+        return make(atom.type, StagedValue(self, atom), None, node)
 
     def argument(self, type: TensorType) -> Value:
         """A new input of the graph."""
@@ -460,7 +460,7 @@ def note_line(fault: Exception, name: str) -> None:
 
 
 def _leaked(name: str, where: str, *given: Any) -> TraceError:
-    left = [x for x in given if isinstance(x, Staged) and x.interpreter.ended]
+    left = [x for x in given if isinstance(x, StagedValue) and x.interpreter.ended]
     made = [e.source for x in left for e in x.interpreter.equations if x.atom in e.outputs and e.source]
     return TraceError(
         explain(

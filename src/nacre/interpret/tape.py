@@ -37,7 +37,7 @@ from nacre.trace.variable import Leaf, Variable, lender, scope
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
 
 
-class Node(Origin):
+class TapeNode(Origin):
     """The origin of a value: the equation's rule, the saved values, and the nodes of its active operands.
 
     The node of an equation with one result is the value's `node`; with several, values have `Part`s.
@@ -62,7 +62,7 @@ class Part(Origin):
 
     __slots__ = ("index", "node", "outer")
 
-    def __init__(self, node: Node, index: int, outer: Any) -> None:
+    def __init__(self, node: TapeNode, index: int, outer: Any) -> None:
         self.level, self.node, self.index, self.outer = node.level, node, index, outer
 
     @property
@@ -89,7 +89,7 @@ class TapeEnd(Origin):
         self.level = 0
 
 
-AnyNode = Node | Part | Alias | Leaf | TapeEnd
+AnyNode = TapeNode | Part | Alias | Leaf | TapeEnd
 
 
 def sources(node: AnyNode) -> set[AnyNode]:
@@ -103,7 +103,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
         if id(at) in seen:
             continue
         seen.add(id(at))
-        if isinstance(at, Node):
+        if isinstance(at, TapeNode):
             waiting += at.parents
         else:
             found.add(at)
@@ -209,7 +209,7 @@ _bare_node = object.__new__  # nodes are made for every eager operation; their s
 
 def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]) -> Value:
     """The one result of an equation on plain values, with its node; y is a new value from the executor."""
-    node = _bare_node(Node)
+    node = _bare_node(TapeNode)
     node.level, node.number, node.parents, node.rule = 0, next(NUMBERS), parents, rule
     if not rule.keeps_results:
         saved = rule.saved
@@ -252,8 +252,8 @@ def _record_above(
     return make(results.type, results.content, results.layout, node)
 
 
-def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> Node:
-    node = _bare_node(Node)
+def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> TapeNode:
+    node = _bare_node(TapeNode)
     node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
     node.saved = saved
     staging = scope()
@@ -306,7 +306,7 @@ class CotangentFunction(Pull):
 _NOTHING = Graph((), (), (), "watched")
 
 
-class _Watching(Rule):
+class _CotangentRule(Rule):
     """The rule of an identity whose cotangents are intercepted."""
 
     def __init__(self, function: Hearing, slots: Positions, count: int) -> None:
@@ -331,7 +331,7 @@ def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
         return made
     level = max(levels)
     slots = tuple(k for k, x in enumerate(values) if x.node is not None and x.node.level == level)
-    node = _node(_Watching(function, slots, len(values)), [values[k].node for k in slots], (), level)
+    node = _node(_CotangentRule(function, slots, len(values)), [values[k].node for k in slots], (), level)
     for place, k in enumerate(slots):
         x = values[k]
         made[k] = make(x.type, x.content, x.layout, Part(node, place, lowered(x, level).node))
@@ -363,8 +363,8 @@ class _Sweep:
         self.level, self.create = level, create_graph
         self.keep = retain_graph or create_graph
         self.wanted = {id(t) for t in targets}
-        self.pending: dict[Node, dict[int, Value]] = {}
-        self.queue: list[tuple[int, Node]] = []
+        self.pending: dict[TapeNode, dict[int, Value]] = {}
+        self.queue: list[tuple[int, TapeNode]] = []
         # cotangents of leaves and targets, by identity
         self.ends: dict[int, tuple[AnyNode, Value]] = {}
         self.parts: dict[tuple[int, int], Part] = {}
@@ -375,7 +375,7 @@ class _Sweep:
             if id(node) in self.wanted or node in _retained:
                 self.parts[id(node.node), node.index] = node
             target, index = node.node, node.index
-        elif isinstance(node, Node):
+        elif isinstance(node, TapeNode):
             target, index = node, 0
         else:
             before = self.ends.get(id(node))
@@ -413,7 +413,7 @@ class _Sweep:
             for k, cotangent in zip(pull.places, found, strict=True):
                 self.put(parents[k], cotangent)
 
-    def gathered(self, node: Node, present: Positions) -> tuple[Pull, Sequence[Value]]:
+    def gathered(self, node: TapeNode, present: Positions) -> tuple[Pull, Sequence[Value]]:
         """The pullback that adds to the cotangents that a node's operands have so far, and those cotangents."""
         parents, rule = node.parents, node.rule
         together = (0,) if len(parents) == 1 else rule.gathering(list(map(_place, parents)))
@@ -428,13 +428,13 @@ class _Sweep:
 
     def take(self, node: AnyNode) -> Value | None:
         """Remove and return the cotangent of a node; None if there is none."""
-        if isinstance(node, Node | Part):
+        if isinstance(node, TapeNode | Part):
             target, index = _place(node)
             return self.pending.get(target, {}).pop(index, None)
         found = self.ends.pop(id(node), None)
         return None if found is None else found[1]
 
-    def note(self, node: Node, given: Mapping[int, Value]) -> None:
+    def note(self, node: TapeNode, given: Mapping[int, Value]) -> None:
         """Store cotangents that the caller requested."""
         if _retained or self.wanted:
             for k, cotangent in given.items():
@@ -446,7 +446,7 @@ class _Sweep:
                 if id(place) in self.wanted:
                     self.ends[id(place)] = place, cotangent
 
-    def saved(self, node: Node) -> Sequence[Value]:
+    def saved(self, node: TapeNode) -> Sequence[Value]:
         """The values that a node saved; differentiable at its level only if the backward pass itself is recorded."""
         held = node.saved
         if held is None:
@@ -479,7 +479,7 @@ def _place(node: AnyNode) -> tuple[Any, int]:
     return (node.node, node.index) if isinstance(node, Part) else (node, 0)
 
 
-def _with_node(x: Value, node: Node, result: int) -> Value:
+def _with_node(x: Value, node: TapeNode, result: int) -> Value:
     if result not in node.rule.traced:
         return x
     return make(

@@ -32,9 +32,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """Elementwise: `partials[i](y, *xs, **params)` is ∂y/∂xᵢ, a value of y's shape; None where it is zero."""
+    """Elementwise: `partials[i](y, *xs, **params)` is ∂y/∂xᵢ, a value of y's shape; None where it is zero.
+
+    `linear` numbers the operands in which the operation is linear, each while the others are fixed.  The partial by
+    such an operand reads neither its value nor the result.
+    """
 
     partials: tuple[Callable[..., Any] | None, ...]
+    linear: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

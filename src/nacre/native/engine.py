@@ -156,7 +156,7 @@ def _line_of(lines: list[str], fault: str) -> int | None:
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
     machine = _machines.get(target)
     # The head shares the text's first line, so that line numbers in messages are those of the text.
-    with _understood(text), llvm.Module(machine.head + text) as module:
+    with _understood(text), llvm.VerifiedModule(machine.head + text) as module:
         return _emit_module(module, machine, target, as_object)
 
 
@@ -169,7 +169,7 @@ def _understood(text: str) -> Generator[None]:
         raise CompileError(_explain(text, str(fault))) from None
 
 
-def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_object: bool) -> bytes:
+def _emit_module(module: llvm.VerifiedModule, machine: llvm.Machine, target: Target, as_object: bool) -> bytes:
     try:
         return machine.emit(module, as_object)
     except llvm.LLVMError as fault:
@@ -184,7 +184,7 @@ def compile_together(texts: Iterable[str], target: Target, public: Collection[st
     Raises CompileError, showing the line, where a text is not valid.
     """
     machine = _machines.get(target)
-    with llvm.Module(machine.head) as whole:
+    with llvm.VerifiedModule(machine.head) as whole:
         for text in texts:
             with _understood(text):
                 whole.take_in(machine.head + text)

@@ -3,7 +3,7 @@
 Values carry their LLVM type, so that `f.fadd(x, y)` needs no type argument and a scalar function and a
 vector function are the same Python code.  Loops and branches are context managers::
 
-    m = Module("scale")
+    m = ModuleText("scale")
     f = m.function("scale", "void", {"x": "ptr", "n": "i64"})
     with f.loop("i", 0, f["n"], step=16) as loop:
         p = f.gep(f["x"], loop.index, "float")
@@ -58,7 +58,7 @@ def literal(scalar: str, value: float | int | bool) -> str:
 
 
 @dataclass
-class Loop:
+class LoopText:
     """A loop being written: its index, the carried values, and the results."""
 
     index: Val
@@ -71,7 +71,7 @@ class Loop:
         self.following = list(values)
 
 
-class Module:
+class ModuleText:
     """An LLVM module: globals, declarations and functions, each written once."""
 
     def __init__(self, name: str) -> None:
@@ -120,16 +120,16 @@ class Module:
         self.functions[name] = f
         return f
 
-    def include(self, parts: Module) -> None:
+    def include(self, parts: ModuleText) -> None:
         """Include the functions of another module, and the definitions that they use."""
         self.globals.update(parts.globals)
         self.declarations.update(parts.declarations)
         self.functions.update(parts.functions)
         self.metadata.update(parts.metadata)
 
-    def without(self, parts: Module) -> Module:
+    def without(self, parts: ModuleText) -> ModuleText:
         """The module without the functions of another one that it `include`s; called ones are declared."""
-        rest = Module(self.name)
+        rest = ModuleText(self.name)
         rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
         named = set(re.findall(r"@([\w.]+)", "\n".join(f.text() for f in rest.functions.values())))
         rest.globals = {k: v for k, v in self.globals.items() if k in named}
@@ -157,7 +157,7 @@ class Function:
 
     def __init__(
         self,
-        module: Module,
+        module: ModuleText,
         name: str,
         ret: str,
         params: dict[str, str],
@@ -486,7 +486,7 @@ class Function:
     @contextmanager
     def loop(
         self, name: str, start: Operand, end: Operand, step: Operand = 1, carry: Sequence[Val] = ()
-    ) -> Generator[Loop]:
+    ) -> Generator[LoopText]:
         """`for name in range(start, end, step)`, carrying values; `loop.results` after it."""
         start, end = self.i64(start), self.i64(end)
         stem = self.fresh(name)
@@ -501,7 +501,7 @@ class Function:
         self.emit(f"{inside.text} = icmp slt {index}, {end.text}")
         self.branch(inside, body, done)
         self.label(body)
-        loop = Loop(index, carried)
+        loop = LoopText(index, carried)
         yield loop
         following = loop.following or carried
         assert len(following) == len(carry), f"loop {name} carries {len(carry)} values"

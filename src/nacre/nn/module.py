@@ -30,8 +30,8 @@ from nacre.interpret.stage import user_line
 from nacre.interpret.tape import require_no_record
 from nacre.nn.hooks import Hook, HookHandle, hooked
 from nacre.nn.parameter import Buffer as Buffer
+from nacre.nn.parameter import ModuleVariable as ModuleVariable
 from nacre.nn.parameter import Parameter as Parameter
-from nacre.nn.parameter import State as State
 from nacre.nn.place import note_place
 from nacre.trace.guards import keep, report, stands_for
 from nacre.trace.traced import find_traced

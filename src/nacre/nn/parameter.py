@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-class State(Variable):
+class ModuleVariable(Variable):
     """A variable with the operators and methods of its tensor.
 
     `p -= v`, `p[i] = v` and `p.data[i] = v` change its contents, like `assign`.  If it requires a gradient, the first
@@ -151,11 +151,11 @@ class State(Variable):
         def __itruediv__(self: _State, other: TensorLike, /) -> _State: ...
 
 
-_State = TypeVar("_State", bound=State)
+_State = TypeVar("_State", bound=ModuleVariable)
 
 
 def _forwarded(method: str) -> Callable[..., Any]:
-    def operator(self: State, *others: Any) -> Any:
+    def operator(self: ModuleVariable, *others: Any) -> Any:
         """The operator applied to the contents."""
         if others and not isinstance(others[0], OPERANDS):
             return NotImplemented
@@ -165,7 +165,7 @@ def _forwarded(method: str) -> Callable[..., Any]:
 
 
 def _in_place(method: str, symbol: str) -> Callable[..., Any]:
-    def operator(self: State, other: Any) -> Any:
+    def operator(self: ModuleVariable, other: Any) -> Any:
         """The operator in place: the variable then holds the result, in its own dtype."""
         if not isinstance(other, OPERANDS):
             return NotImplemented
@@ -193,16 +193,16 @@ SYMBOLS = {
 
 def _install_operators() -> None:
     for name, _ in BINARY:
-        setattr(State, f"__i{name}__", _in_place(f"__{name}__", SYMBOLS[name]))
+        setattr(ModuleVariable, f"__i{name}__", _in_place(f"__{name}__", SYMBOLS[name]))
     names = [f"__{n}__" for n, _ in (*BINARY, *COMPARISONS, *UNARY)] + [f"__r{n}__" for n, _ in BINARY]
     for name in names:
-        setattr(State, name, _forwarded(name))
+        setattr(ModuleVariable, name, _forwarded(name))
 
 
 _install_operators()
 
 
-class Parameter(State):
+class Parameter(ModuleVariable):
     """A trained variable: it requires a gradient and belongs to the `parameters()` of its module.
 
     `value` is a tensor, array or list of any shape with a floating-point dtype.  Raises DTypeError for other dtypes.
@@ -222,7 +222,7 @@ class Parameter(State):
         super().__init__(held, requires_grad=requires_grad)
 
 
-class Buffer(State):
+class Buffer(ModuleVariable):
     """A variable that is not trained, such as a running mean; part of the state dict unless it is not persistent.
 
     >>> class Scale(nn.Module):

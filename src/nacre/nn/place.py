@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Place(str):
+class ModulePlace(str):
     """The note, with the path from the outermost module that the error has reached so far."""
 
     __slots__ = ("module", "path")
@@ -13,7 +13,7 @@ class Place(str):
     path: str  # from that module to the layer
 
     @classmethod
-    def seen_from(cls, module: Any, path: str, layer: str) -> Place:
+    def seen_from(cls, module: Any, path: str, layer: str) -> ModulePlace:
         """The note of a layer at a path, from a module."""
         made = cls(f"in {type(module).__name__}{path}" + (f" ({layer})" if path else ""))
         made.module, made.path = module, path
@@ -32,12 +32,12 @@ def note_place(fault: Exception, module: Any) -> None:
     """Note on an error that it passed through a module's `forward`; each outer module extends the note."""
     notes: list[str] = list(getattr(fault, "__notes__", ()))
     for k, note in enumerate(notes):
-        if isinstance(note, Place):
+        if isinstance(note, ModulePlace):
             if note.module is not module:
-                notes[k] = Place.seen_from(module, _path(module, note.module) + note.path, note.layer)
+                notes[k] = ModulePlace.seen_from(module, _path(module, note.module) + note.path, note.layer)
             break
     else:
-        notes.append(Place.seen_from(module, "", type(module).__name__))
+        notes.append(ModulePlace.seen_from(module, "", type(module).__name__))
     fault.__notes__ = notes
 
 

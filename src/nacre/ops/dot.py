@@ -43,7 +43,7 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
     if plain:
         _check(a.type, b.type, contract, batch)
         return _products(a, b, contract, batch, left, right)
-    if _apart(batch[0], left, contract[0]) or _apart(batch[1], right, contract[1]):
+    if _is_scattered(batch[0], left, contract[0]) or _is_scattered(batch[1], right, contract[1]):
         _check(a.type, b.type, contract, batch)
         a = permute(a, (*batch[0], *left, *contract[0]))
         b = permute(b, (*batch[1], *right, *contract[1]))
@@ -54,7 +54,7 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
     return bind(dot_p, a, b, contract=contract, batch=batch)
 
 
-def _apart(*groups: Axes) -> bool:
+def _is_scattered(*groups: Axes) -> bool:
     """Whether the axes of some group are not side by side in order, as products read them."""
     return any(g != tuple(range(g[0], g[0] + len(g))) for g in groups if g)
 

@@ -278,7 +278,8 @@ div = _binary(
         (
             lambda q, x, y: reciprocal(y),
             lambda q, x, y: neg(div(q, y)),
-        )
+        ),
+        linear=(0,),
     ),
     DIVISION_COST,
     simplify=times_one,

@@ -50,7 +50,7 @@ Types = tuple[TensorType, ...]
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """The geometry of windows over an image of `shape` [N, C, H, W]."""
 
     shape: Shape
@@ -160,32 +160,32 @@ def window_sum_grad(g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), p
 
 def _max_type(x: TensorType, **params: Any) -> TensorType:
     require_kind("window_max", x, REAL)
-    return x.with_shape(Window(x.shape, **params).result("window_max"))
+    return x.with_shape(WindowGeometry(x.shape, **params).result("window_max"))
 
 
 def _max_take_type(t: TensorType, x: TensorType, **params: Any) -> TensorType:
     require_kind("window_max_take", x, REAL)
     require_dtype("window_max_take", "the tangent", t, x.dtype)
     require_shape("window_max_take", "the tangent", t.shape, x.shape)
-    return x.with_shape(Window(x.shape, **params).result("window_max_take"))
+    return x.with_shape(WindowGeometry(x.shape, **params).result("window_max_take"))
 
 
 def _max_grad_type(g: TensorType, x: TensorType, **params: Any) -> TensorType:
     require_kind("window_max_grad", x, REAL)
     require_dtype("window_max_grad", "the cotangent", g, x.dtype)
-    wanted = Window(x.shape, **params).result("window_max_grad")
+    wanted = WindowGeometry(x.shape, **params).result("window_max_grad")
     require_shape("window_max_grad", "the cotangent", g.shape, wanted)
     return x
 
 
 def _sum_type(x: TensorType, **params: Any) -> TensorType:
     require_kind("window_sum", x, NUMERIC)
-    return x.with_shape(Window(x.shape, **params).result("window_sum"))
+    return x.with_shape(WindowGeometry(x.shape, **params).result("window_sum"))
 
 
 def _sum_grad_type(g: TensorType, shape: Shape, **params: Any) -> TensorType:
     require_kind("window_sum_grad", g, NUMERIC)
-    wanted = Window(shape, **params).result("window_sum_grad")
+    wanted = WindowGeometry(shape, **params).result("window_sum_grad")
     require_shape("window_sum_grad", "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
@@ -195,7 +195,7 @@ def _sum_grad_type(g: TensorType, shape: Shape, **params: Any) -> TensorType:
 N, C, R, Q, KH, KW = (Index(name) for name in ("n", "c", "r", "q", "i", "j"))
 
 
-def _taps(window: Window, body: Callable[[Expr, Expr], Sequence[Stmt]]) -> Stmt:
+def _taps(window: WindowGeometry, body: Callable[[Expr, Expr], Sequence[Stmt]]) -> Stmt:
     """Loops over the taps of the window at (r, q) around a body of its position in the image."""
     row, column = window.position(0, R, KH), window.position(1, Q, KW)
     inner = tuple(body(row, column))
@@ -223,7 +223,7 @@ def _max_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     x, y = types[0], results[0]
     begin, best = _state("best", x.dtype, least(x.dtype))
     taps = _taps(
-        Window(x.shape, **params),
+        WindowGeometry(x.shape, **params),
         lambda row, column: [Store("best", (), apply("maximum", best, Load("x", (N, C, row, column), x.dtype)))],
     )
     body = (*begin, taps, Store("y", (N, C, R, Q), best))
@@ -247,7 +247,7 @@ def _max_take_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     begin_found, found = _state("found", t.dtype, 0)
     better = Local("better", bool_)
     taps = _taps(
-        Window(x.shape, **params),
+        WindowGeometry(x.shape, **params),
         lambda row, column: [
             *_better(x, row, column, best, seen),
             Store("best", (), apply("select", better, Local("v", x.dtype), best)),
@@ -263,7 +263,7 @@ def _max_take_kernel(types: Types, results: Types, **params: Any) -> Kernel:
 def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     """Planes are independent, and so are the windows of a row where they do not overlap."""
     g, x = types
-    window = Window(x.shape, **params)
+    window = WindowGeometry(x.shape, **params)
     begin_best, best = _state("best", x.dtype, 0)
     begin_row, at_row = _state("row", int64, -1)
     begin_column, at_column = _state("column", int64, 0)
@@ -297,7 +297,7 @@ def _sum_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     wide = x.dtype.arithmetic
     begin, total = _state("total", wide, 0)
     taps = _taps(
-        Window(x.shape, **params),
+        WindowGeometry(x.shape, **params),
         lambda row, column: [
             Store(
                 "total",
@@ -310,7 +310,7 @@ def _sum_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     return Kernel("window_sum", (_buffer("x", x),), (_buffer("y", y),), _over(y.shape, body))
 
 
-def _hit(window: Window, axis: int, index: Expr, tap: Expr, count: Size) -> tuple[Expr, Expr]:
+def _hit(window: WindowGeometry, axis: int, index: Expr, tap: Expr, count: Size) -> tuple[Expr, Expr]:
     """The window whose tap lies at an image index along an axis, and whether there is one.
 
     Taps are counted from the last, so that windows ascend.
@@ -327,7 +327,7 @@ def _hit(window: Window, axis: int, index: Expr, tap: Expr, count: Size) -> tupl
 
 def _sum_grad_kernel(types: Types, results: Types, shape: Shape, **params: Any) -> Kernel:
     g, y = types[0], results[0]
-    window = Window(shape, **params)
+    window = WindowGeometry(shape, **params)
     wide = g.dtype.arithmetic
     begin, total = _state("total", wide, 0)
     row, row_hit = _hit(window, 0, R, KH, g.shape[2])

@@ -21,7 +21,7 @@ ELSEWHERE = {  # settings of PyTorch's that change no number, and what its sched
 }  # fmt: skip
 
 
-class Optimizer(Protocol):
+class LoadableOptimizer(Protocol):
     """The part of an optimiser that loading needs."""
 
     param_groups: list[ParameterGroup]
@@ -71,12 +71,12 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """The new contents of an optimiser, group by group."""
 
     groups: list[Loaded]
 
-    def apply(self, optimizer: Optimizer) -> None:
+    def apply(self, optimizer: LoadableOptimizer) -> None:
         """Apply it to the optimiser; existing variables stay, for compiled functions."""
         for group, loaded in zip(optimizer.param_groups, self.groups, strict=True):
             group.update(loaded.settings)
@@ -113,7 +113,7 @@ def _set_clocks(group: ParameterGroup, numbers: Mapping[Variable, dict[str, Any]
     return group.clocks != before
 
 
-def planned(optimizer: Optimizer, saved: Any) -> Plan:
+def planned(optimizer: LoadableOptimizer, saved: Any) -> LoadPlan:
     """A saved state, checked against an optimiser, which does not change.  Raises StateError if it does not fit."""
     kind = type(optimizer).__name__
     try:
@@ -157,7 +157,7 @@ def _mapping(value: object, what: str) -> Mapping[Any, Any]:
     return cast("Mapping[Any, Any]", value)
 
 
-def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, Entry]) -> Plan:
+def _planned(optimizer: LoadableOptimizer, groups: Sequence[Entry], state: Mapping[Any, Entry]) -> LoadPlan:
     kind = type(optimizer).__name__
     sizes, own = [len(g["params"]) for g in groups], [len(g.params) for g in optimizer.param_groups]
     if sizes != own:
@@ -165,7 +165,7 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
     stray = sorted(set(state) - {n for g in groups for n in g["params"]}, key=str)
     if stray:
         raise StateError(f"{kind}.load_state_dict: state must belong to the groups' parameters; got also {stray}")
-    return Plan(
+    return LoadPlan(
         [
             _planned_group(optimizer, own_group, saved_group, state)
             for own_group, saved_group in zip(optimizer.param_groups, groups, strict=True)
@@ -174,7 +174,7 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
 
 
 def _planned_group(
-    optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry, state: Mapping[Any, Entry]
+    optimizer: LoadableOptimizer, own_group: ParameterGroup, saved_group: Entry, state: Mapping[Any, Entry]
 ) -> Loaded:
     settings = _settings(optimizer, own_group, saved_group)
     trial = ParameterGroup({**own_group, **settings})
@@ -199,7 +199,7 @@ def _planned_group(
     return found
 
 
-def _settings(optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry) -> dict[str, Any]:
+def _settings(optimizer: LoadableOptimizer, own_group: ParameterGroup, saved_group: Entry) -> dict[str, Any]:
     """The hyper-parameters that a group will have."""
     kind = type(optimizer).__name__
     found = {k: plain(v) for k, v in saved_group.items() if k != "params" and k not in ELSEWHERE}
@@ -218,7 +218,7 @@ def _settings(optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entr
     return found
 
 
-def _require_names(optimizer: Optimizer, number: Any, held: Entry, cells: Entry, clock: Entry) -> None:
+def _require_names(optimizer: LoadableOptimizer, number: Any, held: Entry, cells: Entry, clock: Entry) -> None:
     """Raise StateError for state of another kind or other settings, or for missing state."""
     strange = sorted(map(str, set(held) - set(cells) - set(clock) - optimizer.occasional))
     missing = sorted({*cells, *clock} - set(held) - optimizer.optional)
@@ -232,7 +232,7 @@ def _require_names(optimizer: Optimizer, number: Any, held: Entry, cells: Entry,
         )
 
 
-def _fitting(optimizer: Optimizer, number: Any, name: str, value: Any, cell: Variable) -> Any:
+def _fitting(optimizer: LoadableOptimizer, number: Any, name: str, value: Any, cell: Variable) -> Any:
     """A value of a variable's type."""
     held, kind = _tensor(optimizer, number, name, value), type(optimizer).__name__
     if held.type.shape != cell.shape:
@@ -245,7 +245,7 @@ def _fitting(optimizer: Optimizer, number: Any, name: str, value: Any, cell: Var
     return stripped(as_tensor(held, cell.dtype))
 
 
-def _tensor(optimizer: Optimizer, number: Any, name: str, value: Any) -> Any:
+def _tensor(optimizer: LoadableOptimizer, number: Any, name: str, value: Any) -> Any:
     """A saved value as a tensor, also from another library."""
     try:
         return as_tensor(array_of(value))

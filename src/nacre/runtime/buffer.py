@@ -51,7 +51,7 @@ class Buffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
-class Memory(NamedTuple):
+class MemoryFigures(NamedTuple):
     """The allocator's figures, in bytes (`buffers` and `mapped` are counts)."""
 
     allocated: int
@@ -180,9 +180,9 @@ def sole_owner(value: object) -> bool:
     return native_type.references(value) <= native_type.sole_references
 
 
-def statistics() -> Memory:
+def statistics() -> MemoryFigures:
     """Bytes allocated, the peak, bytes cached, and the limits."""
-    return Memory(*native().state)
+    return MemoryFigures(*native().state)
 
 
 def reset_peak() -> None:

@@ -61,7 +61,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DriverRow:
     """A row of the driver's table: a launch, or control flow."""
 
     kind: Kind
@@ -80,7 +80,7 @@ class _Walk:
 
     def __init__(self, uses: Sequence[tuple[Set[int], Set[int]]]) -> None:
         self.uses = uses
-        self.rows: list[Row] = []
+        self.rows: list[DriverRow] = []
         self.now = 0
         self.written: set[int] = set()
         self.read: set[int] = set()
@@ -94,7 +94,7 @@ class _Walk:
 
     def row(self, kind: Kind, **about: object) -> int:
         """Append a row; returns its number."""
-        self.rows.append(Row(kind, self.now, inside=self.inside, **about))  # type: ignore[arg-type]
+        self.rows.append(DriverRow(kind, self.now, inside=self.inside, **about))  # type: ignore[arg-type]
         return len(self.rows) - 1
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -153,7 +153,7 @@ class _Walk:
         self.pending = True
 
 
-def walk(uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree) -> tuple[Row, ...]:
+def walk(uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree) -> tuple[DriverRow, ...]:
     """The rows of a tree, whose launches read and write the values in `uses`."""
     w = _Walk(uses)
     w.nodes(tree)
@@ -213,7 +213,7 @@ def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
 
 
 def lives(
-    rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]], place: Callable[[int], int]
+    rows: Sequence[DriverRow], uses: Sequence[tuple[Set[int], Set[int]]], place: Callable[[int], int]
 ) -> dict[int, tuple[int, int]]:
     """The first and the last epoch in which each place is used; `place` returns a value's place (-1: none).
 

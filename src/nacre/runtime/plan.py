@@ -16,7 +16,7 @@ import numpy as np
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
 from nacre.base.records import dataclass
-from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Row, Tree, lives, loops, rounds, walk
+from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Tree, lives, loops, rounds, walk
 from nacre.runtime.tunables import choose
 
 ALIGN = 64
@@ -77,7 +77,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class PlannedValue:
     """A value of the program: `input`, `output`, `constant`, `temporary` (in the arena), `part`, or `packed`.
 
     A part of another value begins `offset` bytes into the value `of`, and advances by `stride` bytes with each round of
@@ -112,7 +112,7 @@ class Location(NamedTuple):
 class Plan:
     """The steps in order and the values they use; inputs come first, then outputs."""
 
-    values: tuple[Storage, ...]
+    values: tuple[PlannedValue, ...]
     steps: tuple[Launch, ...]
     inputs: int
     outputs: int
@@ -123,7 +123,7 @@ class Plan:
     tree: Tree = ()  # the order of the steps, if there is control flow
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[DriverRow, ...]:
         """The rows of the driver: the steps, and the control flow between them."""
         return walk(self.uses, self.tree or tuple(range(len(self.steps))))
 
@@ -153,7 +153,7 @@ class Plan:
         """For each temporary with its own place, the first and last epoch in which the place is used."""
         return lives(self.rows, self.uses, self.place)
 
-    def located(self, slot: Pointer, row: Row) -> Location:
+    def located(self, slot: Pointer, row: DriverRow) -> Location:
         """The place of a slot's value for a row."""
         value, offset = slot.value, slot.offset
         moves: list[tuple[int, Size]] = []
@@ -176,14 +176,14 @@ class Plan:
         return [found[k] for k in range(len(self.steps))]
 
 
-def holder(values: Sequence[Storage], value: int) -> int:
+def holder(values: Sequence[PlannedValue], value: int) -> int:
     """The whole value that finally contains a part; itself if it is whole."""
     while values[value].kind == "part":
         value = values[value].of
     return value
 
 
-def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[int], set[int]]]:
+def uses(steps: Sequence[Launch], values: Sequence[PlannedValue]) -> list[tuple[set[int], set[int]]]:
     """For each step the values that it reads and writes; parts count as the whole value."""
     return [({holder(values, v) for v in s.reads}, {holder(values, v) for v in s.writes}) for s in steps]
 
@@ -366,7 +366,7 @@ class _Tables:
         self.words.append(value)
         return len(self.words) - 1
 
-    def arguments(self, row: Row) -> int:
+    def arguments(self, row: DriverRow) -> int:
         """Append the arguments of a row; returns the place of the first."""
         place = len(self.words)
         if row.kind is Kind.BRANCH:
@@ -380,7 +380,7 @@ class _Tables:
             self.words += self.cuts[row.step].words
         return place
 
-    def pointer(self, row: Row, slot: Pointer) -> None:
+    def pointer(self, row: DriverRow, slot: Pointer) -> None:
         """Append an address, with its moves in the loops around the row."""
         at = len(self.words)
         value, size, moves, swaps = self.plan.located(slot, row)
@@ -401,7 +401,9 @@ class _Tables:
         else:
             self.fixups += [self.word(0), value, offset]
 
-    def control(self, row: Row, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> list[int]:
+    def control(
+        self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]
+    ) -> list[int]:
         """The words of a row of control flow (see `codegen/entry/driver`)."""
         if row.loop is None:
             return [0, place, 0, row.target, int(row.sync), int(row.kind), 0, 0]

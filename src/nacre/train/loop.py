@@ -31,7 +31,7 @@ from nacre.train.log import LOG, Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
 from nacre.train.state import chosen, require_form, restore_unsaved_state, unsaved_state
-from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
+from nacre.train.step import LOSS, Forward, Loss, StandardStep, Step, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
 __all__ = ["Trainer"]
@@ -117,7 +117,7 @@ class Trainer:
         self.validate_every, self.save_every, self.log_every = validate_every, save_every, log_every
         self.also, self.hint, self.name, self.loss = dict(also or {}), hint, name, loss
         self._check(loss)
-        work = Work(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
+        work = StandardStep(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
         self.step = Step(work, step, evaluate, jit)
         self.out = None if out is None else Path(out)
         self.checkpoints = None if self.out is None else Checkpoints(self.out / FOLDER, keep)

@@ -54,7 +54,7 @@ def evaluating(model: Module) -> Generator[None]:
             module.training = training
 
 
-class Work:
+class StandardStep:
     """The standard step: forward pass, loss and metrics, and updates of the parameters."""
 
     def __init__(
@@ -122,10 +122,14 @@ class Work:
 
 
 class Step:
-    """The functions of `Work`, or the user's own, compiled or not; `train` takes the batches of one update."""
+    """The functions of `StandardStep`, or the user's own, compiled or not; `train` takes the batches of one update."""
 
     def __init__(
-        self, work: Work, own: Callable[..., Any] | None, own_evaluate: Callable[..., Any] | None, compiled: bool
+        self,
+        work: StandardStep,
+        own: Callable[..., Any] | None,
+        own_evaluate: Callable[..., Any] | None,
+        compiled: bool,
     ) -> None:
         def made(f: Callable[..., Any]) -> Callable[..., Any]:
             return jit(f) if compiled and not isinstance(f, Jitted) else f

@@ -63,7 +63,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class CallInputs:
     """A compiled program and its inputs: sizes of symbols, dense inputs, and for each output the input it replaces."""
 
     compiled: Compiled

@@ -7,7 +7,7 @@ from typing import Any
 
 from nacre.base import tree
 from nacre.codegen.entry.points import step_entry
-from nacre.codegen.entry.variables import Environment
+from nacre.codegen.entry.variables import ProgramVariables
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
 
@@ -31,7 +31,7 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any], guarded: bo
         return None
     number = {v: k for k, v in enumerate(concrete.variable_inputs)}
     hidden = zip(concrete.donated, concrete.placeholders, strict=True)
-    around = Environment(
+    around = ProgramVariables(
         captures=concrete.trace.captures,
         read=_slots(concrete.variable_inputs, "cell") + _slots(concrete.gradient_inputs, "gradient_cell"),
         written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),

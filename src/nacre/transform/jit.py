@@ -42,7 +42,7 @@ from nacre.trace.guards import recording, report
 from nacre.trace.value import DonatedValue, Value, give_up, is_concrete
 from nacre.trace.variable import UPDATES, UpdateInProgress, Variable, hidden, placeholders, scope, settled
 from nacre.transform.arguments import name_of, require_function, require_results
-from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
+from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, Static
 from nacre.transform.direct import direct
 from nacre.transform.dynamic import checked, dynamic_type
 from nacre.transform.leftover import require_changeable, require_nothing_kept, require_plain, require_unchanged
@@ -486,7 +486,7 @@ class Jitted:
         concrete, sizes = self._sized(args, kwargs)
         return Explanation(repr(concrete), concrete.compiled, sizes)
 
-    def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
+    def prepare(self, *args: Any, **kwargs: Any) -> CallInputs:
         """The compiled program for these arguments and its inputs, for callers that run it themselves."""
         values, *_ = self._flatten(args, kwargs)
         concrete, sizes = self._sized(args, kwargs)
@@ -498,7 +498,7 @@ class Jitted:
         ]
         compiled = concrete.compiled
         in_place = self._donors(concrete, compiled.executable.plan.donations)
-        return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
+        return CallInputs(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
         values, key, types, names = self._flatten(args, kwargs)

@@ -9,8 +9,8 @@ from typing import Any
 from nacre.api.memo import Memo
 from nacre.api.operands import (
     TensorLike,
-    apart,
     as_tensor,
+    distinct,
     operands,
 )
 from nacre.api.tensor import Tensor
@@ -44,7 +44,7 @@ def unary(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = NUM
 def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, accepted)
-    return apart(op(held), held)
+    return distinct(op(held), held)
 
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:

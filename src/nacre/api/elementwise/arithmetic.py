@@ -8,8 +8,8 @@ from nacre.api.elementwise.apply import NUMERIC, Operation, binary, require, una
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
-    apart,
     as_tensor,
+    distinct,
     filled,
     in_single,
     is_half,
@@ -159,7 +159,7 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_inexact and y in _EXACT_POWERS:
-            return apart(_EXACT_POWERS[y](base), base)
+            return distinct(_EXACT_POWERS[y](base), base)
     a, b = operands("pow", x, y)
     require("pow", a.type.dtype, NUMERIC)
     if a.type.dtype.is_inexact:
@@ -235,7 +235,7 @@ def abs(x: TensorLike, /) -> Tensor:
     """
     held = as_tensor(x)
     require("abs", held.type.dtype, NUMERIC)
-    return pointwise.abs_(held) if held.type.dtype.is_signed else apart(held, held)
+    return pointwise.abs_(held) if held.type.dtype.is_signed else distinct(held, held)
 
 
 def sign(x: TensorLike, /) -> Tensor:
@@ -307,7 +307,7 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
     for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
         if bound is not None:
             result = _limited(op, *operands("clip", result, bound))
-    return apart(result, held)
+    return distinct(result, held)
 
 
 def _limited(op: Operation, x: Any, bound: Any) -> Any:
@@ -325,7 +325,7 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
 def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, NUMERIC)
-    return apart(held, held) if held.type.dtype.is_integer else op(held)
+    return distinct(held, held) if held.type.dtype.is_integer else op(held)
 
 
 def floor(x: TensorLike, /) -> Tensor:

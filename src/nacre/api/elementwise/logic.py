@@ -9,9 +9,9 @@ from nacre.api.data_types import finfo
 from nacre.api.elementwise.apply import binary, require, unary
 from nacre.api.operands import (
     TensorLike,
-    apart,
     as_tensor,
     constant,
+    distinct,
     filled,
     spread,
 )
@@ -100,7 +100,7 @@ def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, 
     held = as_tensor(x)
     require("nan_to_num", held.type.dtype, NUMERIC)
     if held.type.dtype.is_integer:
-        return apart(held, held)
+        return distinct(held, held)
     most = float(finfo(held.type.dtype).max)
     found = where(isnan(held), nan, held)
     found = where(pointwise.eq(held, filled(held, math.inf)), most if posinf is None else posinf, found)

@@ -16,37 +16,37 @@ from functools import partial
 
 from nacre.base.records import dataclass
 from nacre.codegen.attention.forward import SIZES, Attention, parts_of
-from nacre.codegen.attention.parts import Parts, Slots, strides
+from nacre.codegen.attention.parts import ArgumentSlots, Parts, strides
 from nacre.codegen.attention.plan import BACKWARD, backward_cut
 from nacre.codegen.attention.rows import Scores, emit_nest, gradients
 from nacre.codegen.gemm.element_types import edge, load_edge, store_edge
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.isa import Isa
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 
 GRADS = ("q", "k", "v")
 
 
-def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
+def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:
     """Write the kernel that computes some of `GRADS`.
 
     Its addresses are `Q K V G Most Shift Mask Dq Dk Dv`: G are the cotangents of p · v, Shift is the common part of the
     cotangents of a row's weights.
     """
     parts = parts_of(isa, scores)
-    module = Module(name)
+    module = ModuleText(name)
     parts.emit(module, scores.causal, False)
     masked = ("Mask",) if scores.mask is not None else ()
     outputs = tuple(f"D{r}" for r in GRADS if r in results)
     given = [s for n in ("Q", "K", "V", "G", *masked, *outputs) for s in strides(n)]
     given += [s for n in ("Most", "Shift") for s in strides(n, rows=False)]
-    slots = Slots(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
+    slots = ArgumentSlots(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
     _emit_join(module, parts)
     _Writer(module, isa, parts, scores, slots, results).write(name)
     return module, Attention(name, slots.names, partial(backward_cut, parts.model), 3, 2)
 
 
-def _emit_join(module: Module, parts: Parts) -> None:
+def _emit_join(module: ModuleText, parts: Parts) -> None:
     """@join(from, from_row, to, to_row, rows, columns, before): add the sums of one score tile to those before it.
 
     `before` is 0 if there are none, 1 if they are stored in the result, 2 if they are zeros.
@@ -100,7 +100,7 @@ class _Writer:
     """Writes the kernel function."""
 
     def __init__(
-        self, module: Module, isa: Isa, parts: Parts, scores: Scores, slots: Slots, results: tuple[str, ...]
+        self, module: ModuleText, isa: Isa, parts: Parts, scores: Scores, slots: ArgumentSlots, results: tuple[str, ...]
     ) -> None:
         self.module, self.isa, self.parts, self.scores, self.slots = module, isa, parts, scores, slots
         self.results = results

@@ -6,7 +6,7 @@ attention kernels, so the bits are the same.
 
 from __future__ import annotations
 
-from nacre.codegen.attention.forward import Attention, Writer, written
+from nacre.codegen.attention.forward import Attention, AttentionWriter, written
 from nacre.codegen.attention.parts import Parts
 from nacre.codegen.attention.plan import PanelModel, line
 from nacre.codegen.attention.rows import Scores
@@ -15,13 +15,13 @@ from nacre.codegen.gemm.gemv import emit_sweep
 from nacre.codegen.gemm.gemv_columns import emit_gemv_columns
 from nacre.codegen.gemm.pack import emit_gather
 from nacre.native.isa import Isa
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 from nacre.runtime.plan import Cut
 
 WORDS = ("chunk", "chunks", "s_at", "c_at", "row_at", "s_row", "c_row")
 
 
-def few_queries(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
+def few_queries(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:
     """Write the kernel that computes some of `RESULTS` for up to `FEW` queries that see every key."""
     return written(isa, scores, results, name, WORDS, _cut, _Few)
 
@@ -35,11 +35,11 @@ def _cut(model: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
     return Cut(heads, 1, sum(areas), (queries, 1, *starts, s_row, c_row))
 
 
-class _Few(Writer):
+class _Few(AttentionWriter):
     """Writes the kernel function."""
 
     @staticmethod
-    def emit(module: Module, parts: Parts, scores: Scores) -> None:
+    def emit(module: ModuleText, parts: Parts, scores: Scores) -> None:
         """Write the two products, each for the stored types of its factors."""
         q, k, v = parts.sources
         emit_gather(module, k, "gather", k.stored)

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.attention.parts import Parts, Slots, strides
+from nacre.codegen.attention.parts import ArgumentSlots, Parts, strides
 from nacre.codegen.attention.plan import FORWARD, PanelModel, forward_cut, line
 from nacre.codegen.attention.rows import Scores, emit_nest, finish, most, raised, total
 from nacre.codegen.gemm.element_types import numbers
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.kernel.ast import Kernel
 from nacre.native.isa import Isa
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 from nacre.runtime.plan import Cut
 
 RESULTS = ("out", "mixed", "most", "total")
@@ -45,9 +45,9 @@ class Attention:
     widths: int  # products with queries, keys and width
 
 
-def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
+def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:
     """Write the kernel that computes some of `RESULTS`."""
-    return written(isa, scores, results, name, FORWARD, forward_cut, Writer)
+    return written(isa, scores, results, name, FORWARD, forward_cut, AttentionWriter)
 
 
 def written(
@@ -57,11 +57,11 @@ def written(
     name: str,
     cut_slots: tuple[str, ...],
     cut: Callable[[PanelModel, tuple[int, ...], int], Cut],
-    writer: type[Writer],
-) -> tuple[Module, Attention]:
+    writer: type[AttentionWriter],
+) -> tuple[ModuleText, Attention]:
     """Write a forward kernel, given the slots of its `Cut` and the function that computes it."""
     parts = parts_of(isa, scores)
-    module = Module(name)
+    module = ModuleText(name)
     writer.emit(module, parts, scores)
     masked = ("Mask",) if scores.mask is not None else ()
     wide = [r for r in ("out", "mixed") if r in results]
@@ -69,7 +69,7 @@ def written(
     places = ("Q", "K", "V", *masked, *(r.capitalize() for r in RESULTS if r in results))
     given = [s for n in ("Q", "K", "V", *masked, *wide) for s in strides(n)]
     given += [s for r in rows for s in strides(r, rows=False)]
-    slots = Slots((*places, *SIZES, *given, *cut_slots))
+    slots = ArgumentSlots((*places, *SIZES, *given, *cut_slots))
     writer(module, isa, parts, scores, slots, tuple(wide), tuple(rows)).write(name)
     return module, Attention(name, slots.names, partial(cut, parts.model), 1, 1)
 
@@ -80,16 +80,16 @@ def parts_of(isa: Isa, scores: Scores) -> Parts:
     return Parts(numbers(isa, scores.dtype), tuple(numbers(isa, d) for d in given))
 
 
-class Writer:
+class AttentionWriter:
     """Writes the kernel function."""
 
     def __init__(
         self,
-        module: Module,
+        module: ModuleText,
         isa: Isa,
         parts: Parts,
         scores: Scores,
-        slots: Slots,
+        slots: ArgumentSlots,
         wide: tuple[str, ...],
         rows: tuple[str, ...],
     ) -> None:
@@ -100,7 +100,7 @@ class Writer:
         self.nests = {k.name: emit_nest(module, isa, k) for k in self.kernels()}
 
     @staticmethod
-    def emit(module: Module, parts: Parts, scores: Scores) -> None:
+    def emit(module: ModuleText, parts: Parts, scores: Scores) -> None:
         """Write the functions that the kernel calls."""
         parts.emit(module, scores.causal, scores.causal and scores.adds)
 

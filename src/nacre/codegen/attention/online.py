@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 
-from nacre.codegen.attention.forward import Attention, Writer, written
+from nacre.codegen.attention.forward import Attention, AttentionWriter, written
 from nacre.codegen.attention.plan import ONLINE, online_cut
 from nacre.codegen.attention.rows import COLUMNS, ROWS, I, J, Scores, finish, most, rows_of
 from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, Kernel, Let, Load, Local, Store, apply
 from nacre.kernel.order_attention import KEYS
 from nacre.native.isa import Isa
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 
 
-def online(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
+def online(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:
     """Write the kernel that computes some of `RESULTS`."""
     return written(isa, scores, results, name, ONLINE, online_cut, _Online)
 
@@ -77,7 +77,7 @@ def copied(s: Scores) -> Kernel:
     return Kernel("attend_kept", (s.column("x"),), (s.column("y"),), (rows_of((Store("y", (I,), s.row("x")),)),))
 
 
-class _Online(Writer):
+class _Online(AttentionWriter):
     """Writes the kernel function."""
 
     def kernels(self) -> tuple[Kernel, ...]:

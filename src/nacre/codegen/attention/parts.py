@@ -21,7 +21,7 @@ from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_tran
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.tile import Shape, emit_tile, tile_name, tile_shape
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Parts:
         """The properties of these parts on which the kernels' plans depend."""
         return PanelModel(self.lanes, self.numbers.bytes, self.tall)
 
-    def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
+    def emit(self, module: ModuleText, exact_skips: bool, bounds_masks: bool) -> None:
         """Write the functions; those for skipped keys and for tests of a mask only if required."""
         for rows in (self.tall, self.shape.few):
             for vectors in (self.shape.vectors, 1):
@@ -121,7 +121,7 @@ class Parts:
 
     # ---- functions
 
-    def _emit_row_panel(self, module: Module) -> None:
+    def _emit_row_panel(self, module: ModuleText) -> None:
         """@row_panel(rows, a, a_row, a_k, b, b_row, packed_columns, depth, c, c_row, columns, adds): tiles over
         columns, then k.
 
@@ -187,7 +187,7 @@ class Parts:
                 ],
             )
 
-    def _emit_fill(self, module: Module) -> None:
+    def _emit_fill(self, module: ModuleText) -> None:
         """@fill(to, row, rows, first, columns, value): set columns from `first` + r on of row r to the value."""
         n = self.numbers
         params = {"to": "ptr", "row": "i64", "rows": "i64", "first": "i64", "columns": "i64", "value": n.wide}
@@ -201,7 +201,7 @@ class Parts:
                 f.masked_store(value, f.gep(row, inner.index, n.wide), mask)
         f.ret()
 
-    def _emit_finite(self, module: Module, n: Numbers) -> None:
+    def _emit_finite(self, module: ModuleText, n: Numbers) -> None:
         """@finite(x, row, rows, columns): 1 if every element is finite, else 0."""
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
         f = module.function(n.part("finite"), "i64", params, linkage="internal", attributes=n.isa.attributes)
@@ -217,7 +217,7 @@ class Parts:
         found = f.intrinsic("vector.reduce.smax", scalar, [loop.results[0]], overload=[bits])
         f.ret(f.cast("zext", f.icmp("slt", found, infinity), "i64"))
 
-    def _emit_below(self, module: Module) -> None:
+    def _emit_below(self, module: ModuleText) -> None:
         """@below(x, row, rows, columns): 1 if every element is a number below +∞, else 0."""
         n = self.numbers
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
@@ -232,7 +232,7 @@ class Parts:
         found = f.intrinsic("vector.reduce.or", "i32", [loop.results[0]], overload=[none.ty])
         f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
 
-    def _emit_settle(self, module: Module, source: Numbers) -> None:
+    def _emit_settle(self, module: ModuleText, source: Numbers) -> None:
         """@settle(c, c_row, rows, columns, b, b_row, next, stop, more): extend chains at −0 by the skipped keys.
 
         These are rows `next` to `stop` of B in the unfinished chain, and more chains if `more` is not 0.
@@ -278,7 +278,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Slots:
+class ArgumentSlots:
     """The names of a kernel's argument slots in order, and their values."""
 
     names: tuple[str, ...]

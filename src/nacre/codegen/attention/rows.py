@@ -34,7 +34,7 @@ from nacre.kernel.ast import (
     const,
 )
 from nacre.native.isa import Isa
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 ROWS, COLUMNS, ROW_STRIDE = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("row_stride")
 I, J = Index("i"), Index("j")
@@ -207,7 +207,7 @@ def rows_of(body: tuple[Stmt, ...]) -> For:
 
 
 @dataclass(frozen=True)
-class Nest:
+class RowNest:
     """A loop nest as a function of the module."""
 
     name: str
@@ -223,11 +223,11 @@ class Nest:
         f.call(self.name, "void", [table, f.i64(0), rows, Val("null", "ptr")])
 
 
-def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
+def emit_nest(module: ModuleText, isa: Isa, kernel: Kernel) -> RowNest:
     """Write a nest as a function of the module; its work items are rows, or all rows if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
     writer = Writer(f, isa)
     extent = writer.kernel(kernel)
     assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0
-    return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))
+    return RowNest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))

@@ -13,17 +13,17 @@ from typing import Protocol
 from nacre.codegen.convolution.direct import Correlation, Tile, column_tiles, row_table, tile_runs
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Place,
-    Step,
+    ResultPlace,
+    SequenceKernel,
     ceil_div,
     product,
     round_up,
     split,
     total,
 )
-from nacre.codegen.window.prologue import Prologue, RowPanels
+from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.native.text import Function, Operand, Val
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
@@ -35,7 +35,7 @@ TOGETHER = 4  # tiles that are interleaved, because the taps of one tile depend 
 class TapReduction(Protocol):
     """The reduction over the taps of a vector of output pixels."""
 
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+    def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         """Prepare for an output plane; called once for each."""
         ...
 
@@ -72,7 +72,7 @@ def lane_set(f: Function, lanes: int, present: Sequence[int]) -> Val | None:
     return None if len(chosen) == lanes else f.vector("i1", [i in chosen for i in range(lanes)])
 
 
-def masked_load(k: Kernel, f: Function, pointer: Val, mask: Val | None) -> Val:
+def masked_load(k: SequenceKernel, f: Function, pointer: Val, mask: Val | None) -> Val:
     """Load a vector, or the lanes of a mask."""
     if mask is None:
         return f.load(pointer, k.vector)
@@ -87,7 +87,7 @@ def store_lanes(f: Function, value: Val, pointer: Val, mask: Val | None) -> None
         f.masked_store(value, pointer, mask)
 
 
-def load_pixels(k: Kernel, f: Function, pointer: Val, pixels: Sequence[int], reach: int) -> Val:
+def load_pixels(k: SequenceKernel, f: Function, pointer: Val, pixels: Sequence[int], reach: int) -> Val:
     """Lane p = pointer[p · reach] for the given lanes; no other element is touched."""
     lanes = k.lanes
     if reach == 1:
@@ -104,7 +104,7 @@ def load_pixels(k: Kernel, f: Function, pointer: Val, pixels: Sequence[int], rea
     return f.gather(spread_pointers(k, f, pointer, reach), mask, k.vector)
 
 
-def spread_pointers(k: Kernel, f: Function, pointer: Val, reach: int) -> Val:
+def spread_pointers(k: SequenceKernel, f: Function, pointer: Val, reach: int) -> Val:
     """The addresses pointer + lane · reach."""
     index = f.vector("i64", [p * reach for p in range(k.lanes)])
     return f.op(f"getelementptr {k.scalar}, {pointer}, {index}", f"<{k.lanes} x ptr>", "p")
@@ -115,7 +115,7 @@ class DepthwiseKernel:
 
     def __init__(
         self,
-        k: Kernel,
+        k: SequenceKernel,
         c: Correlation,
         reduction: TapReduction,
         *,
@@ -132,11 +132,11 @@ class DepthwiseKernel:
         self.pitch = line_pitch(c, k.lanes)
         self.line_bytes = self.pitch * c.phase * k.element if c.phase > 1 else 0
         self.scratch = self.line_bytes + scratch
-        self.row_panels = RowPanels(k, c.rows, c.in_shape, prologue, self.scratch) if prologue is not None else None
+        self.row_panels = ResultStrips(k, c.rows, c.in_shape, prologue, self.scratch) if prologue is not None else None
         ordered = [taps[::-1] if descending else taps for taps in c.rows]
         self.row_table = row_table(k, ordered)
 
-    def write(self, out: str, planes: int) -> Step:
+    def write(self, out: str, planes: int) -> ConvolutionStep:
         """Write a kernel whose items are planes, `planes` of them in one image."""
         k, c, f = self.k, self.c, self.k.f
         height, width = c.out_shape
@@ -151,7 +151,7 @@ class DepthwiseKernel:
         scratch = self.scratch if self.row_panels is None else self.row_panels.end
         return k.finish([out], Count(0, planes if height * width else 0), scratch)
 
-    def _computed_plane(self, row_panels: RowPanels, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
+    def _computed_plane(self, row_panels: ResultStrips, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
         """Write one output plane of an input plane that is computed row panel by row panel."""
 
         def rows(source: Val, span: tuple[Operand, Operand]) -> None:
@@ -245,7 +245,7 @@ class DepthwiseKernel:
         """Send a vector through the epilogue to the output."""
         k, f = self.k, self.k.f
         if self.epilogue is not None:
-            place = Place(f.i64(self.channel), offset, mask, self.operands)
+            place = ResultPlace(f.i64(self.channel), offset, mask, self.operands)
             value = self.epilogue(f, value, place)
         store_lanes(f, value, f.gep(self.out, offset, k.scalar), mask)
 
@@ -260,7 +260,9 @@ class DepthwiseKernel:
         write_line(self.k, f["scratch"], self.pitch, self.c, store)
 
 
-def write_line(k: Kernel, lines: Val, pitch: int, c: Correlation, store: Callable[[Val, Val, Val], None]) -> None:
+def write_line(
+    k: SequenceKernel, lines: Val, pitch: int, c: Correlation, store: Callable[[Val, Val, Val], None]
+) -> None:
     """Interleave the lines of the phases; `store` takes a vector, its column and its mask."""
     f, width = k.f, len(c.columns)
     with f.loop("at", 0, width, k.lanes * c.phase) as at:
@@ -293,7 +295,7 @@ class DepthwiseReduction:
     def __init__(self, c: Correlation, source: str) -> None:
         self.c, self.source = c, source
 
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+    def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         """Find the weights and the input plane of the output plane."""
         f, c = k.f, self.c
         self.k = k
@@ -325,8 +327,13 @@ class DepthwiseReduction:
 
 
 def write_depthwise(
-    k: Kernel, c: Correlation, source: str, out: str, epilogue: ConvolutionEpilogue | None, operands: Sequence[str]
-) -> Step:
+    k: SequenceKernel,
+    c: Correlation,
+    source: str,
+    out: str,
+    epilogue: ConvolutionEpilogue | None,
+    operands: Sequence[str],
+) -> ConvolutionStep:
     """A correlation that reduces one channel, as a tap reduction; the weights have w's layout."""
     kernel = DepthwiseKernel(k, c, DepthwiseReduction(c, source), epilogue=epilogue, operands=operands)
     return kernel.write(out, c.groups * c.outputs)

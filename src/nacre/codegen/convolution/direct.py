@@ -31,9 +31,9 @@ from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
     ConvolutionEpilogue,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Step,
+    SequenceKernel,
     ceil_div,
     panel_vectors,
     product,
@@ -46,7 +46,7 @@ from nacre.codegen.convolution.sequence import (
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
-from nacre.native.text import Function, Loop, Operand, Val
+from nacre.native.text import Function, LoopText, Operand, Val
 
 ROW_PANEL_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10
@@ -174,7 +174,7 @@ def _tile(c: Correlation, columns: Sequence[int]) -> Tile:
     return Tile(columns[0], base, len(columns), taps)
 
 
-def row_table(k: Kernel, rows: Sequence[Taps]) -> Val:
+def row_table(k: SequenceKernel, rows: Sequence[Taps]) -> Val:
     """A table of (first kh, number of taps, input row of the first) of every output row."""
     entries = [(taps[0][0], len(taps), taps[0][1]) if taps else (0, 0, 0) for taps in rows]
     name = f"row_taps_{len(k.module.globals)}"
@@ -238,7 +238,7 @@ class CorrelationKernel:
         self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
         source, out = buffers
         weights = ("w", "panels") if self.packs else ("panels",)
-        self.k = k = Kernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
+        self.k = k = SequenceKernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
         self.source, self.panels, self.out, *self.operands = (
             k.pointers[name] for name in (source, "panels", out, *operands)
         )
@@ -304,7 +304,7 @@ class CorrelationKernel:
 
     # ---- the kernel function
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the whole kernel."""
         k, c, f = self.k, self.c, self.k.f
         self.row_table = row_table(k, c.rows)
@@ -330,7 +330,7 @@ class CorrelationKernel:
         items = Count(0, self.row_panels * c.groups * self._outer())
         return k.finish([self.written], items, self.scratch, self.row_panels if self.packs else 1)
 
-    def _outer_panel_item(self, rest: Operand, item: Loop) -> tuple[Operand, Operand, Operand]:
+    def _outer_panel_item(self, rest: Operand, item: LoopText) -> tuple[Operand, Operand, Operand]:
         """Decode (group, panel, image): the images of a panel are consecutive, and the first one packs it."""
         f = self.k.f
         image = f.binary("urem", rest, self.k.batch)

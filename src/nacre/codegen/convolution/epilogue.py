@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.pack import joined, prefetch_memory, transposed
-from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Kernel, Place, in_block, product, total
+from nacre.codegen.convolution.sequence import (
+    ConvolutionEpilogue,
+    ResultPlace,
+    SequenceKernel,
+    in_block,
+    product,
+    total,
+)
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.text import Operand, Val
 
@@ -17,7 +24,7 @@ class PixelWriter:
     scratch, where whole vectors of pixels can be read.  The operands in `along` have the result's layout.
     """
 
-    k: Kernel
+    k: SequenceKernel
     out: Val
     operands: tuple[Val, ...]
     epilogue: ConvolutionEpilogue | None
@@ -68,7 +75,7 @@ class PixelWriter:
 
     def write_vector(self, value: Val, channel: Val, offset: Val) -> None:
         """Write a vector of one pixel's channels to a block."""
-        self._vector(value, Place(channel, offset, None, self.operands, blocked=True))
+        self._vector(value, ResultPlace(channel, offset, None, self.operands, blocked=True))
 
     def _planes(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write pixels to planes, as many channels at a time as a piece of 128 bits holds."""
@@ -94,14 +101,14 @@ class PixelWriter:
         pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]
         columns = transposed(f, [joined(f, pieces[i::size]) for i in range(size)], size)
         for i, value in enumerate(columns):
-            place = Place(f.add(first[0], i), f.add(f.add(first[1], i * self.plane), at), mask, self.operands)
+            place = ResultPlace(f.add(first[0], i), f.add(f.add(first[1], i * self.plane), at), mask, self.operands)
             if self.outputs % size == 0 or i == 0:
                 self._vector(value, place)
             else:
                 with f.when(f.icmp("sgt", left, i)):
                     self._vector(value, place)
 
-    def _vector(self, value: Val, place: Place) -> None:
+    def _vector(self, value: Val, place: ResultPlace) -> None:
         """Send one vector of a channel's results to the output."""
         k, f = self.k, self.k.f
         if self.epilogue is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nacre.base.dtypes import DType, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Count, Kernel, Step, Steps
+from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, Steps
 from nacre.codegen.emitter import LlvmEmitter
 from nacre.kernel.elementary import convert
 from nacre.native.isa import Isa
@@ -19,7 +19,7 @@ HALF_TYPES = {"half": float16, "bfloat": bfloat16}
 
 
 @dataclass(frozen=True)
-class Tensor:
+class HalfTensor:
     """A dense tensor as rows of elements; the rows may grow with the batch."""
 
     name: str
@@ -36,8 +36,8 @@ def through_float(
     isa: Isa,
     scalar: str,
     steps: Callable[[str], Steps],
-    inputs: tuple[Tensor, ...],
-    output: Tensor,
+    inputs: tuple[HalfTensor, ...],
+    output: HalfTensor,
     *,
     epilogue: bool = False,
 ) -> Steps:
@@ -64,9 +64,9 @@ def through_float(
     return Steps((*widen, *inner, round_result), wide.workspaces | spaces, wide.packed)
 
 
-def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: str) -> Step:
+def _convert(isa: Isa, tensor: HalfTensor, source: DType, target: DType, a: str, b: str) -> ConvolutionStep:
     """The kernel that converts a tensor; each row is a work item."""
-    k = Kernel(isa, "float", f"convert_{a}", (a, b))
+    k = SequenceKernel(isa, "float", f"convert_{a}", (a, b))
     f, whole = k.f, tensor.length // k.lanes * k.lanes
 
     def move(at: Operand, lanes: int) -> None:

@@ -17,10 +17,10 @@ from nacre.codegen.convolution.direct import (
     forward_correlation,
     gradient_correlation,
 )
-from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
+from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
 from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels
-from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Kernel, Steps
+from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, SequenceKernel, Steps
 from nacre.codegen.convolution.weight_gradient import weight_steps
 from nacre.kernel.order_convolution import Convolution
 from nacre.native.isa import Isa
@@ -89,16 +89,16 @@ def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -
     return weight_steps(isa, scalar, conv, threads) if 0 not in conv.weight_shape else Steps(())
 
 
-def _image(conv: Convolution, name: str = "x") -> Tensor:
-    return Tensor(name, Count(0, conv.channels), conv.rows.size * conv.columns.size)
+def _image(conv: Convolution, name: str = "x") -> HalfTensor:
+    return HalfTensor(name, Count(0, conv.channels), conv.rows.size * conv.columns.size)
 
 
-def _result(conv: Convolution, name: str) -> Tensor:
-    return Tensor(name, Count(0, conv.filters), conv.rows.out * conv.columns.out)
+def _result(conv: Convolution, name: str) -> HalfTensor:
+    return HalfTensor(name, Count(0, conv.filters), conv.rows.out * conv.columns.out)
 
 
-def _weights(conv: Convolution, name: str) -> Tensor:
-    return Tensor(name, Count(conv.filters), conv.group_channels * conv.taps)
+def _weights(conv: Convolution, name: str) -> HalfTensor:
+    return HalfTensor(name, Count(conv.filters), conv.group_channels * conv.taps)
 
 
 def _correlate(
@@ -119,10 +119,10 @@ def _correlate(
         return Steps(())
     source, out = buffers
     if c.inputs == 1 and 2 * c.outputs <= isa.lanes(scalar):
-        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        k = SequenceKernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
         return Steps((write_depthwise(k, c, source, out, epilogue, operands),))
     if is_narrow(c, isa.lanes(scalar)):
-        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        k = SequenceKernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
         narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
         return Steps((narrow.write(),))
     kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue, blocked)
@@ -130,5 +130,5 @@ def _correlate(
     fills = {"panels": ("w", partial(packed_panels, kernel.layout, strides, kernel.k.element))}
     if kernel.packs:
         return Steps((kernel.write(),), {}, {"panels": ("w", size)}, fills)
-    pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
+    pack = pack_weights(SequenceKernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
     return Steps((pack, kernel.write()), {"panels": Count(size)}, {}, fills)

@@ -19,10 +19,10 @@ from nacre.codegen.convolution.depthwise import (
 from nacre.codegen.convolution.direct import Correlation, Tile, row_table, tile_runs
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Place,
-    Step,
+    ResultPlace,
+    SequenceKernel,
     ceil_div,
     product,
     split,
@@ -46,7 +46,7 @@ class NarrowKernel:
 
     def __init__(
         self,
-        k: Kernel,
+        k: SequenceKernel,
         c: Correlation,
         strides: tuple[int, int],
         source: str,
@@ -62,7 +62,7 @@ class NarrowKernel:
         self.lines = self.pitch * c.phase  # elements of one channel's lines
         self.plane = c.in_shape[0] * c.in_shape[1]
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the kernel."""
         k, c, f = self.k, self.c, self.k.f
         height, width = c.out_shape
@@ -169,7 +169,7 @@ class NarrowKernel:
         at = f.i64(total(f, self.offset, q * height * width, column))
         if self.epilogue is not None:
             channel = total(f, product(f, self.group, c.outputs), q)
-            value = self.epilogue(f, value, Place(f.i64(channel), at, mask, self.operands))
+            value = self.epilogue(f, value, ResultPlace(f.i64(channel), at, mask, self.operands))
         store_lanes(f, value, f.gep(self.out, at, k.scalar), mask)
 
     def _write_lines(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Count, Kernel, Step, ceil_div, product, split, total
+from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, ceil_div, product, split, total
 from nacre.native.llvm_types import lanes_of
 from nacre.native.text import Function, Operand, Val
 from nacre.runtime.plan import READY
@@ -39,7 +39,7 @@ def joined(f: Function, parts: Sequence[Val]) -> Val:
     return parts[0]
 
 
-def write_transpose(k: Kernel) -> str:
+def write_transpose(k: SequenceKernel) -> str:
     """Write @transpose(source, stride, rows, columns, target, step) for up to a vector of rows.
 
     Column j of the source becomes the vector at `target + j · step`; lanes beyond `rows` are undefined.  Vectors are
@@ -70,7 +70,14 @@ def write_transpose(k: Kernel) -> str:
 
 
 def transpose_matrix(
-    k: Kernel, f: Function, source: Val, stride: Operand, rows: Operand, columns: Operand, target: Val, step: Operand
+    k: SequenceKernel,
+    f: Function,
+    source: Val,
+    stride: Operand,
+    rows: Operand,
+    columns: Operand,
+    target: Val,
+    step: Operand,
 ) -> None:
     """target[j · step + i] = source[i · stride + j] for i < rows, j < columns.
 
@@ -133,7 +140,7 @@ class PanelLayout:
         return self.groups * self.panels * self.panel_size
 
 
-def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> Step:
+def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> ConvolutionStep:
     """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w."""
     f = k.f
     with f.loop("item", f["lo"], f["hi"]) as item:
@@ -160,7 +167,7 @@ def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w
 
 
 def pack_channels(
-    k: Kernel,
+    k: SequenceKernel,
     layout: PanelLayout,
     strides: tuple[int, int],
     panel: Operand,
@@ -206,12 +213,12 @@ class Room:
     ready: Val
     data: Val
 
-    def place(self, k: Kernel, at: Operand, scratch: Val) -> Val:
+    def place(self, k: SequenceKernel, at: Operand, scratch: Val) -> Val:
         """Where the elements from the place `at` on are packed."""
         return k.f.select(self.available, k.f.gep(self.data, at, k.scalar), scratch)
 
 
-def packed_room(k: Kernel, name: str) -> Room:
+def packed_room(k: SequenceKernel, name: str) -> Room:
     """The memory at a buffer's address, which may be null (see `runtime.plan.Packed`)."""
     f, place = k.f, k.pointers[name]
     available = f.icmp("ne", place, f.const("ptr", 0))
@@ -220,7 +227,13 @@ def packed_room(k: Kernel, name: str) -> Room:
 
 
 def prefetch_memory(
-    k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *, to_write: bool = False
+    k: SequenceKernel,
+    source: Val,
+    stride: Operand,
+    rows: tuple[Operand, Operand],
+    length: Operand,
+    *,
+    to_write: bool = False,
 ) -> None:
     """Prefetch rows start … end of a matrix, to read or to write; the memory may be absent."""
     f, line = k.f, 64 // k.element
@@ -235,7 +248,7 @@ def prefetch_line(f: Function, place: Val, *, to_write: bool = False) -> None:
     f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
-def prefetch_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
+def prefetch_run(k: SequenceKernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
     """Prefetch one of several equal parts of a run of elements; the memory may be absent."""
     f, line = k.f, 64 // k.element
     lines = f.binary("udiv", f.add(f.i64(length), line - 1), line)
@@ -255,7 +268,7 @@ class Weights:
 
 
 def weights_of(
-    k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
+    k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
 ) -> Weights:
     """The place in w of the input channels start … end of one panel; panels of all groups are numbered together."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
@@ -278,7 +291,7 @@ def weights_of(
     return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
 
 
-def prefetch_weights(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
+def prefetch_weights(k: SequenceKernel, about: Weights, part: Operand, parts: Operand) -> None:
     """Prefetch one of several equal parts of some weights."""
     f = k.f
     share = f.binary("udiv", f.add(f.add(about.rows, parts), -1), parts)
@@ -287,7 +300,7 @@ def prefetch_weights(k: Kernel, about: Weights, part: Operand, parts: Operand) -
 
 
 def _copy_lanes(
-    k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val, input_stride: int
+    k: SequenceKernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val, input_stride: int
 ) -> None:
     """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""
     f = k.f

@@ -11,7 +11,7 @@ from nacre.base.records import dataclass
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
-from nacre.native.text import Function, Module, Operand, Val
+from nacre.native.text import Function, ModuleText, Operand, Val
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Step:
+class ConvolutionStep:
     """One kernel: its text, the buffers its argument slots point to, and its parallel extent.
 
     The slots are the addresses of `buffers`, then the batch as an i64.
@@ -53,7 +53,7 @@ class Steps:
     the operand from which NumPy computes the same contents.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ConvolutionStep, ...]
     workspaces: dict[str, Count] = field(default_factory=dict[str, Count])
     packed: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     fills: dict[str, tuple[str, Fill]] = field(default_factory=dict[str, tuple[str, Fill]])
@@ -70,7 +70,7 @@ class Blocked:
 PLANES = Blocked()
 
 
-ConvolutionEpilogue = Callable[[Function, Val, "Place"], Val]
+ConvolutionEpilogue = Callable[[Function, Val, "ResultPlace"], Val]
 
 
 def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultPlace:
     """The place of a vector of finished results: its channel, and the index of its first element in the whole result.
 
     `mask` holds the lanes that are present, or is None where all are; other lanes must not be read from memory.
@@ -94,13 +94,13 @@ class Place:
     blocked: bool = False
 
 
-class Kernel:
+class SequenceKernel:
     """A kernel being written: module, function and the values that every kernel reads first."""
 
     def __init__(self, isa: Isa, scalar: str, name: str, buffers: Sequence[str]) -> None:
         self.isa, self.scalar, self.name = isa, scalar, name
         self.buffers = tuple(buffers)
-        self.module = Module(name)
+        self.module = ModuleText(name)
         self.lanes = isa.lanes(scalar)
         self.vector = isa.vector(scalar)
         self.element = bits_of(scalar) // 8
@@ -122,11 +122,11 @@ class Kernel:
         inner = ", ".join(f"i64 {v}" for v in values)
         return self.module.constant(name, f"[{len(values)} x i64]", f"[{inner}]")
 
-    def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> Step:
+    def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> ConvolutionStep:
         """End the kernel function and describe it; scratch is in bytes."""
         self.f.ret()
         text = self.module.text()
-        return Step(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
+        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
 
 
 def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:

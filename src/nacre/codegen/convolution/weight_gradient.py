@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from nacre.codegen.convolution.pack import transpose_matrix
 from nacre.codegen.convolution.sequence import (
+    ConvolutionStep,
     Count,
-    Kernel,
-    Step,
+    SequenceKernel,
     Steps,
     ceil_div,
     product,
@@ -36,7 +36,7 @@ class WeightKernel:
     def __init__(self, isa: Isa, scalar: str, plan: WeightPlan) -> None:
         self.plan, self.conv = plan, plan.conv
         self.out = "sums" if plan.by_image else "dw"
-        self.k = Kernel(isa, scalar, "conv_dw", ("x", "dy", self.out))
+        self.k = SequenceKernel(isa, scalar, "conv_dw", ("x", "dy", self.out))
         pixels = round_up(plan.block_rows * self.conv.columns.out, self.k.lanes)
         self.sums_offset = pixels * plan.width
         sums = 0 if plan.by_image else plan.item_units * plan.unit_size
@@ -44,7 +44,7 @@ class WeightKernel:
         lines = plan.block_lines * self.conv.columns.size * plan.width if plan.depthwise else 0
         self.scratch = (self.lines_offset + lines) * self.k.element
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the whole kernel."""
         k, f, plan = self.k, self.k.f, self.plan
         rows = self.conv.rows
@@ -273,10 +273,10 @@ class WeightKernel:
                 f.store(value, f.gep(target, f.add(f.mul(c.index, conv.taps), kw.index), k.scalar))
 
 
-def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
+def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> ConvolutionStep:
     """The kernel that adds the workspace's chain sums, image by image, into dw."""
     conv, size = plan.conv, plan.units * plan.unit_size
-    k = Kernel(isa, scalar, "conv_dw_total", ("sums", "dw"))
+    k = SequenceKernel(isa, scalar, "conv_dw_total", ("sums", "dw"))
     f = k.f
     rows = size // plan.width
     with f.loop("item", f["lo"], f["hi"]) as item:
@@ -291,7 +291,7 @@ def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
 
 
 def _total_row(
-    k: Kernel, plan: WeightPlan, panel: Operand, row: Operand, tap: tuple[Operand, Operand, Operand]
+    k: SequenceKernel, plan: WeightPlan, panel: Operand, row: Operand, tap: tuple[Operand, Operand, Operand]
 ) -> None:
     """Add up one (channel, kh, kw) row of lanes and write it."""
     f, conv, size = k.f, plan.conv, plan.units * plan.unit_size
@@ -319,7 +319,7 @@ def _total_row(
 
 def weight_steps(isa: Isa, scalar: str, conv: Convolution, threads: int) -> Steps:
     """The steps from x and dy to dw, in enough work items for some threads."""
-    kernel = Kernel(isa, scalar, "sizes", ())
+    kernel = SequenceKernel(isa, scalar, "sizes", ())
     depthwise = conv.groups > 1 and conv.channels == conv.filters == conv.groups
     if depthwise:
         conv = Convolution(1, conv.filters, conv.rows, conv.columns)

@@ -18,9 +18,9 @@ from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
     ConvolutionEpilogue,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Step,
+    SequenceKernel,
     Steps,
     ceil_div,
     product,
@@ -28,7 +28,7 @@ from nacre.codegen.convolution.sequence import (
     split,
     total,
 )
-from nacre.codegen.convolution.winograd_domain import PATCH, POINTS, STAGED, Plan, WinogradKernel
+from nacre.codegen.convolution.winograd_domain import PATCH, POINTS, STAGED, WinogradKernel, WinogradPlan
 from nacre.codegen.convolution.winograd_few import FewTiles
 from nacre.kernel.order_winograd import Sides
 from nacre.native.isa import Isa
@@ -39,7 +39,7 @@ DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block
 
 
 @dataclass(frozen=True)
-class Call:
+class WinogradCall:
     """The buffers of pixels and results, an epilogue and the buffers that it reads."""
 
     isa: Isa
@@ -65,13 +65,13 @@ def winograd(
     """The steps of one correlation; buffers `source`, w, `out` and the operands."""
     if 0 in (sides.groups, sides.outputs, *sides.out_shape):
         return Steps(())
-    call = Call(isa, scalar, sides, source, out, epilogue, tuple(operands), blocked)
-    sizes = Kernel(isa, scalar, "sizes", ())
-    plan = Plan(sides, sizes.lanes, isa.registers, sizes.element)
+    call = WinogradCall(isa, scalar, sides, source, out, epilogue, tuple(operands), blocked)
+    sizes = SequenceKernel(isa, scalar, "sizes", ())
+    plan = WinogradPlan(sides, sizes.lanes, isa.registers, sizes.element)
     return _by_row_panel(call, plan) if plan.by_row_panel else _by_panel(call, plan)
 
 
-def _result_writer(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
+def _result_writer(call: WinogradCall, w: WinogradKernel) -> tuple[PixelWriter, Val]:
     """The writer of results, and scratch memory for them by pixel."""
     k, plan = w.k, w.plan
     height, width = plan.sides.out_shape
@@ -91,15 +91,15 @@ def _result_writer(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
     return writer, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 
 
-def _by_row_panel(call: Call, plan: Plan) -> Steps:
+def _by_row_panel(call: WinogradCall, plan: WinogradPlan) -> Steps:
     """Filters to a workspace, then row panels of tiles."""
     size = plan.sides.groups * plan.panels * plan.chunks * POINTS * plan.filter_step
     return Steps((_filters_step(call, plan), _row_panels_step(call, plan)), {"filters": Count(size * plan.element)})
 
 
-def _filters_step(call: Call, plan: Plan) -> Step:
+def _filters_step(call: WinogradCall, plan: WinogradPlan) -> ConvolutionStep:
     """The kernel that transforms all filters; a work item is some channels of a panel."""
-    w = WinogradKernel(Kernel(call.isa, call.scalar, f"winograd_filters_{call.out}", ("w", "filters")), plan)
+    w = WinogradKernel(SequenceKernel(call.isa, call.scalar, f"winograd_filters_{call.out}", ("w", "filters")), plan)
     k, f = w.k, w.k.f
     w.write_filters(PATCH)
     stage = w.scratch(9 * STAGED * plan.width)
@@ -127,9 +127,11 @@ def _filters_step(call: Call, plan: Plan) -> Step:
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
-def _row_panels_step(call: Call, plan: Plan) -> Step:
+def _row_panels_step(call: WinogradCall, plan: WinogradPlan) -> ConvolutionStep:
     """The kernel whose work items are row panels of tiles of one image and group."""
-    k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", (call.source, "filters", call.out, *call.operands))
+    k = SequenceKernel(
+        call.isa, call.scalar, f"winograd_{call.out}", (call.source, "filters", call.out, *call.operands)
+    )
     w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_pixels()
     w.write_rows(1)
@@ -172,7 +174,7 @@ def _row_panels_step(call: Call, plan: Plan) -> Step:
     return w.finish(call.out, Count(0, plan.row_panels * sides.groups))
 
 
-def _by_panel(call: Call, plan: Plan) -> Steps:
+def _by_panel(call: WinogradCall, plan: WinogradPlan) -> Steps:
     """Pixels to a workspace, then panels of filters."""
     points = POINTS * plan.sides.groups * plan.chunks * plan.element
     space = Count(points * plan.lanes, points * plan.image_tiles * plan.chunk)
@@ -184,7 +186,7 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     )
 
 
-def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
+def _pixels(k: SequenceKernel, plan: WinogradPlan, group: Operand, tile: Operand) -> tuple[Val, Val]:
     """The address of a tile's values among all images, and the step from one point to the next."""
     f = k.f
     step = f.add(f.mul(k.batch, plan.image_tiles * plan.chunk), k.lanes)
@@ -192,9 +194,9 @@ def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, 
     return f.gep(k.pointers["pixels"], at, k.scalar), step
 
 
-def _pixels_step(call: Call, plan: Plan) -> Step:
+def _pixels_step(call: WinogradCall, plan: WinogradPlan) -> ConvolutionStep:
     """The kernel that transforms all pixels; a work item is a vector of channels of an image and group."""
-    k = Kernel(call.isa, call.scalar, f"winograd_pixels_{call.out}", (call.source, "pixels"))
+    k = SequenceKernel(call.isa, call.scalar, f"winograd_pixels_{call.out}", (call.source, "pixels"))
     w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_pixels()
     lines = w.scratch(plan.lines)
@@ -220,9 +222,9 @@ class _Panels:
     some points at a time, so that the next factors are in the L1 cache.
     """
 
-    def __init__(self, call: Call, plan: Plan) -> None:
+    def __init__(self, call: WinogradCall, plan: WinogradPlan) -> None:
         buffers = "pixels", "w", call.out, *call.operands, "staged"
-        self.k = k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", buffers)
+        self.k = k = SequenceKernel(call.isa, call.scalar, f"winograd_{call.out}", buffers)
         self.w, self.out = WinogradKernel(k, plan, call.blocked), call.out
         w = self.w
         self.points = (PATCH,) if plan.image_tiles > FEW_TILES else (PATCH // 2, PATCH)
@@ -238,7 +240,7 @@ class _Panels:
         self.room = packed_room(k, "staged")
         self.unready = k.f.xor(self.room.ready, k.f.const("i1", True))
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the whole kernel."""
         k, plan, f = self.k, self.w.plan, self.k.f
         with f.loop("item", f["lo"], f["hi"]) as item:

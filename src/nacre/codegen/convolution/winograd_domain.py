@@ -24,9 +24,9 @@ from nacre.codegen.convolution.pack import (
 from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Step,
+    SequenceKernel,
     ceil_div,
     in_block,
     panel_vectors,
@@ -59,7 +59,7 @@ STAGED = 16
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """The division of the work, and the layout of its data; sizes are in elements."""
 
     sides: Sides
@@ -180,7 +180,7 @@ class Plan:
 class Chain:
     """Chains of products over some channels: the sums that they continue, and where theirs are stored or added."""
 
-    k: Kernel
+    k: SequenceKernel
     fresh: Val
     before: Val
     sums: Val
@@ -196,7 +196,7 @@ class Chain:
 class WinogradKernel:
     """A kernel being written, and the parts that kernels share."""
 
-    def __init__(self, k: Kernel, plan: Plan, blocked: Blocked = PLANES) -> None:
+    def __init__(self, k: SequenceKernel, plan: WinogradPlan, blocked: Blocked = PLANES) -> None:
         self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
         self.interleaved_points: dict[int, int] = {}  # points at a time of each register tile
@@ -207,7 +207,7 @@ class WinogradKernel:
         self.size = round_up(self.size + elements, 64 // self.k.element)
         return place
 
-    def finish(self, writes: str, items: Count, grain: int = 1) -> Step:
+    def finish(self, writes: str, items: Count, grain: int = 1) -> ConvolutionStep:
         """The kernel as a step."""
         return self.k.finish([writes], items, self.size * self.k.element + 64, grain)
 
@@ -579,7 +579,7 @@ class WinogradKernel:
         writer.prefetch((first, f.smin(f.add(first, share), channels)), offset, count)
 
 
-def store_domain(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
+def store_domain(k: SequenceKernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
     """Store the vectors of the 36 points, `step` elements apart."""
     place = to
     for row in grid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Kernel
+from nacre.codegen.convolution.sequence import SequenceKernel
 from nacre.kernel.order_winograd import (
     FILTER_POINTS,
     FILTER_SCALE,
@@ -43,7 +43,7 @@ class Vectors(Arithmetic[Val]):
 class FilterRow:
     """Code for the rows of a kind, for filters staged as [channel][tap][lane], possibly read backwards."""
 
-    k: Kernel
+    k: SequenceKernel
     f: Function
     width: int
     turned: bool
@@ -76,7 +76,7 @@ class FilterRow:
         return self.f.fmul(values[point], numbers[2 + same])
 
 
-class Row(NamedTuple):
+class RowSource(NamedTuple):
     """The arguments of a kind's code for a row: whether it applies, the staged filters, and the row's numbers."""
 
     chosen: Val
@@ -84,7 +84,7 @@ class Row(NamedTuple):
     numbers: Val
 
 
-def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, flipped: bool) -> dict[str, Row]:
+def rows_by_kind(k: SequenceKernel, row: Val, stage: Val, width: int, flipped: bool) -> dict[str, RowSource]:
     """The arguments of each kind's code for a row of points of staged filters."""
     f, scalar = k.f, k.scalar
     points = 0.0, *FILTER_POINTS, 0.0
@@ -96,4 +96,7 @@ def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, flipped: bool) -> 
     first, end = f.icmp("eq", row, 0), f.icmp("eq", row, PATCH - 1)
     edge, later = f.or_(first, end), f.gep(stage, 6 * width, scalar)
     source = f.select(end if not flipped else first, later, stage)
-    return {"edge": Row(edge, source, numbers), "inner": Row(f.xor(edge, f.const("i1", True)), stage, numbers)}
+    return {
+        "edge": RowSource(edge, source, numbers),
+        "inner": RowSource(f.xor(edge, f.const("i1", True)), stage, numbers),
+    }

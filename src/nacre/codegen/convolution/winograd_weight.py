@@ -13,9 +13,9 @@ from math import gcd
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.pack import transpose_matrix
 from nacre.codegen.convolution.sequence import (
+    ConvolutionStep,
     Count,
-    Kernel,
-    Step,
+    SequenceKernel,
     Steps,
     ceil_div,
     product,
@@ -24,7 +24,7 @@ from nacre.codegen.convolution.sequence import (
     store_sums,
     total,
 )
-from nacre.codegen.convolution.winograd_domain import POINTS, Plan, Vectors, WinogradKernel, store_domain
+from nacre.codegen.convolution.winograd_domain import POINTS, Vectors, WinogradKernel, WinogradPlan, store_domain
 from nacre.kernel.order_winograd import (
     BLOCK_IMAGES,
     FILTER_SCALE,
@@ -44,7 +44,7 @@ CHUNK = 32  # input channels of a work item
 
 
 @dataclass(frozen=True)
-class WeightPlan(Plan):
+class WinogradWeightPlan(WinogradPlan):
     """The division of the work; a row panel is the rows of tiles of a chain."""
 
     @property
@@ -89,14 +89,14 @@ def winograd_weight(isa: Isa, scalar: str, sides: Sides) -> Steps:
     """The steps from x and dy to dw, where `sides` are those of the forward convolution."""
     if 0 in (sides.groups, sides.inputs, sides.outputs):
         return Steps(())
-    sizes = Kernel(isa, scalar, "sizes", ())
-    plan = WeightPlan(sides, sizes.lanes, isa.registers, sizes.element)
+    sizes = SequenceKernel(isa, scalar, "sizes", ())
+    plan = WinogradWeightPlan(sides, sizes.lanes, isa.registers, sizes.element)
     whole = plan.pairs * plan.size * plan.element
     steps = _sums_step(isa, scalar, plan), _taps_step(isa, scalar, plan)
     return Steps(steps, {"sums": Count(whole, ceil_div(whole, BLOCK_IMAGES))})
 
 
-def _pair(k: Kernel, plan: WeightPlan, pair: Operand) -> tuple[Operand, Operand, Operand]:
+def _pair(k: SequenceKernel, plan: WinogradWeightPlan, pair: Operand) -> tuple[Operand, Operand, Operand]:
     """The group, the chunk and the panel of a pair."""
     rest, panel = split(k.f, pair, plan.panels)
     group, chunk = split(k.f, rest, plan.chunks)
@@ -106,9 +106,9 @@ def _pair(k: Kernel, plan: WeightPlan, pair: Operand) -> tuple[Operand, Operand,
 # ---- sums over tiles
 
 
-def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
+def _sums_step(isa: Isa, scalar: str, plan: WinogradWeightPlan) -> ConvolutionStep:
     """The kernel whose work items are a pair and an image; the first image of a block represents the block."""
-    k = Kernel(isa, scalar, "winograd_dw", ("x", "dy", "sums"))
+    k = SequenceKernel(isa, scalar, "winograd_dw", ("x", "dy", "sums"))
     w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
     w.write_pixels()
     _write_gradients(k, plan)
@@ -151,12 +151,12 @@ def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
     return w.finish("sums", Count(0, plan.pairs), BLOCK_IMAGES)
 
 
-def _gradient_lines(plan: WeightPlan) -> int:
+def _gradient_lines(plan: WinogradWeightPlan) -> int:
     """Elements of a row panel of the result's gradient, by channel."""
     return TILE * plan.row_panel * TILE * plan.sides.tiles[1] * plan.width
 
 
-def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
+def _write_gradients(k: SequenceKernel, plan: WinogradWeightPlan) -> None:
     """Write @gradients(source, to, step): one vector of a tile's 16 pixels as values at the points."""
     f = k.internal("gradients", {"source": "ptr", "to": "ptr", "step": "i64"})
     vectors, line = Vectors(f, k.vector), TILE * plan.sides.tiles[1]
@@ -172,7 +172,7 @@ def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
 
 
 def _row_panel_gradients(
-    w: WinogradKernel, plan: WeightPlan, rows: Val, at: tuple[Operand, Operand, Val], z: Val, step: int
+    w: WinogradKernel, plan: WinogradWeightPlan, rows: Val, at: tuple[Operand, Operand, Val], z: Val, step: int
 ) -> None:
     """Transform a row panel of the result's gradient, of (image and group, panel, row panel)."""
     k, f, (height, width), (down, across) = w.k, w.k.f, plan.sides.out_shape, plan.sides.tiles
@@ -216,7 +216,7 @@ def _row_panel_gradients(
         )
 
 
-def _write_products(k: Kernel, plan: WeightPlan) -> None:
+def _write_products(k: SequenceKernel, plan: WinogradWeightPlan) -> None:
     """Write @products(v, z, sums, tiles, first): some input channels times a panel, summed over tiles."""
     f = k.internal("products", {"v": "ptr", "z": "ptr", "sums": "ptr", "tiles": "i64", "first": "i1"})
     n, vectors = plan.tile_channels, plan.vectors
@@ -236,9 +236,9 @@ def _write_products(k: Kernel, plan: WeightPlan) -> None:
 # ---- from sums to taps
 
 
-def _taps_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
+def _taps_step(isa: Isa, scalar: str, plan: WinogradWeightPlan) -> ConvolutionStep:
     """The kernel whose work items are an input channel of a pair."""
-    k = Kernel(isa, scalar, "winograd_dw_taps", ("sums", "dw"))
+    k = SequenceKernel(isa, scalar, "winograd_dw_taps", ("sums", "dw"))
     w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
     _write_taps(k)
     points, taps = w.scratch(POINTS * k.lanes), w.scratch(9 * k.lanes)
@@ -264,7 +264,7 @@ def _taps_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
     return w.finish("dw", Count(plan.pairs * plan.chunk))
 
 
-def _added(k: Kernel, source: Val, blocks: Val, step: int) -> Val:
+def _added(k: SequenceKernel, source: Val, blocks: Val, step: int) -> Val:
     """The sum of the blocks' vectors, in order."""
     f = k.f
     with f.loop("block", 0, blocks, carry=[f.zero(k.vector)]) as block:
@@ -273,7 +273,7 @@ def _added(k: Kernel, source: Val, blocks: Val, step: int) -> Val:
     return block.results[0]
 
 
-def _write_taps(k: Kernel) -> None:
+def _write_taps(k: SequenceKernel) -> None:
     """Write @taps(source, to): one vector of sums at the points as 9 taps."""
     f = k.internal("taps", {"source": "ptr", "to": "ptr"})
     vectors = Vectors(f, k.vector)

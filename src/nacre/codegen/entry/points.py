@@ -26,7 +26,7 @@ from nacre.codegen.entry import view as entry_view
 from nacre.codegen.entry.call import DECLARATIONS, PACKED_WORD
 from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.entry.tape_stub import Recording
-from nacre.codegen.entry.variables import Environment
+from nacre.codegen.entry.variables import ProgramVariables
 from nacre.native import cache as objects
 from nacre.native import compile_workers
 from nacre.native.engine import Library, Target, host_target
@@ -279,7 +279,7 @@ def view_entry(
 def step_entry(
     program: Callable[..., Any],
     results: int,
-    around: Environment,
+    around: ProgramVariables,
     holds: Callable[[], bool] | None,
     finish: object,
     fallback: Callable[..., Any],

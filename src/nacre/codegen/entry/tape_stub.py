@@ -15,7 +15,7 @@ import numpy as np
 
 from nacre.base.state import SILENT
 from nacre.interpret.linearise import Rule
-from nacre.interpret.tape import NUMBERS, Node
+from nacre.interpret.tape import NUMBERS, TapeNode
 from nacre.ir.primitive import Layout
 from nacre.trace.value import Origin, Value, is_concrete
 
@@ -199,13 +199,13 @@ def offsets() -> dict[str, int]:
     places = {name: slot_offset(Value, name) for name in ("type", "layout", "node")}
     places |= {"data": slot_offset(Value, "content")}
     places |= {"level": slot_offset(Origin, "level"), "offset": slot_offset(Layout, "offset")}
-    return places | {name: slot_offset(Node, name) for name in ("number", "parents", "rule", "saved")}
+    return places | {name: slot_offset(TapeNode, name) for name in ("number", "parents", "rule", "saved")}
 
 
 def symbols() -> dict[str, int]:
     """The objects that the text refers to."""
     return {
-        "nacre_node_class": id(Node),
+        "nacre_node_class": id(TapeNode),
         "nacre_node_numbers": id(NUMBERS),
         "nacre_zero": id(0),
         "nacre_silent": ctypes.addressof(SILENT),

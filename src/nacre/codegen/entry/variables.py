@@ -37,7 +37,7 @@ Slot = tuple[Variable, str]  # a variable and the name of one of its slots
 
 
 @dataclass(frozen=True)
-class Environment:
+class ProgramVariables:
     """The variables and captures of a program, in the order of its operands and outputs."""
 
     captures: Sequence[Value] = ()
@@ -690,7 +690,7 @@ def symbols() -> dict[str, int]:
 def descriptor(
     program: np.ndarray,
     results: int,
-    around: Environment,
+    around: ProgramVariables,
     holds: Callable[[], bool] | None,
     finish: object,
     fallback: Callable[..., Any],

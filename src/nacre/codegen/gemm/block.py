@@ -20,10 +20,10 @@ from nacre.codegen.gemm.pipelined_epilogue import PendingTile, is_pipelined, no_
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch import BlockPrefetch, PrefetchRuns, begin, is_far, prefetch_of_b, prefetch_runs, share
 from nacre.codegen.gemm.prepack import Prepacked, prepacked
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import Shape, tile_name
 from nacre.codegen.gemm.work_items import HOW, End, common_slots, end_of
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Block:
     """The values that the loops of a block share."""
 
     f: Function
-    layout: Layout
+    layout: ScratchLayout
     rows: Val  # of this block
     columns: Val
     tiles: Val  # of a row panel
@@ -57,7 +57,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def emit_block(module: Module, layout: Layout, thin: bool, name: str, store_sums: str) -> None:
+def emit_block(module: ModuleText, layout: ScratchLayout, thin: bool, name: str, store_sums: str) -> None:
     """@block(args, how, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
     A GEMV block (`thin`) has few rows, and reads B in place.
@@ -121,7 +121,9 @@ def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
         block.pending.finish(block.end.merge, block.partial_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
 
 
-def _factors(f: Function, layout: Layout, slots: Slots, swap: Val) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
+def _factors(
+    f: Function, layout: ScratchLayout, slots: Slots, swap: Val
+) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
     """A and B at this block's first row and column, and their strides; exchanged with `swap`."""
 
     def role(plain: Val, swapped: Val) -> Val:
@@ -139,7 +141,7 @@ def _factors(f: Function, layout: Layout, slots: Slots, swap: Val) -> tuple[Val,
 
 
 def _prepare(
-    f: Function, layout: Layout, end: End, slots: Slots, swap: Val,
+    f: Function, layout: ScratchLayout, end: End, slots: Slots, swap: Val,
     stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], thin: bool,
 ) -> tuple[_Block, Val]:  # fmt: skip
     """Divide the scratch memory, and decide what is packed."""
@@ -191,7 +193,7 @@ def _partial_sums(
     return f.select(there, c, scratch[0]), f.select(there, f.mul(stride, numbers.bytes), scratch[1])
 
 
-def _tile_count(f: Function, layout: Layout, columns: Val) -> Val:
+def _tile_count(f: Function, layout: ScratchLayout, columns: Val) -> Val:
     """The number of full panels and strips of one vector in a row panel."""
     whole = f.binary("udiv", columns, layout.panel)
     return f.add(whole, share(f, f.sub(columns, f.mul(whole, layout.panel)), layout.lanes))

@@ -10,7 +10,7 @@ from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge, store_edge
 from nacre.native.llvm_types import bits_of, vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 EpilogueFunction = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its
@@ -26,7 +26,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Operand:
+class EpilogueOperand:
     """An input of an epilogue beside the sums: `kind` is one of "row", "full", "column", "scalar"."""
 
     kind: str
@@ -41,7 +41,7 @@ class GemmEpilogue:
     operands have the same row stride.
     """
 
-    operands: tuple[Operand, ...]
+    operands: tuple[EpilogueOperand, ...]
     outputs: tuple[DType, ...]
     function: EpilogueFunction | None
     over: bool = False
@@ -85,7 +85,7 @@ OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the ou
 def epilogue_slots(epilogue: GemmEpilogue) -> tuple[str, ...]:
     """The slots of operands and of the outputs after the first: pointers, then strides."""
     outputs = [f"Output{k}" for k in range(1, len(epilogue.outputs))]
-    operands = [f"Operand{k}" for k in range(len(epilogue.operands))]
+    operands = [f"EpilogueOperand{k}" for k in range(len(epilogue.operands))]
     strides = [f"{name.lower()}.{axis}" for name in outputs for axis in KINDS["full"]]
     strides += [f"operand{k}.{axis}" for k, operand in enumerate(epilogue.operands) for axis in KINDS[operand.kind]]
     return (*outputs, *operands, *strides)
@@ -97,7 +97,9 @@ SUMS = {
 }  # fmt: skip
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, epilogue: GemmEpilogue, slots: Slots, often: bool) -> None:
+def emit_merge(
+    module: ModuleText, numbers: Numbers, panel: int, epilogue: GemmEpilogue, slots: Slots, often: bool
+) -> None:
     """@merge(args, from, from_row, partial, partial_row, outer, inner, m, n, rows, columns, add).
 
     Sends the sums of a tile of rows × columns elements at (outer, inner, m, n) through the epilogue to the outputs.
@@ -109,7 +111,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, epilogue: GemmEpilo
     f.ret()
 
 
-def emit_store_sums(module: Module, numbers: Numbers, name: str) -> None:
+def emit_store_sums(module: ModuleText, numbers: Numbers, name: str) -> None:
     """Write a function like @merge that stores partial or final sums at `partial`, without an epilogue."""
     f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
     Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(runs_epilogue=False)
@@ -160,7 +162,9 @@ class Merge:
     def buffers(self) -> tuple[list[Matrix], list[Matrix]]:
         """The operands that the epilogue reads, and the outputs that it writes."""
         f, epilogue = self.f, self.epilogue
-        inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(epilogue.operands)]
+        inputs = [
+            matrix(f, self.slots, f"EpilogueOperand{k}", o.kind, o.dtype) for k, o in enumerate(epilogue.operands)
+        ]
         outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(epilogue.outputs)]
         if epilogue.level:  # one offset for all
             inputs, outputs = ([replace(x, step=outputs[0].step) if x.kind == "full" else x for x in each]

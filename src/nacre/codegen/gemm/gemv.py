@@ -9,7 +9,7 @@ from __future__ import annotations
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 SWEEP = 8  # rows of B that are added to the sums together
 PASS = 2048  # bytes of each row that stay in the L1 cache for the next row of A
@@ -23,7 +23,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def emit_sweep(module: Module, numbers: Numbers, matrix: Numbers) -> None:
+def emit_sweep(module: ModuleText, numbers: Numbers, matrix: Numbers) -> None:
     """@sweep: rows of B are contiguous; the sums stay in the L1 cache while B is read.
 
     `numbers` are those of the rows, the sums and the result, `matrix` those of B.
@@ -151,7 +151,7 @@ class _Sweep:
         f.store(chain, place)
 
 
-def gemv_function(module: Module, numbers: Numbers, name: str) -> Function:
+def gemv_function(module: ModuleText, numbers: Numbers, name: str) -> Function:
     """Begin @sweep or @dots."""
     return module.function(
         numbers.part(name), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,

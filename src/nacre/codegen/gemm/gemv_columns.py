@@ -13,12 +13,12 @@ from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, 
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.plan import BLOCK, STRIPS
 from nacre.native.llvm_types import bits_of, vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 ADVANCING = 24 * 1024  # bytes of strips that advance together; the same amount behind them is being prefetched
 
 
-def emit_gemv_columns(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
+def emit_gemv_columns(module: ModuleText, arithmetic: Numbers, matrix: Numbers) -> None:
     """Write @dots: columns of B are contiguous; groups of strips prefetch the next group.  Parameters are @sweep's."""
     _GemvColumns(gemv_function(module, matrix, "dots"), arithmetic, matrix).write()
 

@@ -12,7 +12,7 @@ from nacre.codegen.gemm.element_types import Numbers, grouped
 from nacre.codegen.gemm.gemv import PARAMETERS
 from nacre.codegen.gemm.packed_dot import FLIP, filled
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 COLUMNS = 4  # of B that advance together
 
@@ -26,7 +26,7 @@ def integer_numbers(numbers: Numbers) -> Numbers | None:
     return found if found.group > 1 and not found.rounds else None
 
 
-def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
+def emit_gemv_integer(module: ModuleText, numbers: Numbers) -> None:
     """Write @runs, with the parameters of the other GEMV functions: k is contiguous in A and in B."""
     f = module.function(
         numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,

@@ -23,8 +23,8 @@ from nacre.codegen.gemm.element_types import Numbers, grouped, numbers, widened
 from nacre.codegen.gemm.epilogue import (
     KINDS,
     EpilogueFunction,
+    EpilogueOperand,
     GemmEpilogue,
-    Operand,
     Slots,
     emit_merge,
     emit_store_sums,
@@ -36,16 +36,16 @@ from nacre.codegen.gemm.gemv_integer import emit_gemv_integer, integer_numbers
 from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.gemm.packed_dot import emit_packed_dot, emit_wide_tiles
 from nacre.codegen.gemm.pipelined_epilogue import emit_pipelined_epilogue, is_slow
-from nacre.codegen.gemm.plan import Plan, Tiling, make_plan, orient
+from nacre.codegen.gemm.plan import GemmPlan, GemmTiling, make_plan, orient
 from nacre.codegen.gemm.prefetch import emit_prefetch
 from nacre.codegen.gemm.prefetch_epilogue import emit_epilogue_prefetch
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import emit_tile, tile_shape
 from nacre.codegen.gemm.work_items import common_slots, emit_items, emit_kernel, shared_names
 from nacre.native.isa import Isa
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
-__all__ = ["Gemm", "Operand", "Plan", "gemm", "is_gemv", "shared_parts"]
+__all__ = ["EpilogueOperand", "Gemm", "GemmPlan", "gemm", "is_gemv", "shared_parts"]
 
 BLOCKING = ("rows", "columns", "swap")
 FEW_ROWS = 2  # rows up to which short numbers are not packed into groups
@@ -67,9 +67,9 @@ class Gemm:
 
     name: str
     slots: tuple[str, ...]
-    tiling: Tiling
+    tiling: GemmTiling
 
-    def plan(self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn") -> Plan:
+    def plan(self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn") -> GemmPlan:
         """The number of work items, their grain and blocking, and the scratch bytes of a thread.
 
         `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").  They must be those
@@ -83,14 +83,14 @@ def gemm(
     dtype: DType,
     *,
     outputs: Sequence[DType] = (),
-    operands: Sequence[Operand] = (),
+    operands: Sequence[EpilogueOperand] = (),
     epilogue: EpilogueFunction | None = None,
     over: bool = False,
     level: bool = False,
     thin: bool = False,
     matrix: DType | None = None,
     name: str = "contract",
-) -> tuple[Module, Gemm]:
+) -> tuple[ModuleText, Gemm]:
     """Write the kernel of C = epilogue(A·B) for factors of a dtype.
 
     `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the accumulator's type, one of
@@ -109,7 +109,7 @@ def gemm(
     spec = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(spec)
     slots = Slots((*common_slots(thin), *epilogue_slots(spec), *BLOCKING))
-    module = Module(name)
+    module = ModuleText(name)
     module.include(shared_parts(isa, dtype, thin, matrix)[-1])
     slow = not thin and is_slow(arithmetic, spec)
     if not spec.is_plain(arithmetic):
@@ -123,15 +123,17 @@ def gemm(
 
 
 @cache
-def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, Module]:
+def shared_parts(
+    isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None
+) -> tuple[ModuleText, ModuleText]:
     """The functions that all products of a dtype share: all but the epilogue.
 
     Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
     """
     layout = _layout(isa, dtype, thin, matrix)
-    tiles = Module(f"contract.{dtype.short}.tiles")
+    tiles = ModuleText(f"contract.{dtype.short}.tiles")
     (_emit_gemv if thin else _emit_packed)(tiles, layout)
-    module = Module(f"contract.{dtype.short}")
+    module = ModuleText(f"contract.{dtype.short}")
     module.include(tiles)
     if not thin:
         emit_prefetch(module, layout.numbers)
@@ -142,15 +144,17 @@ def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | Non
     return tiles, module
 
 
-def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
+def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> ScratchLayout:
     plain = numbers(isa, dtype)
-    return Layout(plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None)
+    return ScratchLayout(
+        plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
+    )
 
 
 def is_gemv(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
     """Whether a product has few rows or columns, so that the GEMV kernel (`thin`) fits and is faster."""
     plain = numbers(isa, dtype)
-    oriented = orient(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    oriented = orient(ScratchLayout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
     slow = grouped(plain).group > 1 and not (
         integer_numbers(plain) and oriented.axis == "k"
     )  # than packed dot instructions
@@ -168,7 +172,7 @@ def _check(spec: GemmEpilogue) -> None:
         )
 
 
-def _emit_packed(module: Module, layout: Layout) -> None:
+def _emit_packed(module: ModuleText, layout: ScratchLayout) -> None:
     """Write the functions of a product of any size, callees first."""
     arithmetic, shape = layout.numbers, layout.shape
     for rows in shape.rows:
@@ -186,7 +190,7 @@ def _emit_packed(module: Module, layout: Layout) -> None:
         emit_pack(module, arithmetic, shape.vectors)
 
 
-def _emit_gemv(module: Module, layout: Layout) -> None:
+def _emit_gemv(module: ModuleText, layout: ScratchLayout) -> None:
     """Write the functions of a product with few rows."""
     _emit_transposes(module, layout.numbers)
     if layout.narrow is not None:
@@ -198,7 +202,7 @@ def _emit_gemv(module: Module, layout: Layout) -> None:
         emit_gemv_integer(module, integer)
 
 
-def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
+def _emit_transposes(module: ModuleText, arithmetic: Numbers) -> None:
     """Write transposes of factors, unless they are packed in groups, and of sums, where these are of another type."""
     sources = {"": arithmetic.stored} if arithmetic.group == 1 else {}
     if arithmetic.widens:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
 from nacre.native.llvm_types import bits_of, lanes_of, vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 
-def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:
+def emit_transpose(module: ModuleText, numbers: Numbers, name: str, source: str) -> None:
     """@name(from, stride, to, to_stride, length, count): to[k][i] = from[i][k] for up to `lanes` rows i.
 
     Strides are in bytes; `source` is the element type read.  Lanes from `count` on are undefined.
@@ -111,7 +111,7 @@ def _transposed_pieces(f: Function, rows: Sequence[Val]) -> list[Val]:
     return result
 
 
-def emit_gather(module: Module, numbers: Numbers, name: str, source: str) -> None:
+def emit_gather(module: ModuleText, numbers: Numbers, name: str, source: str) -> None:
     """@name(from, row_stride, stride, to, to_row, rows, count): to[r][i] = from[r][i], any strides.
 
     All strides are in bytes; the elements of one target row are contiguous; `source` is the type
@@ -135,7 +135,7 @@ def emit_gather(module: Module, numbers: Numbers, name: str, source: str) -> Non
     f.ret()
 
 
-def emit_copy(module: Module, numbers: Numbers) -> None:
+def emit_copy(module: ModuleText, numbers: Numbers) -> None:
     """@copy(from, from_row, to, to_row, rows, count): rows of contiguous elements, widened.
 
     Strides are in bytes.  Whole vectors are written; the last may contain zeros.
@@ -160,7 +160,7 @@ def emit_copy(module: Module, numbers: Numbers) -> None:
     f.ret()
 
 
-def emit_pack(module: Module, numbers: Numbers, vectors: int) -> None:
+def emit_pack(module: ModuleText, numbers: Numbers, vectors: int) -> None:
     """@pack(b, b_k, b_n, to, depth, kc, start, columns): columns from `start` on of a block of B.
 
     `start` is 0 or begins the last strip.  b_k and b_n are in elements; the module's docstring describes the layout.

@@ -17,7 +17,7 @@ from nacre.codegen.gemm.element_types import Numbers, edge, load_edge
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.tile import PREFETCHING, Shape, emit_tile, tile_name
 from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 FLIP = 0x80808080  # offsets the numbers of a group of four by 128
 MINUS_ZERO = 0x8000  # of bfloat16
@@ -43,7 +43,7 @@ GATHER = {
 }  # fmt: skip
 
 
-def emit_wide_tiles(module: Module, numbers: Numbers, shape: Shape) -> None:
+def emit_wide_tiles(module: ModuleText, numbers: Numbers, shape: Shape) -> None:
     """Write the tiles that unpack groups; the tallest calls shorter ones, because it is rarely run."""
     for vectors in (shape.vectors, 1):
         for rows in shape.rows[1:]:
@@ -62,7 +62,7 @@ def emit_wide_tiles(module: Module, numbers: Numbers, shape: Shape) -> None:
         f.ret()
 
 
-def emit_packed_dot(module: Module, numbers: Numbers, vectors: int) -> None:
+def emit_packed_dot(module: ModuleText, numbers: Numbers, vectors: int) -> None:
     """Write the functions that pack groups, for panels of the given number of vectors and strips of one."""
     _emit_rows(module, numbers, vectors)
     _emit_rows(module, numbers, 1)
@@ -78,7 +78,7 @@ def packed_count(f: Function, numbers: Numbers, kc: Val) -> Val:
     return kc if numbers.group == 1 else f.lshr(f.add(kc, numbers.group - 1), numbers.group.bit_length() - 1)
 
 
-def _function(module: Module, numbers: Numbers, name: str, parameters: dict[str, str]) -> Function:
+def _function(module: ModuleText, numbers: Numbers, name: str, parameters: dict[str, str]) -> Function:
     return module.function(
         numbers.part(name), "void", parameters, linkage="internal", attributes=numbers.isa.attributes,
         noalias=tuple(p for p in ("from", "to") if p in parameters),
@@ -166,7 +166,7 @@ def _absent(f: Function, numbers: Numbers, ty: str) -> Val:
     return f.splat(f.cast("trunc", f["flip"], _stored(numbers)), lanes_of(ty))
 
 
-def _emit_rows(module: Module, numbers: Numbers, vectors: int) -> None:
+def _emit_rows(module: ModuleText, numbers: Numbers, vectors: int) -> None:
     """@groups_rows_N(from, k_stride, to, to_row, panel, kc, columns, flip, least): panels of N vectors of columns.
 
     Columns are contiguous.  The groups of one k are contiguous, `to_row` bytes before those of the next; panels are
@@ -215,7 +215,7 @@ def _row(
     return loop.results[1:]
 
 
-def _emit_along(module: Module, numbers: Numbers) -> None:
+def _emit_along(module: ModuleText, numbers: Numbers) -> None:
     """@groups_along(from, row, to, to_row, kc, rows, flip, least): rows of contiguous k; each fills a last vector."""
     f = _function(module, numbers, "groups_along", ALONG)
     size = numbers.lanes * numbers.group
@@ -257,7 +257,7 @@ def filled(f: Function, numbers: Numbers, pointer: Val, ty: str, count: Val, spa
     return f.load(spare, ty)
 
 
-def _emit_gather(module: Module, numbers: Numbers) -> None:
+def _emit_gather(module: ModuleText, numbers: Numbers) -> None:
     """@groups_gather(from, k_stride, stride, to, to_k, to_i, kc, count, flip, least): runs of k, any strides."""
     f = _function(module, numbers, "groups_gather", GATHER)
     stored, group = _stored(numbers), numbers.group
@@ -279,7 +279,7 @@ def _emit_gather(module: Module, numbers: Numbers) -> None:
     f.ret()
 
 
-def _emit_transposed(module: Module, numbers: Numbers) -> None:
+def _emit_transposed(module: ModuleText, numbers: Numbers) -> None:
     """@groups_transposed(from, stride, to, to_row, kc, count, least): a vector of columns whose k are contiguous.
 
     The groups of one k are contiguous; behind `count` of them follow other numbers of the matrix, or zeros.
@@ -323,7 +323,7 @@ def clear(f: Function, numbers: Numbers, target: Val, row: Val, kc: Val) -> None
 # ---- the initial sums
 
 
-def _emit_header(module: Module, numbers: Numbers) -> None:
+def _emit_header(module: ModuleText, numbers: Numbers) -> None:
     """@groups_header(at, row, count): the initial sums of a panel of B, whose groups follow at + row.
 
     A's numbers are offset by +128 if both sides are signed, else by −128.  This changes each sum by 128 times the sum

@@ -11,7 +11,7 @@ from nacre.base.records import dataclass
 from nacre.codegen.gemm.packed_dot import PackedDot
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch import PrefetchRuns, prefetch_runs, share
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.native.text import Function, Val
 
 ALIASING = 4096  # rows of A at a multiple of this many bytes share too few cache sets
@@ -34,7 +34,7 @@ class RowPanels:
     """How a block reads A."""
 
     f: Function
-    layout: Layout
+    layout: ScratchLayout
     stride: tuple[Val, Val]  # of A: m, k; elements
     rows: Val
     copies: Val  # whether row panels are copied
@@ -127,7 +127,7 @@ class RowPanels:
 
 
 def make_row_panels(
-    f: Function, layout: Layout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val,
+    f: Function, layout: ScratchLayout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val,
     packed_dot: PackedDot | None,
 ) -> RowPanels:  # fmt: skip
     """Decide how a block of the given number of rows, columns and k reads A."""
@@ -137,7 +137,7 @@ def make_row_panels(
     )
 
 
-def _copy_pays(f: Function, layout: Layout, stride: tuple[Val, Val], columns: Val, k: Val) -> Val:
+def _copy_pays(f: Function, layout: ScratchLayout, stride: tuple[Val, Val], columns: Val, k: Val) -> Val:
     """Whether a copy pays: always if A changes type, else if lines are shared or alias, and are reused."""
     if layout.numbers.widens:
         return f.const("i1", True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import GemmEpilogue, Matrix, Merge, Slots
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import PREFETCHING, multiply, prefetch_one, read_row, row_bases
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 LINE = 64  # bytes
 SLOW = ("fdiv", "sqrt")
@@ -32,14 +32,14 @@ def is_slow(numbers: Numbers, epilogue: GemmEpilogue) -> bool:
     """Whether an epilogue waits for divisions or roots; packed dot tiles run none of them."""
     if epilogue.function is None or not is_pipelined(numbers):
         return False
-    f = Module("ending").function("ending", "void", {})
+    f = ModuleText("ending").function("ending", "void", {})
     epilogue.function(
         f, f.zero(numbers.vector), [f.zero(vec(o.dtype.memory, numbers.lanes)) for o in epilogue.operands]
     )
     return any(word in line for line in f.lines for word in SLOW)
 
 
-def emit_pipelined_epilogue(module: Module, layout: Layout, epilogue: GemmEpilogue, slots: Slots) -> None:
+def emit_pipelined_epilogue(module: ModuleText, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots) -> None:
     """@pipelined(tile's, args, outer, inner, from, partial, m, n, partial_row, add, next_m, next_n).
 
     The tallest tile of a whole panel, whose own sums go to `c`.  Meanwhile the pending tile's sums at `from`, which
@@ -89,7 +89,7 @@ class PendingTile:
     """The tile of a block whose epilogue has not run yet, if any."""
 
     f: Function
-    layout: Layout
+    layout: ScratchLayout
     there: Val  # addresses of variables: whether one is pending, which buffer is free, where the tile is
     free: Val
     partial: Val
@@ -137,7 +137,7 @@ class PendingTile:
             ])  # fmt: skip
 
 
-def no_pending_tile(f: Function, layout: Layout) -> PendingTile:
+def no_pending_tile(f: Function, layout: ScratchLayout) -> PendingTile:
     """The initial state: no tile is pending."""
     pending = PendingTile(f, layout, *(f.alloca(ty, align=8) for ty in ("i64", "i64", "ptr", "i64", "i64")))
     f.store(f.i64(0), pending.there)

@@ -26,7 +26,7 @@ CHAINS = 8  # least multiply-add chains of a tile that hide their latency
 
 
 @dataclass(frozen=True)
-class Tiling:
+class GemmTiling:
     """The properties of a kernel on which its plans depend.
 
     `spills` says that partial sums are stored in scratch memory, because C cannot hold them; `thin` that the kernel is
@@ -45,7 +45,7 @@ class Tiling:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GemmPlan:
     """The blocking of one product.
 
     A kernel takes `items` items, `grain` at least at a time, with `scratch` bytes for each thread;
@@ -74,7 +74,7 @@ class Orientation:
         return 1 <= self.m <= FEW and self.axis != "-"
 
 
-def orient(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Orientation:
+def orient(tiling: GemmTiling, m: int, n: int, k: int, axes: str) -> Orientation:
     """Compute Cᵀ instead of C where that fills vectors better."""
     a_axis, b_axis = axes
     swapped = Orientation(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
@@ -86,23 +86,23 @@ def orient(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Orientation:
 
 
 def make_plan(
-    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
+    tiling: GemmTiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
-) -> Plan:  # fmt: skip
+) -> GemmPlan:  # fmt: skip
     """The division of C[batch, m, n] = A·B into items that the model ranks first; see `make_plans`."""
     return make_plans(tiling, m, n, k, batch, threads, axes)[0]
 
 
 def make_plans(
-    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
+    tiling: GemmTiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
-) -> tuple[Plan, ...]:  # fmt: skip
+) -> tuple[GemmPlan, ...]:  # fmt: skip
     """The divisions of C[batch, m, n] = A·B into items that are worth measuring, the model's best first.
 
     `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").
     """
     if not (m and n and batch):
-        return (Plan(0, 1, tiling.block_at, 1, 1, 0),)
+        return (GemmPlan(0, 1, tiling.block_at, 1, 1, 0),)
     oriented = orient(tiling, m, n, k, axes)
     m, n, b_axis, swap = oriented.m, oriented.n, oriented.axis, int(oriented.swap)
     if tiling.thin and not oriented.thin:
@@ -124,19 +124,19 @@ def make_plans(
 
 
 def _plan(
-    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
+    tiling: GemmTiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
     swap: int,
-) -> Plan:  # fmt: skip
+) -> GemmPlan:  # fmt: skip
     """The plan with blocks of a size, for a product of the given number of vector operations."""
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
     depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
     scratch = _scratch(tiling, rows, columns, depth, bool(swap), tiling.spills and k > BLOCK)
-    return Plan(items, grain, scratch, rows, columns, swap)
+    return GemmPlan(items, grain, scratch, rows, columns, swap)
 
 
-def _gemv_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+def _gemv_columns(tiling: GemmTiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
     """The columns of a GEMV item: whole rows of B, or strips of columns in items long enough for prefetches."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
@@ -150,7 +150,7 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
+def _cost(tiling: GemmTiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
     """Vector operations of a block of m × n: multiplications, packing of B, output."""
     vectors = tiling.panel // tiling.lanes
     full, rest = divmod(_up(n, tiling.lanes), vectors)
@@ -163,7 +163,9 @@ def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> floa
     return _up(k, tiling.group) * strips * (row_panels + packing) + m * strips * 3 + ITEM
 
 
-def _cuts(tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool) -> Iterator[tuple[int, int]]:
+def _cuts(
+    tiling: GemmTiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
+) -> Iterator[tuple[int, int]]:
     """Candidate block sizes: even cuts of m and n, of whole tiles and panels or strips."""
     depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
     widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
@@ -184,7 +186,7 @@ def _cuts(tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, sw
 
 
 def _makespan(
-    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
+    tiling: GemmTiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
     rows_contiguous: bool,
 ) -> float:  # fmt: skip
     """The time of the busiest thread, if each free thread takes the next item."""
@@ -211,7 +213,7 @@ def _pieces(size: int, piece: int) -> list[int]:
     return [piece] * whole + [rest] * (rest > 0)
 
 
-def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool, waits: bool) -> int:
+def _scratch(tiling: GemmTiling, rows: int, columns: int, depth: int, swap: bool, waits: bool) -> int:
     """Bytes that `block` uses: the fixed part, packed B, and the partial sums that it stores in scratch."""
     size, lanes = tiling.bytes, tiling.lanes
     wide = _up(columns, lanes) * lanes
@@ -228,7 +230,7 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
     return ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
 
 
-def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
+def product_cut(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
     return choose(
         f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
@@ -237,7 +239,7 @@ def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
 
 
 @lru_cache(maxsize=4096)
-def product_cuts(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> tuple[Cut, ...]:
+def product_cuts(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> tuple[Cut, ...]:
     """The divisions of a product that are worth measuring, the model's best first."""
     m, n, k, batch, am, ak, bk, bn = sizes
     plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 FAR = 3 << 20  # bytes of a factor or the product beyond which it does not stay in cache
 FAR_THIN = 24 << 20  # bytes of all three, for GEMV
@@ -22,7 +22,7 @@ ROOM = 8 << 10  # bytes of a list, which has three kinds and the epilogue's oper
 PARAMETERS = {"addresses": "ptr", "from": "ptr", "stride": "i64", "rows": "i64", "bytes": "i64"}
 
 
-def emit_prefetch(module: Module, numbers: Numbers) -> None:
+def emit_prefetch(module: ModuleText, numbers: Numbers) -> None:
     """@append(addresses, from, stride, rows, bytes): append rows of some bytes, a stride of bytes apart, to a list."""
     f = module.function(
         numbers.part("append"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes

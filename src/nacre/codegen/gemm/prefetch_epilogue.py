@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import GemmEpilogue, Slots, matrix
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 
 NEAR = 1 << 20  # bytes of full operands that stay in cache
 
@@ -14,7 +14,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def emit_epilogue_prefetch(module: Module, numbers: Numbers, epilogue: GemmEpilogue, slots: Slots) -> None:
+def emit_epilogue_prefetch(module: ModuleText, numbers: Numbers, epilogue: GemmEpilogue, slots: Slots) -> None:
     """@prefetch(args, outer, inner, m, n, rows, columns, addresses): append a tile's full operands to its list."""
     f = module.function("prefetch", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
     for k in epilogue.full:

@@ -12,9 +12,9 @@ from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import Slots
 from nacre.codegen.gemm.packed_dot import PackedDot
-from nacre.codegen.gemm.plan import BLOCK, Tiling
+from nacre.codegen.gemm.plan import BLOCK, GemmTiling
 from nacre.codegen.gemm.prefetch import BlockPrefetch, share
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.work_items import HOW
 from nacre.native.text import Function, Val
 from nacre.runtime.plan import READY
@@ -25,7 +25,7 @@ NOTE = 64  # bytes before a block, for the least magnitude of its numbers
 PIECE = 4096  # bytes of one prefetch run
 
 
-def prepacked_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
+def prepacked_bytes(tiling: GemmTiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
     """The memory that B takes if prepacking it pays, else 0; `by_row` says that its rows are contiguous.
 
     Packed dot groups are always packed, which is negligible with many rows; else tiles pack rows as they multiply.
@@ -84,7 +84,7 @@ class Prepacked:
 
 
 def prepacked(
-    f: Function, layout: Layout, slots: Slots, swap: Val, depth: Val, columns: Val, blocks: Val, scratch: Val
+    f: Function, layout: ScratchLayout, slots: Slots, swap: Val, depth: Val, columns: Val, blocks: Val, scratch: Val
 ) -> Prepacked:  # fmt: skip
     """How an item with the given number of columns and blocks of k, each with `depth` elements of a column, packs B."""
     given, alone = slots.load(f, "Packed"), f.icmp("sge", HOW.load(f, "rows"), slots.load(f, "m"))

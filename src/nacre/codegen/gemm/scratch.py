@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.codegen.gemm.plan import BLOCK, Tiling
+from nacre.codegen.gemm.plan import BLOCK, GemmTiling
 from nacre.codegen.gemm.prefetch import ROOM
 from nacre.codegen.gemm.tile import Shape
 
 
 @dataclass(frozen=True)
-class Layout:
+class ScratchLayout:
     """The sizes, in elements and bytes, of the parts of a thread's scratch memory."""
 
     numbers: Numbers
@@ -65,9 +65,9 @@ class Layout:
         """Where packed B begins: behind the two row panels that alternate."""
         return self.panel_copies_at + 2 * self.panel_copy
 
-    def tiling(self, spills: bool, thin: bool) -> Tiling:
+    def tiling(self, spills: bool, thin: bool) -> GemmTiling:
         """The properties on which plans depend."""
-        return Tiling(
+        return GemmTiling(
             self.lanes,
             self.numbers.bytes,
             self.shape.tall,

@@ -7,7 +7,7 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.plan import CHAINS
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def tile_name(numbers: Numbers, rows: int, vectors: int, kind: str = "") -> str:
     return numbers.part(f"{kind}tile_{rows}x{vectors}")
 
 
-def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: str = "") -> None:
+def emit_tile(module: ModuleText, numbers: Numbers, rows: int, vectors: int, kind: str = "") -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
     A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's.  With packed dot groups,

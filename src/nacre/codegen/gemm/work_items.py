@@ -10,8 +10,8 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import OUTPUT, GemmEpilogue, Slots
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch_epilogue import NEAR, prefetched_bytes
-from nacre.codegen.gemm.scratch import Layout
-from nacre.native.text import Function, Module, Val
+from nacre.codegen.gemm.scratch import ScratchLayout
+from nacre.native.text import Function, ModuleText, Val
 
 # The argument slots that all products have: factors and the first output, sizes, and strides.
 SIZES = ("batch", "inner", "m", "n", "k")
@@ -28,7 +28,7 @@ def common_slots(thin: bool) -> tuple[str, ...]:
     return ("A", "B", *(() if thin else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
 
 
-def shared_names(layout: Layout, thin: bool) -> tuple[str, str, str]:
+def shared_names(layout: ScratchLayout, thin: bool) -> tuple[str, str, str]:
     """The functions that kernels share: of items, of a block, and of sums without an epilogue."""
     items, block, store_sums = (
         layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "store_sums")
@@ -57,7 +57,9 @@ def end_of(f: Function, store_sums: str, size: Val) -> End:
     return End(merge, Val(f"@{store_sums}", "ptr"), prefetch, pipelined, in_place, plain, prefetches)
 
 
-def emit_kernel(module: Module, name: str, layout: Layout, epilogue: GemmEpilogue, slots: Slots, thin: bool) -> None:
+def emit_kernel(
+    module: ModuleText, name: str, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, thin: bool
+) -> None:
     """Write the kernel, which passes its descriptor to the function that all products of its type share."""
     numbers = layout.numbers
     f = module.function(
@@ -79,7 +81,7 @@ def emit_kernel(module: Module, name: str, layout: Layout, epilogue: GemmEpilogu
     f.ret()
 
 
-def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: str) -> None:
+def emit_items(module: ModuleText, numbers: Numbers, thin: bool, name: str, block: str) -> None:
     """@items(args, how, lo, hi, scratch): items number blocks of rows fastest, then blocks of columns, then the batch.
 
     Adjacent blocks of rows run as one, so that B is packed once for them.

@@ -27,7 +27,7 @@ from nacre.codegen.loops.transposed_scan import TransposedScans
 from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
 from nacre.native.isa import Isa
-from nacre.native.text import Module, Val
+from nacre.native.text import ModuleText, Val
 
 GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
 
@@ -51,7 +51,7 @@ class Generated:
 def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """Write a kernel for an instruction set; results named in `streams` go past the caches where they can."""
     name = re.sub(r"\W", "_", kernel.name)
-    module = Module(name)
+    module = ModuleText(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa)
     writer.streams = streams

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.depthwise import DepthwiseKernel, Loader, TapReduction
 from nacre.codegen.convolution.direct import Correlation
-from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
-from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, Kernel, Steps, product
+from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
+from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, SequenceKernel, Steps, product
 from nacre.codegen.window.maximum import MaxKernel
 from nacre.codegen.window.non_overlapping import (
     NonOverlappingMax,
@@ -40,10 +40,10 @@ class Fused:
     epilogue: ConvolutionEpilogue | None = None
     operands: tuple[str, ...] = ()
 
-    def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> Kernel:
+    def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> SequenceKernel:
         """The kernel of a window, which reads `source` or the inputs of the prologue."""
         read = (source,) if self.prologue is None else self.prologue.names
-        return Kernel(isa, scalar, name, (*read, *buffers, *self.operands))
+        return SequenceKernel(isa, scalar, name, (*read, *buffers, *self.operands))
 
 
 ALONE = Fused()
@@ -68,7 +68,7 @@ def max_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) ->
 
 def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
     """The same for images in blocks of channels, with vectors no longer than a block."""
-    k = Kernel(isa, scalar, "max_window", ("x", "y"))
+    k = SequenceKernel(isa, scalar, "max_window", ("x", "y"))
     return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
 
 
@@ -122,7 +122,13 @@ def sum_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> St
 
 
 def _plane_kernel(
-    k: Kernel, c: Correlation, reduction: TapReduction, around: Fused, *, descending: bool = False, scratch: int = 0
+    k: SequenceKernel,
+    c: Correlation,
+    reduction: TapReduction,
+    around: Fused,
+    *,
+    descending: bool = False,
+    scratch: int = 0,
 ) -> DepthwiseKernel:
     return DepthwiseKernel(
         k,
@@ -136,12 +142,12 @@ def _plane_kernel(
     )
 
 
-def _image(w: Window, name: str) -> Tensor:
-    return Tensor(name, Count(0, w.channels), w.rows.size * w.columns.size)
+def _image(w: Window, name: str) -> HalfTensor:
+    return HalfTensor(name, Count(0, w.channels), w.rows.size * w.columns.size)
 
 
-def _result(w: Window, name: str) -> Tensor:
-    return Tensor(name, Count(0, w.channels), w.rows.out * w.columns.out)
+def _result(w: Window, name: str) -> HalfTensor:
+    return HalfTensor(name, Count(0, w.channels), w.rows.out * w.columns.out)
 
 
 def _forward(w: Window) -> Correlation:
@@ -176,7 +182,7 @@ def _gradient(w: Window) -> Correlation:
     )
 
 
-def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
+def _plane(k: SequenceKernel, name: str, plane: Val, rows: int, columns: int) -> Val:
     """The address of a plane of a buffer."""
     return k.f.gep(k.pointers[name], product(k.f, plane, rows * columns), k.scalar)
 
@@ -187,7 +193,7 @@ class MaxIndexReduction:
     def __init__(self, window: Window) -> None:
         self.window = window
 
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+    def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         self.k = k
         self.read_from(_plane(k, "x", plane, self.window.rows.size, self.window.columns.size))
 
@@ -216,7 +222,7 @@ class MaxGradReduction:
     def __init__(self, window: Window, index: DepthwiseKernel) -> None:
         self.window, self.index = window, index
 
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+    def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         self.k, self.chosen = k, scratch
         if "dy" in k.pointers:
             self.read_from(_plane(k, "dy", plane, self.window.rows.out, self.window.columns.out))
@@ -245,7 +251,7 @@ class SumReduction:
     def __init__(self, source: str, shape: tuple[int, int]) -> None:
         self.source, self.shape = source, shape
 
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+    def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         if self.source in k.pointers:  # otherwise a prologue computes it
             self.read_from(_plane(k, self.source, plane, *self.shape))
 
@@ -263,6 +269,6 @@ class SumReduction:
         return state[0]
 
 
-def tap_number(k: Kernel, f: Function, tap: Operand) -> Val:
+def tap_number(k: SequenceKernel, f: Function, tap: Operand) -> Val:
     """A tap's number in every lane, as a floating-point value."""
     return f.splat(f.cast("sitofp", f.i64(tap), k.scalar), k.lanes)

@@ -13,16 +13,16 @@ from nacre.codegen.convolution.depthwise import spread_pointers, store_lanes
 from nacre.codegen.convolution.direct import row_table
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
+    ConvolutionStep,
     Count,
-    Kernel,
-    Place,
-    Step,
+    ResultPlace,
+    SequenceKernel,
     product,
     round_up,
     split,
     total,
 )
-from nacre.codegen.window.prologue import Prologue, RowPanels
+from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
 
@@ -38,7 +38,7 @@ class MaxKernel:
 
     def __init__(
         self,
-        k: Kernel,
+        k: SequenceKernel,
         window: Window,
         epilogue: ConvolutionEpilogue | None = None,
         operands: Sequence[str] = (),
@@ -53,7 +53,7 @@ class MaxKernel:
         reached = columns.stride * round_up(self.out, k.lanes) + span
         self.pitch = max(reached, self.low + round_up(self.size, k.lanes)) + k.lanes
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
@@ -62,7 +62,7 @@ class MaxKernel:
         self.table = row_table(k, taps)
         size = round_up(self.pitch, k.lanes) * k.element
         row_panels = (
-            None if self.prologue is None else RowPanels(k, taps, (rows.size, columns.size), self.prologue, size)
+            None if self.prologue is None else ResultStrips(k, taps, (rows.size, columns.size), self.prologue, size)
         )
         with f.loop("clear", 0, round_up(self.pitch, k.lanes), k.lanes) as at:
             f.store(self._nothing(), f.gep(f["scratch"], at.index, k.scalar))
@@ -155,7 +155,7 @@ class MaxKernel:
         """Send a vector through the epilogue to y."""
         k, f = self.k, self.k.f
         if self.epilogue is not None:
-            value = self.epilogue(f, value, Place(f.i64(self.channel), offset, mask, self.operands))
+            value = self.epilogue(f, value, ResultPlace(f.i64(self.channel), offset, mask, self.operands))
         store_lanes(f, value, f.gep(k.pointers["y"], offset, k.scalar), mask)
 
     def _window(self, at: Operand) -> Val:

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from functools import partial, reduce
 
 from nacre.codegen.convolution.depthwise import interleaved, lane_set, masked_load, store_lanes
-from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, Kernel, Place, Step, split
-from nacre.codegen.window.prologue import Prologue, RowPanels
+from nacre.codegen.convolution.sequence import (
+    ConvolutionEpilogue,
+    ConvolutionStep,
+    Count,
+    ResultPlace,
+    SequenceKernel,
+    split,
+)
+from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
 from nacre.native.text import Operand, Val
 
@@ -34,7 +41,7 @@ class NonOverlappingKernel:
 
     def __init__(
         self,
-        k: Kernel,
+        k: SequenceKernel,
         window: Window,
         epilogue: ConvolutionEpilogue | None,
         operands: Sequence[str],
@@ -61,7 +68,7 @@ class NonOverlappingKernel:
         """Send a vector through the epilogue to a buffer."""
         k, f = self.k, self.k.f
         if self.epilogue is not None:
-            value = self.epilogue(f, value, Place(f.i64(self.channel), offset, mask, self.operands))
+            value = self.epilogue(f, value, ResultPlace(f.i64(self.channel), offset, mask, self.operands))
         store_lanes(f, value, f.gep(k.pointers[out], offset, k.scalar), mask)
 
 
@@ -72,7 +79,7 @@ class NonOverlappingForward(NonOverlappingKernel, ABC):
     def _value(self, rows: Sequence[list[Val]]) -> Val:
         """The values of a vector of windows, of their pixels row by row."""
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
@@ -105,7 +112,7 @@ class NonOverlappingForward(NonOverlappingKernel, ABC):
         k, f = self.k, self.k.f
         if self.prologue is None:
             return masked_load(k, f, f.gep(k.pointers["x"], offset, k.scalar), mask)
-        return self.prologue.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
+        return self.prologue.compute(f, ResultPlace(f.i64(self.channel), offset, mask, self.read), k.lanes)
 
 
 class NonOverlappingMax(NonOverlappingForward):
@@ -131,12 +138,12 @@ class NonOverlappingGrad(NonOverlappingKernel, ABC):
     def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
         """The gradients of the taps of a vector of windows, from their own and the starts of their rows of pixels."""
 
-    def write(self) -> Step:
+    def write(self) -> ConvolutionStep:
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
         read = [((0, row),) for row in range(rows.out)]
-        row_panels = None if self.prologue is None else RowPanels(k, read, (rows.out, columns.out), self.prologue, 0)
+        row_panels = None if self.prologue is None else ResultStrips(k, read, (rows.out, columns.out), self.prologue, 0)
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             _, self.channel = split(f, plane.index, w.channels)
             self.start = f.mul(plane.index, rows.size * columns.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Kernel, Place, ceil_div, product, round_up, total
+from nacre.codegen.convolution.sequence import ResultPlace, SequenceKernel, ceil_div, product, round_up, total
 from nacre.kernel.order_convolution import Taps
 from nacre.native.text import Function, Operand, Val
 
@@ -20,18 +20,20 @@ LEAST_ROWS = 8  # of results in a row panel, so that few rows are computed twice
 class Prologue:
     """How a vector of a window's operand is computed, and the names of the input buffers."""
 
-    compute: Callable[[Function, Place, int], Val]
+    compute: Callable[[Function, ResultPlace, int], Val]
     names: tuple[str, ...]
 
 
-class RowPanels:
+class ResultStrips:
     """The row panels of results, and for each the rows that its windows read.
 
     `rows` are the taps of each row of results in planes of `shape`; the scratch memory begins `at` bytes from the
     kernel's.
     """
 
-    def __init__(self, k: Kernel, rows: Sequence[Taps], shape: tuple[int, int], prologue: Prologue, at: int) -> None:
+    def __init__(
+        self, k: SequenceKernel, rows: Sequence[Taps], shape: tuple[int, int], prologue: Prologue, at: int
+    ) -> None:
         self.k, self.rows, self.shape, self.prologue = k, rows, shape, prologue
         self.operands = tuple(k.pointers[name] for name in prologue.names)
         self.at = round_up(at, 64)
@@ -75,7 +77,7 @@ class RowPanels:
 
         def vector(at: Val, mask: Val | None) -> None:
             """Compute a vector, or the lanes of a mask; other lanes are not read."""
-            place = Place(channel, f.add(start, at), mask, self.operands)
+            place = ResultPlace(channel, f.add(start, at), mask, self.operands)
             f.store(self.prologue.compute(f, place, k.lanes), f.gep(room, at, k.scalar))
 
         with f.loop("near", 0, whole, k.lanes) as at:

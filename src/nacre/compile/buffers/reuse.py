@@ -15,8 +15,8 @@ from dataclasses import replace
 from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
-from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
-from nacre.runtime.plan import Launch, Plan, Storage, holder, uses
+from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, settled, walk
+from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _accesses(s: Stmt) -> _Accesses:
 
 
 def plan_memory(
-    values: Sequence[Storage],
+    values: Sequence[PlannedValue],
     steps: Sequence[Launch],
     inputs: int,
     outputs: int,
@@ -169,18 +169,18 @@ def plan_memory(
     return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
 
 
-def _computed_in_results(values: list[Storage], steps: Sequence[Launch]) -> None:
+def _computed_in_results(values: list[PlannedValue], steps: Sequence[Launch]) -> None:
     """Give what is only read by a copy that begins a program's result the result's place; the copy then is idle."""
     for step in steps:
         for a, b in step.over if step.idle else ():
             alone = sum(a in s.reads for s in steps) == 1 and not any(
                 b in pair for s in steps if s is not step for pair in s.over
             )
-            if alone and values[b].kind == "output" and values[a] == Storage("temporary", values[b].nbytes):
-                values[a] = Storage("part", values[b].nbytes, of=b)
+            if alone and values[b].kind == "output" and values[a] == PlannedValue("temporary", values[b].nbytes):
+                values[a] = PlannedValue("part", values[b].nbytes, of=b)
 
 
-def _whole(values: Sequence[Storage], value: int) -> int:
+def _whole(values: Sequence[PlannedValue], value: int) -> int:
     """The value that a part is the same as, itself if it is none; -1 for a part that is less, or moves."""
     while values[value].kind == "part":
         if values[value].loop >= 0 or values[value].offset != 0:
@@ -189,13 +189,13 @@ def _whole(values: Sequence[Storage], value: int) -> int:
     return value
 
 
-def _in_place(values: list[Storage], steps: Sequence[Launch], tree: Tree, carries: Sequence[Carry]) -> Tree:
+def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, carries: Sequence[Carry]) -> Tree:
     """Give each carry the place of the loop's result where a round may update it there, else two that change roles."""
     swaps: dict[int, list[tuple[int, int]]] = {}
     for c in carries:
         if _updates(c, values, steps, tree):
             for v in (c.given, c.made):
-                values[v] = Storage("part", values[v].nbytes, of=c.result)
+                values[v] = PlannedValue("part", values[v].nbytes, of=c.result)
         else:
             swaps.setdefault(c.loop, []).append((c.given, c.made))
 
@@ -206,7 +206,7 @@ def _in_place(values: list[Storage], steps: Sequence[Launch], tree: Tree, carrie
     return settled(tree, change) if carries else tree
 
 
-def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree: Tree) -> bool:
+def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], tree: Tree) -> bool:
     """Whether the first step of a round that writes a carry may write it over what all others have read by then."""
     met = uses(steps, values)
     rows = walk(met, tree)
@@ -214,7 +214,7 @@ def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree:
     loop = rows[start].loop
     assert loop is not None
     end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
-    round_: list[Row] = list(rows[start + 1 : end])
+    round_: list[DriverRow] = list(rows[start + 1 : end])
     writers = [row for row in round_ if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
     if not writers or writers[0].step not in loop.body:
         return False

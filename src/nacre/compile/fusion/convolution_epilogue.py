@@ -13,7 +13,7 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
-from nacre.codegen.convolution.sequence import Place
+from nacre.codegen.convolution.sequence import ResultPlace
 from nacre.codegen.loops.operations import memory
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
@@ -70,7 +70,7 @@ class EpilogueCode:
         wide = {b.buffer: b.value.dtype for b in self.body if isinstance(b, Store)}[self.output]
         return tuple(o.name for o in self.operands if o.kind == "whole" and o.dtype is wide)
 
-    def __call__(self, f: Function, value: Val, place: Place) -> Val:
+    def __call__(self, f: Function, value: Val, place: ResultPlace) -> Val:
         """Write the code for a vector of the convolution's results."""
         lanes = lanes_of(value.ty)
         loaded = {self.raw: value}
@@ -85,7 +85,7 @@ class EpilogueCode:
         return found[self.output]
 
 
-def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
+def load(f: Function, operand: Operand, pointer: Val, place: ResultPlace, lanes: int) -> Val:
     """A vector of an operand."""
     element = memory(operand.dtype)
     if operand.kind in ("whole", "run"):
@@ -100,7 +100,7 @@ def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) 
     return f.cast("trunc", found, "i1") if operand.dtype.is_bool else found
 
 
-def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
+def _store(f: Function, value: Val, pointer: Val, place: ResultPlace) -> None:
     """Write a vector of another result."""
     to = f.gep(pointer, place.offset, scalar_of(value.ty))
     if place.mask is None:

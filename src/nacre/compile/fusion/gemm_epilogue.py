@@ -13,7 +13,7 @@ from functools import lru_cache
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
-from nacre.codegen.gemm.kernel import Gemm, Operand
+from nacre.codegen.gemm.kernel import EpilogueOperand, Gemm
 from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import FINISHED, WINDOWS, Node
@@ -233,7 +233,7 @@ def _contraction(
         isa,
         form,
         outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
-        operands=[Operand(kind, held) for _, kind, held in operands],
+        operands=[EpilogueOperand(kind, held) for _, kind, held in operands],
         epilogue=epilogue,
         over=over,
         level=level,

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from nacre.base.dims import product
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Place, Steps
+from nacre.codegen.convolution.sequence import ResultPlace, Steps
 from nacre.codegen.window import kernel as kernels
 from nacre.codegen.window.prologue import Prologue
 from nacre.compile.fusion import convolution_epilogue
@@ -84,7 +84,7 @@ class PrologueCode:
         """The buffers that it reads."""
         return tuple(f"before.{o.name}" for o in self.operands)
 
-    def __call__(self, f: Function, place: Place, lanes: int) -> Val:
+    def __call__(self, f: Function, place: ResultPlace, lanes: int) -> Val:
         """Write the code for a vector of elements."""
         loaded = {
             o.name: load(f, o, pointer, place, lanes) for o, pointer in zip(self.operands, place.operands, strict=True)

@@ -33,7 +33,7 @@ from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.native.isa import Isa
-from nacre.native.text import Module
+from nacre.native.text import ModuleText
 from nacre.ops.dot import dot_axes
 from nacre.runtime.executable import Code, Unit
 from nacre.runtime.plan import Cut
@@ -116,14 +116,14 @@ def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Gemm]:
 
 
 @lru_cache(maxsize=256)
-def _shared(isa: Isa, form: Form) -> tuple[Module, tuple[Unit, Unit]]:
+def _shared(isa: Isa, form: Form) -> tuple[ModuleText, tuple[Unit, Unit]]:
     """What products of a form have in common, as a module and as units."""
     tiles, module = shared_parts(isa, form.dtype, form.thin, form.matrix)
     rest, names = _beside(module, tiles)
     return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
 
 
-def _beside(module: Module, before: Module) -> tuple[Module, tuple[str, ...]]:
+def _beside(module: ModuleText, before: ModuleText) -> tuple[ModuleText, tuple[str, ...]]:
     """What a module has beside one that it includes, and the names of the functions that it takes from there."""
     rest = module.without(before)
     return rest, tuple(name for name in before.functions if name in rest.declarations)

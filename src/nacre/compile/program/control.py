@@ -31,7 +31,7 @@ from nacre.kernel.ast import Kernel
 from nacre.ops import control
 from nacre.ops.dot import is_plain_product
 from nacre.runtime.flow import Branch, Loop, Node, launches
-from nacre.runtime.plan import Launch, Storage, holder
+from nacre.runtime.plan import Launch, PlannedValue, holder
 
 MANY_ROUNDS = 8  # from which on a matrix is transposed before them
 MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
@@ -42,7 +42,7 @@ class Planner(Protocol):
     """What numbers values and launches; one for each graph, with values and launches in common."""
 
     fusion: Fusion
-    values: list[Storage]
+    values: list[PlannedValue]
     launches: list[Launch]
     numbers: dict[Atom, int]
     tree: list[Node]
@@ -52,7 +52,7 @@ class Planner(Protocol):
         """The number of a value."""
         ...
 
-    def new(self, storage: Storage) -> int:
+    def new(self, storage: PlannedValue) -> int:
         """A new value."""
         ...
 
@@ -106,7 +106,7 @@ def _part(p: Planner, x: Atom, type: TensorType, offset: Size = 0, stride: Size 
     base, first = p.number(view.base), (view.offset + offset) * width
     if first == 0 and loop < 0:
         return base
-    return p.new(Storage("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
+    return p.new(PlannedValue("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
 
 
 def _as_given(p: Planner, x: Atom) -> Place:
@@ -186,8 +186,8 @@ class _Carries:
         self.made: list[int] = []
         for k in self.moving:
             x, type = e.inputs[k], e.outputs[k].type
-            self.given[k] = p.new(Storage("temporary", type.nbytes))
-            self.made.append(p.new(Storage("temporary", type.nbytes)))
+            self.given[k] = p.new(PlannedValue("temporary", type.nbytes))
+            self.made.append(p.new(PlannedValue("temporary", type.nbytes)))
             kernel = copy_kernel(type, _view(p, x).strides, type.dtype, "copy")
             p.nest(kernel, [_view(p, x)], [self.given[k]], 2, "copy", [e], idle=True)
         self.places: list[Place] = [
@@ -234,7 +234,7 @@ def _while(p: Planner, e: Equation) -> None:
     test: Graph = e.params["cond"]
     number = p.next_loop()
     carries = _Carries(p, e, len(e.outputs), number)
-    cell = p.new(Storage("temporary", test.outputs[0].type.nbytes))
+    cell = p.new(PlannedValue("temporary", test.outputs[0].type.nbytes))
     asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)), True)
     _results(asks, [cell])
     asks.write()
@@ -271,7 +271,7 @@ def _place(p: Planner, carries: _Carries, loop: Loop, own: Sequence[int]) -> Non
     p.tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.ending)]
 
 
-def _moves(values: Sequence[Storage], value: int, loop: int) -> bool:
+def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:
     """Whether a value lies elsewhere in each round of a loop."""
     while values[value].kind == "part":
         if values[value].loop == loop:

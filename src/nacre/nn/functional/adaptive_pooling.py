@@ -16,7 +16,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import few, is_whole, whole_number
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functional.max_pooling import Row, Windows, alone, batched, max_over
+from nacre.nn.functional.max_pooling import PoolingWindows, Row, alone, batched, max_over
 from nacre.nn.functional.mean_pooling import mean_over
 from nacre.runtime.buffer import require_room
 
@@ -87,7 +87,7 @@ def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: Optiona
     spatial = held.type.shape[2:]
     counts = _wanted(output_size, spatial, operation)
     if not any(s % n for s, n in zip(spatial, counts, strict=True)):
-        w = Windows(operation, spatial, [s // n for s, n in zip(spatial, counts, strict=True)], None, 0)
+        w = PoolingWindows(operation, spatial, [s // n for s, n in zip(spatial, counts, strict=True)], None, 0)
         return alone(mean_over(operation, held, w), single)
     for k, count in enumerate(counts):
         held = _means(held, k + 2, count)

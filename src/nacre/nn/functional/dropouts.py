@@ -7,7 +7,7 @@ from typing import Any
 
 from nacre.api import random
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_number
+from nacre.api.operands import TensorLike, as_tensor, distinct, filled, settled_number
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
@@ -84,7 +84,7 @@ def _dropped(
     if inner is not None and len(shape) not in (inner + 1, inner + 2):
         raise ShapeError(f"{operation}: the rank must be {inner + 1} or {inner + 2}; got {held.type}")
     if not training or p == 0.0:
-        return apart(held, held)
+        return distinct(held, held)
     drawn = shape if inner is None else shape[: len(shape) - inner]
     mask = kept(drawn, p, key)
     if inner is not None:
@@ -140,7 +140,7 @@ def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, lead
     held = as_tensor(x)
     require(operation, held.type.dtype, FLOATING)
     if not training or p == 0.0:
-        return apart(held, held)
+        return distinct(held, held)
     low = -SELU_ALPHA * SELU_SCALE
     factor = 0.0 if p == 1.0 else 1.0 / math.sqrt((1.0 - p) * (1.0 + p * low * low))
     shift = -factor * low * p

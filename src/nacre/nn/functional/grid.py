@@ -159,14 +159,14 @@ def _tap(rows: Any, first: Any, taps: Sequence[tuple[Any, Any, Any]], spatial: S
         number = number * size + at
     value = take(rows, reshape(number + first, (-1,)), axis=0)
     value = reshape(value, (*number.shape, value.shape[-1]))
-    inside = _together((mask for _, _, mask in taps), lambda x, y: x & y)
-    weight = _together((weight for _, weight, _ in taps), lambda x, y: x * y)
+    inside = _joined((mask for _, _, mask in taps), lambda x, y: x & y)
+    weight = _joined((weight for _, weight, _ in taps), lambda x, y: x * y)
     if inside is not None:
         value = where(inside[..., None], value, zeros_like(value))
     return value if weight is None else value * weight[..., None]
 
 
-def _together(parts: Any, join: Callable[[Any, Any], Any]) -> Any:
+def _joined(parts: Any, join: Callable[[Any, Any], Any]) -> Any:
     found: Any = None
     for part in parts:
         if part is not None:

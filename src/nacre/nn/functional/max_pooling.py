@@ -1,4 +1,4 @@
-"""Windows over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
+"""PoolingWindows over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
 
 The axis N may be absent.  The windows of a volume are pooled over H and W first, then over D.
 """
@@ -57,7 +57,7 @@ def alone(y: Any, single: bool) -> Any:
     return view.reshape(y, y.type.shape[1:]) if single else y
 
 
-class Windows:
+class PoolingWindows:
     """The geometry of windows over the spatial axes: size, stride, margins on both sides, dilation."""
 
     def __init__(
@@ -140,7 +140,7 @@ def max_over(
     return_indices: bool = False,
 ) -> Any:
     held, single = batched(x, rank, operation)
-    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
 
     def pool(v: Any, axes: Row) -> Any:
         """The maxima over two axes."""
@@ -150,13 +150,13 @@ def max_over(
     return (found, alone(_places(held, w), single)) if return_indices else found
 
 
-def _windows(w: Windows, axes: Row) -> tuple[Any, Any, Any, Any]:
+def _windows(w: PoolingWindows, axes: Row) -> tuple[Any, Any, Any, Any]:
     """Size, stride, margins and dilation over two axes."""
     size, stride = pick(w.size, axes, 1), pick(w.stride, axes, 1)
     return size, stride, pick(w.margins, axes, (0, 0)), pick(w.dilation, axes, 1)
 
 
-def _places(x: Any, w: Windows) -> Any:
+def _places(x: Any, w: PoolingWindows) -> Any:
     """The position of each window's maximum in the flattened spatial axes; the first one if several are equal.
 
     Positions are float64 numbers, which are exact below 2^53.
@@ -272,7 +272,7 @@ def _max_unpool(
     places = as_tensor(places, int64)
     if places.type.shape != held.type.shape:
         raise ShapeError(f"{operation}: indices must have shape {list(held.type.shape)}; got {places.type}")
-    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding)
+    w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, padding)
     rows = zip(held.type.shape[2:], w.size, w.stride, w.padding, strict=True)
     spatial = tuple((n - 1) * step - 2 * margin + size for n, size, step, margin in rows)
     if output_size is not None:

@@ -14,7 +14,7 @@ from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError
-from nacre.nn.functional.max_pooling import Margins, Row, Sizes, Windows, alone, batched, pick, planes
+from nacre.nn.functional.max_pooling import Margins, PoolingWindows, Row, Sizes, alone, batched, pick, planes
 
 __all__ = [
     "avg_pool1d",
@@ -29,7 +29,7 @@ __all__ = [
 def mean_over(
     operation: str,
     held: Any,
-    w: Windows,
+    w: PoolingWindows,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
@@ -66,11 +66,11 @@ def _average(
 ) -> Tensor:
     operation = f"avg_pool{rank}d"
     held, single = batched(x, rank, operation)
-    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
+    w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
     return alone(mean_over(operation, held, w, count_include_pad, divisor_override), single)
 
 
-def _counted(w: Windows, k: int, length: int, margin: bool) -> np.ndarray:
+def _counted(w: PoolingWindows, k: int, length: int, margin: bool) -> np.ndarray:
     """The number of elements of each window along an axis, with or without the margins."""
     low, high = (-w.padding[k], length + w.padding[k]) if margin else (0, length)
     count = (length + sum(w.margins[k]) - w.size[k]) // w.stride[k] + 1
@@ -153,7 +153,7 @@ def _lp_pool(
     if is_half(held):
         whole = partial(_lp_pool, operation, rank, p=p, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
         return alone(in_single(whole, held), single)
-    w = Windows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
+    w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
     powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
     total: Any = _window_sums(powers, w.size, w.stride, w.margins)
     if any(w.over):  # the mean over what is there, times the size of a whole window

@@ -11,7 +11,7 @@ import numpy as np
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
 from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, apart, as_tensor, constant
+from nacre.api.operands import TensorLike, as_tensor, constant, distinct
 from nacre.api.primitives import pointwise, view
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
@@ -56,7 +56,7 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
         raise ArgumentError(f"pad: pad must have two margins for each of at most {rank} axes; got {list(found)}")
     margins = list(zip(found[::2], found[1::2], strict=True))
     if mode == "constant":
-        return apart(_filled_margins(held, margins, 0 if value is None else value), held)
+        return distinct(_filled_margins(held, margins, 0 if value is None else value), held)
     if mode not in _PLACES:
         raise ArgumentError(f"pad: mode must be one of constant, {', '.join(_PLACES)}; got {mode!r}")
     given = held
@@ -72,7 +72,7 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
             require_room((int(size) + before + after) * BYTES_OF_PLACE)
             places: np.ndarray = np.arange(-before, int(size) + after)
             held = take(held, as_tensor(_PLACES[mode](places, size)), axis=axis)
-    return apart(held, given)
+    return distinct(held, given)
 
 
 def _reflected(places: np.ndarray, size: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from nacre.api.operands import apart
+from nacre.api.operands import distinct
 from nacre.base.errors import ArgumentError, AxisError
 from nacre.nn.module import Module, Parameter
 from nacre.trace.guards import report
@@ -123,7 +123,7 @@ class Sequential(_ModuleRow):
         result = x
         for module in self.children():
             result = module(result)
-        return apart(result, x) if isinstance(result, Value) else result
+        return distinct(result, x) if isinstance(result, Value) else result
 
 
 class ModuleList(_ModuleRow):

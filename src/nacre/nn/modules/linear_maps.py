@@ -9,7 +9,7 @@ from typing import Any
 from nacre.api import random
 from nacre.api.creation import zeros
 from nacre.api.manipulation import flatten, reshape
-from nacre.api.operands import TensorLike, apart, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, distinct
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
@@ -45,7 +45,7 @@ class Identity(Module):
 
     def forward(self, x: TensorLike) -> Any:
         """x."""
-        return apart(x, x) if isinstance(x, Value) else x
+        return distinct(x, x) if isinstance(x, Value) else x
 
 
 class Linear(Module):
