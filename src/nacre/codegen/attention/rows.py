@@ -225,7 +225,7 @@ def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
     """Write a nest as a function of the module; its work items are rows, or all of them if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
-    writer = Writer(f, isa)
-    extent = writer.kernel(kernel)
+    writer = Writer(f, isa, kernel)
+    extent = writer.write()
     assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0
     return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))
