@@ -1,1 +1,1 @@
-"""The kernel IR: loop nests, their canonical orders, schedules, text, and a slow interpreter."""
+"""The kernel IR: loop nests, their canonical orders, elementary functions, schedules, text, and a slow interpreter."""

@@ -29,6 +29,7 @@ from nacre.native.isa import Isa
 LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
 CHAIN = 3  # times the length of a chain, instructions among which the rest of them finds time
 LIGHT = 12  # instructions for an element up to which a loop is memory-bound
+HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 
 
 def reductions(body: Sequence[Stmt], dtypes: dict[str, DType]) -> dict[str, Reduction]:
@@ -139,3 +140,42 @@ def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
 def lanes_for(body: Sequence[Stmt], buffers: dict[str, Buffer], isa: Isa) -> int:
     """How many lanes a vector loop has."""
     return max(1, isa.vector_bits // value_bits(body, buffers))
+
+
+def has_local(e: Expr) -> bool:
+    """Whether an expression reads a name or a buffer."""
+    return isinstance(e, Local | Load) or any(map(has_local, children(e)))
+
+
+def distinct_loads(body: Sequence[Stmt]) -> list[Load]:
+    """The distinct loads of a body."""
+    found: dict[tuple[str, tuple[Expr, ...]], Load] = {}
+    seen: set[int] = set()
+
+    def visit(e: Expr) -> None:
+        """Note the loads in an expression, each once."""
+        if id(e) not in seen:
+            seen.add(id(e))
+            if isinstance(e, Load):
+                found[e.buffer, e.index] = e
+            for c in children(e):
+                visit(c)
+
+    for s in body:
+        for e in expressions(s):
+            visit(e)
+    return list(found.values())
+
+
+def abreast(body: Sequence[Stmt], isa: Isa) -> int:
+    """How many vectors the rounds of a loop without loops inside take side by side.
+
+    Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
+    So are the rounds of a random number.
+    """
+    load = weight(body)
+    if not elementary(body):
+        return isa.registers // 8 if chained(body) else 1
+    if not LIGHT < load <= HEAVY:
+        return 1
+    return isa.registers // (8 if load <= HEAVY // 2 else 16)

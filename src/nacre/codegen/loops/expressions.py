@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import DType, bool_
+from nacre.base.dtypes import bool_
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
+from nacre.codegen.loops.accumulators import Accumulators
 from nacre.codegen.loops.operations import constant, memory, operate
+from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.affine import Affine, Scope, offset
-from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Load, Local
+from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Kernel, Load, Local, Stmt
+from nacre.kernel.dependence import written
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
 from nacre.native.text import Function, Val
@@ -44,23 +48,36 @@ class Place:
     pointer: Val
 
 
-class Values:
-    """The expressions of one kernel function."""
+class MemoryHints:
+    """What accesses tell the caches; nothing, unless a part of the emitter knows better."""
 
-    def __init__(self, f: Function, isa: Isa) -> None:
-        self.f, self.isa = f, isa
+    def alignment(self, buffer: str, lanes: int) -> int | None:
+        """The alignment of a whole vector that goes past the caches; None where it does not."""
+        return None
+
+    def ahead(self, e: Load, pointer: Val, size: int) -> None:
+        """Prefetch memory that later iterations will read, if that pays; a load reads `size` bytes here."""
+
+
+class Values:
+    """The expressions of one kernel function, and what they depend on: indices, lanes, memory, accumulators."""
+
+    def __init__(self, f: Function, isa: Isa, kernel: Kernel) -> None:
+        self.f, self.isa, self.kernel = f, isa, kernel
+        self.buffers = {b.name: b for b in kernel.buffers}
+        self.accumulators = Accumulators(f, kernel)
+        self.hints = MemoryHints()
+        self.scratch_size: Size = 0
         self.lanes = 1
         self.vector: str | None = None  # the index that lanes count
         self.mask: Val | None = None  # the lanes that are active; None: all
         self.guarded = False  # under a condition that may hold for no lane
         self.sizes: list[Dim] = []
         self.size_values: dict[Dim, Val] = {}
-        self.first_size = 0  # the slot of the first size
+        self.first_size = len(kernel.buffers)  # the slot of the first size
         self.storage: dict[str, Storage] = {}
         self.tiles: dict[tuple[str, tuple[Expr, ...]], tuple[Val, Val, Val]] = {}  # memory, first row and column
         self.tile_row: tuple[Val, str, int] | None = None  # the row that is read, the index along it, its length
-        self.states: dict[str, Val] = {}  # buffers of shape () are registers
-        self.state_dtypes: dict[str, DType] = {}
         self.versions: dict[str, int] = {}
         self.indices: dict[str, tuple[int, Val]] = {}  # open loops, outermost first: serial, value in the first lane
         self.extents: dict[str, Size] = {}
@@ -70,6 +87,17 @@ class Values:
         self._serial = 0
         self._numbers: dict[Hashable, int] = {}
         self._seen: dict[int, tuple[Expr, int]] = {}
+
+    def enter(self) -> None:
+        """Load the addresses of the buffers."""
+        f = self.f
+        for k, b in enumerate(self.kernel.buffers):
+            self.storage[b.name] = Storage(b, f.load(f.gep(f["args"], k, "ptr"), "ptr"))
+
+    @cached_property
+    def ranges(self) -> ValueRanges:
+        """What is known of the kernel's values, looked for where it is of use."""
+        return ValueRanges(self.kernel)
 
     # ---- sizes
 
@@ -113,6 +141,25 @@ class Values:
         del self.indices[name], self.extents[name]
         self._seen.clear()
 
+    @contextmanager
+    def moved(self, name: str, step: int) -> Generator[None]:
+        """Inside, an index is `step` on."""
+        before = self.indices[name]
+        self._serial += 1
+        self.indices[name] = self._serial, self.f.add(before[1], step)
+        yield
+        self.indices[name] = before
+        self._seen.clear()
+
+    @contextmanager
+    def lanes_are(self, index: str, lanes: int, first: Val, extent: Size, mask: Val | None = None) -> Generator[None]:
+        """Inside, lanes count an index from `first`."""
+        before = self.lanes, self.vector, self.mask
+        self.lanes, self.vector, self.mask = lanes, index, mask
+        with self.index(index, first, extent):
+            yield
+        self.lanes, self.vector, self.mask = before
+
     def bind(self, name: str, value: Expr) -> None:
         """Let a name stand for an expression's value."""
         self.locals[name] = self.number(value)
@@ -123,6 +170,21 @@ class Values:
         """A buffer's elements may have changed."""
         self._serial += 1
         self.versions[buffer] = self._serial
+        self._seen.clear()
+
+    def forget(self, body: Sequence[Stmt]) -> None:
+        """What a body stores to memory is not known any more."""
+        for n in written(body):
+            if n not in self.accumulators.states:
+                self.written(n)
+
+    def forget_numbers(self) -> None:
+        """What expressions are numbered must be found anew: a scalar has changed."""
+        self._seen.clear()
+
+    def take(self, names: Sequence[str], values: Sequence[Val]) -> None:
+        """Make the values the accumulators' states."""
+        self.accumulators.states.update(zip(names, values, strict=True))
         self._seen.clear()
 
     def number(self, e: Expr) -> int:
@@ -139,8 +201,8 @@ class Values:
                 key = "index", e.name, self.indices[e.name][0]
             case Local():
                 return self.locals[e.name]
-            case Load() if e.buffer in self.states:
-                key = "state", *(self.states[n].text for n in self.slots_of(e.buffer)), self.states[e.buffer].text
+            case Load() if e.buffer in self.accumulators.states:
+                key = "state", *self.accumulators.texts(e.buffer)
             case Load():
                 key = "load", e.buffer, self.versions.get(e.buffer), *map(self.number, e.index)
             case Apply():
@@ -191,17 +253,9 @@ class Values:
             case Local():
                 return self.value(self.lets[e.name])
             case Load():
-                return self.state(e.buffer) if e.buffer in self.states else self._load(e)
+                return self.accumulators.state(e.buffer) if e.buffer in self.accumulators.states else self._load(e)
             case Apply():
                 return self._apply(e)
-
-    def slots_of(self, name: str) -> Sequence[str]:
-        """The registers that a scalar is held in."""
-        return (name,)
-
-    def state(self, name: str) -> Val:
-        """The value of a scalar."""
-        return self.states[name]
 
     def _index(self, e: Index) -> Val:
         first = self.indices[e.name][1]
@@ -223,9 +277,19 @@ class Values:
 
     def falls(self, e: Expr) -> bool:
         """Whether an expression is known not to be above 0, but for NaN."""
-        return False
+        return self.ranges.falls(e, self.extents)
 
     # ---- memory
+
+    def known_buffers(self) -> dict[str, Buffer]:
+        """The kernel's buffers and the scratch buffers in use, by name."""
+        return {**self.buffers, **{n: p.buffer for n, p in self.storage.items()}}
+
+    def room(self, size: Size) -> Val:
+        """Scratch memory of a number of bytes, for the whole call."""
+        pointer = self.f.gep(self.f["scratch"], self.size(self.scratch_size))
+        self.scratch_size = self.scratch_size + (size + 63) // 64 * 64
+        return pointer
 
     def known(self) -> Scope:
         """What the affine analysis may use here."""
@@ -270,7 +334,7 @@ class Values:
         form = offset(storage.buffer, index, self.known())
         start = storage.pointer
         if form.constant != 0 and not isinstance(form.constant, int):
-            start = self._constant(start, element, form.constant)
+            start = self.displaced(start, element, form.constant)
         moving = [t for t in self.terms(form) if self._varies(t[0])]
         fixed = [t for t in self.terms(form) if not self._varies(t[0])]
         pointer = self.advance(start, element, fixed)
@@ -279,7 +343,7 @@ class Values:
         if stride != 0:
             pointer = self.advance(pointer, element, [(Index(self.vector or ""), stride)])
         if isinstance(form.constant, int) and form.constant != 0:
-            pointer = self._constant(pointer, element, form.constant)
+            pointer = self.displaced(pointer, element, form.constant)
         if not steps and storage.lanes == 1 and stride in (0, 1, -1):
             if stride == -1:
                 return Place("back", f.gep(pointer, 1 - self.lanes, element))
@@ -288,7 +352,8 @@ class Values:
             return Place("row", pointer)
         return Place("each", self._each(storage, pointer, steps, stride))
 
-    def _constant(self, pointer: Val, element: str, constant: Size) -> Val:
+    def displaced(self, pointer: Val, element: str, constant: Size) -> Val:
+        """pointer + a number of elements, shared."""
         key = "address", pointer.text, element, constant
         found = self.find(key)
         if found is None:
@@ -330,7 +395,7 @@ class Values:
             v = f.gather(place.pointer, self._active(), ty, Val("zeroinitializer", ty))
         elif self.mask is None or storage.lanes > 1:
             v = self._backwards(f.load(place.pointer, ty), place)
-            self.ahead(e, place.pointer, bits_of(scalar) // 8 * self.lanes)
+            self.hints.ahead(e, place.pointer, bits_of(scalar) // 8 * self.lanes)
         else:
             mask, absent = self._backwards(self.mask, place), Val("zeroinitializer", ty)
             v = self._backwards(f.masked_load(place.pointer, mask, ty, absent), place)
@@ -359,18 +424,11 @@ class Values:
         if place.kind == "each":
             f.scatter(v, place.pointer, self._active())
         elif self.mask is None or place.kind == "one":
-            line = self.alignment(buffer, lanes_of(v.ty)) if place.kind == "row" else None
+            line = self.hints.alignment(buffer, lanes_of(v.ty)) if place.kind == "row" else None
             f.store(self._backwards(v, place), place.pointer, line, nontemporal=line is not None)
         else:
             f.masked_store(self._backwards(v, place), place.pointer, self._backwards(self.mask, place))
         self.written(buffer)
-
-    def alignment(self, buffer: str, lanes: int) -> int | None:
-        """The alignment of a whole vector that goes past the caches; None where it does not."""
-        return None
-
-    def ahead(self, e: Load, pointer: Val, size: int) -> None:
-        """Prefetch memory that later iterations will read, if that pays; a load reads `size` bytes here."""
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

@@ -4,9 +4,10 @@
 the work items lo … hi of the kernel's parallel extent.  The outer parallel loops, if perfectly nested, make up
 that extent; when the innermost of them is a vector loop too, its share is counted in blocks of vectors.
 
-Expressions are in `expressions` (loads too), `operations` (scalar operations) and `licm` (loop invariants).  Loops are
-in `statements`, `reduction_loops` and `reductions` (in the canonical order), `transposed_copy` and `transposed_scan`,
-and `non_temporal` (stores).  `analysis` and `value_range` look at a nest before code is written.
+The emitter is composed of parts: `Values` (expressions, loads and stores, with `Accumulators`), `LoopInvariants`,
+`NonTemporalStores`, `ReductionLoops` and `TransposedScans`, which `Statements` puts together, and `Tiles` of transposed
+copies.  `operations` has the scalar operations, `reductions` and `transpose` work on registers, and `analysis` and
+`value_range` look at a nest before code is written.
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
 
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
-from nacre.codegen.loops.analysis import reductions
-from nacre.codegen.loops.expressions import Storage
-from nacre.codegen.loops.transposed_copy import Tiling
-from nacre.codegen.loops.transposed_scan import TransposedScans
-from nacre.codegen.loops.value_range import ValueRanges
-from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
+from nacre.codegen.loops.expressions import Values
+from nacre.codegen.loops.statements import Statements
+from nacre.codegen.loops.transposed_copy import Tiles, Tiling
+from nacre.kernel.ast import For, Kernel, Let, Stmt
 from nacre.native.isa import Isa
-from nacre.native.text import ModuleText, Val
+from nacre.native.text import Function, ModuleText, Val
 
 GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
 
@@ -53,59 +50,46 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) ->
     name = re.sub(r"\W", "_", kernel.name)
     module = ModuleText(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-    writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa)
-    writer.streams = streams
-    extent = writer.kernel(kernel)
-    return Generated(module.text(), name, tuple(writer.sizes), extent, writer.scratch_size)
+    writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa, kernel, streams)
+    extent = writer.write()
+    return Generated(module.text(), name, writer.sizes, extent, writer.scratch_size)
 
 
-class Writer(TransposedScans):
-    """Writes one kernel function."""
+class Writer:
+    """Writes one kernel function: its values, its statements, and the work items around them."""
 
-    whole: Kernel
+    def __init__(self, f: Function, isa: Isa, kernel: Kernel, streams: frozenset[str] = frozenset()) -> None:
+        self.f, self.kernel = f, kernel
+        self.values = Values(f, isa, kernel)
+        self.statements = Statements(self.values, streams)
+        self.tiles = Tiles(self.values, self.statements)
 
-    def kernel(self, kernel: Kernel) -> Size:
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that the function reads behind the addresses of its buffers."""
+        return tuple(self.values.sizes)
+
+    @property
+    def scratch_size(self) -> Size:
+        """The bytes of scratch memory that the function needs."""
+        return self.values.scratch_size
+
+    def write(self) -> Size:
         """Write the whole function; returns the number of work items."""
-        self.begin(kernel)
-        body = list(kernel.body)
+        self.values.enter()
+        body = list(self.kernel.body)
         while body and isinstance(body[0], Let):
-            self.statement(body.pop(0))
+            self.statements.statement(body.pop(0))
         nest = body[0] if len(body) == 1 and isinstance(body[0], For) and body[0].parallel else None
         if nest is None:
-            with self.f.when(self.f.icmp("slt", self.f["lo"], self.f["hi"])), self.scope():
-                self.block(body)
+            with self.f.when(self.f.icmp("slt", self.f["lo"], self.f["hi"])), self.values.scope():
+                self.statements.block(body)
             extent: Size = 1
         else:
             extent = self.items(nest)
-        self.drain()
+        self.statements.stores.drain()
         self.f.ret()
         return extent
-
-    def begin(self, kernel: Kernel) -> None:
-        """The addresses of the buffers, and what is known of the names."""
-        f = self.f
-        self.first_size = len(kernel.buffers)
-        self.buffers = {b.name: b for b in kernel.buffers}
-        self.whole = kernel
-        self.inputs = frozenset(b.name for b in kernel.inputs)
-        for k, b in enumerate(kernel.buffers):
-            pointer = f.load(f.gep(f["args"], k, "ptr"), "ptr")
-            self.storage[b.name] = Storage(b, pointer)
-        dtypes: dict[str, DType] = {}
-        for s in statements(kernel.body):
-            if isinstance(s, Alloc):
-                dtypes[s.buffer.name] = s.buffer.dtype
-        self.folds = reductions(kernel.body, dtypes)
-        self.scratch = f["scratch"]
-
-    def falls(self, e: Expr) -> bool:
-        """Whether an expression is known not to be above 0, but for NaN."""
-        return self.bounds.falls(e, self.extents)
-
-    @cached_property
-    def bounds(self) -> ValueRanges:
-        """What is known of the kernel's values, looked for where it is of use."""
-        return ValueRanges(self.whole)
 
     # ---- work items
 
@@ -117,14 +101,14 @@ class Writer(TransposedScans):
             loops.append(body[0])
             body = body[0].body
         last = loops[-1]
-        if last.vector and self.lane_obstacle(last) is None:
+        if last.vector and self.statements.lane_obstacle(last) is None:
             return self.vector_items(loops[:-1], last)
         return self.scalar_items(loops)
 
     def scalar_items(self, loops: Sequence[For]) -> Size:
         """A work item is a round of the innermost parallel loop."""
         f = self.f
-        self.hoist(loops[0])
+        self.statements.invariants.hoist(loops[0])
         counters = self.counters(loops, f["lo"])
         with f.loop("item", f["lo"], f["hi"], carry=counters) as item:
             self.at(loops, item.carried, loops[-1].body)
@@ -133,18 +117,18 @@ class Writer(TransposedScans):
 
     def vector_items(self, loops: Sequence[For], last: For) -> Size:
         """A work item is a block of the innermost parallel loop, which is done as a vector."""
-        tiling = self.tiling(loops, last)
+        tiling = self.tiles.tiling(loops, last)
         if tiling is not None:
             return self.tile_items(loops, last, tiling)
         f = self.f
-        block = max(self.widths(last)[0], GRAIN if not any(isinstance(s, For) for s in last.body) else 1)
+        block = max(self.statements.widths(last)[0], GRAIN if not any(isinstance(s, For) for s in last.body) else 1)
         blocks = (last.extent + (block - 1)) // block
-        extent = self.size(last.extent)
+        extent = self.values.size(last.extent)
         if not loops:
-            self.strips(last, f.mul(f["lo"], block), f.smin(f.mul(f["hi"], block), extent))
+            self.statements.strips(last, f.mul(f["lo"], block), f.smin(f.mul(f["hi"], block), extent))
             return blocks
-        self.hoist(loops[0])
-        in_row = self.size(blocks)
+        self.statements.invariants.hoist(loops[0])
+        in_row = self.values.size(blocks)
         row = f.binary("udiv", f["lo"], f.smax(in_row, 1))
         first = f.sub(f["lo"], f.mul(row, in_row))
         step = Val(f"%{f.fresh('share')}", "i64")
@@ -168,11 +152,14 @@ class Writer(TransposedScans):
         with f.loop("item", f["lo"], f["hi"], carry=self.counters(counted, f["lo"])) as item:
             after = self.advanced(counted, item.carried)
             with self.indices_at(outer, after):
-                following = self.beginnings(tiling, last, f.mul(after[-2], n), f.mul(after[-1], n))
+                following = self.tiles.beginnings(tiling, last, f.mul(after[-2], n), f.mul(after[-1], n))
             starts = [f.mul(c, n) for c in item.carried[-2:]]
-            ends = [f.smin(f.add(c, n), self.size(s.extent)) for c, s in zip(starts, (tiling.along, last), strict=True)]
+            ends = [
+                f.smin(f.add(c, n), self.values.size(s.extent))
+                for c, s in zip(starts, (tiling.along, last), strict=True)
+            ]
             with self.indices_at(outer, item.carried):
-                self.tile(tiling, last, (starts[0], ends[0]), (starts[1], ends[1]), following)
+                self.tiles.tile(tiling, last, (starts[0], ends[0]), (starts[1], ends[1]), following)
             item.next(*after)
         return product([s.extent for s in counted])
 
@@ -181,7 +168,7 @@ class Writer(TransposedScans):
         """Inside, the indices of loops are the first counters."""
         with ExitStack() as stack:
             for s, c in zip(loops, counters, strict=False):
-                stack.enter_context(self.index(s.index, c, s.extent))
+                stack.enter_context(self.values.index(s.index, c, s.extent))
             yield
 
     def counters(self, loops: Sequence[For], item: Val) -> list[Val]:
@@ -189,7 +176,7 @@ class Writer(TransposedScans):
         f = self.f
         found: list[Val] = []
         for s in reversed(loops[1:]):
-            extent = f.smax(self.size(s.extent), 1)
+            extent = f.smax(self.values.size(s.extent), 1)
             outer = f.binary("udiv", item, extent)
             found.append(f.sub(item, f.mul(outer, extent)))
             item = outer
@@ -202,7 +189,7 @@ class Writer(TransposedScans):
         for k in range(len(loops) - 1, -1, -1):
             found[k] = f.add(counters[k], step)
             if k:
-                wraps = f.icmp("sge", found[k], self.size(loops[k].extent))
+                wraps = f.icmp("sge", found[k], self.values.size(loops[k].extent))
                 found[k] = f.select(wraps, f.i64(0), found[k])
                 step = f.cast("zext", wraps, "i64")
         return found
@@ -218,9 +205,9 @@ class Writer(TransposedScans):
     ) -> None:
         """Write the body, or a stretch of the last loop, inside loops at the given indices."""
         if loops:
-            with self.index(loops[0].index, counters[0], loops[0].extent):
+            with self.values.index(loops[0].index, counters[0], loops[0].extent):
                 self.at(loops[1:], counters[1:], body, last, start, end)
         elif last is not None and start is not None and end is not None:
-            self.strips(last, start, end)
+            self.statements.strips(last, start, end)
         else:
-            self.block(body)
+            self.statements.block(body)

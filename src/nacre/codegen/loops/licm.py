@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
-from nacre.codegen.loops.non_temporal import NonTemporalStores
+from nacre.codegen.loops.expressions import Values
 from nacre.kernel.affine import any_of, names, offset
 from nacre.kernel.ast import (
     Apply,
@@ -28,8 +28,11 @@ from nacre.kernel.ast import (
 from nacre.kernel.dependence import varying
 
 
-class LoopInvariants(NonTemporalStores):
+class LoopInvariants:
     """Values that move out of loops."""
+
+    def __init__(self, values: Values) -> None:
+        self.values, self.accumulators = values, values.accumulators
 
     def hoist(self, s: For) -> set[str]:
         """Compute before a loop what every round would compute alike; returns the names that vary."""
@@ -42,13 +45,13 @@ class LoopInvariants(NonTemporalStores):
             if isinstance(s, Let) and s.name not in changing:
                 self._early(s.value, changing, seen, guarded)
                 if not names(s.value, seen) & changing and self._may_move(s.value, guarded):
-                    self.bind(s.name, s.value)
+                    self.values.bind(s.name, s.value)
                 else:
                     changing.add(s.name)
                 continue
             for e in expressions(s):
                 self._early(e, changing, seen, guarded)
-            if isinstance(s, Store) and s.buffer in self.storage:
+            if isinstance(s, Store) and s.buffer in self.values.storage:
                 self._address(s.buffer, s.index, changing, seen)
             if isinstance(s, For):
                 self._hoist(s.body, changing, seen, guarded)
@@ -67,22 +70,22 @@ class LoopInvariants(NonTemporalStores):
             if names(e, seen) & changing:
                 for c in children(e) if isinstance(e, Apply) else ():
                     visit(c)
-            elif (v := self.find(self.number(e))) is not None:
-                self.widened(v)
+            elif (v := self.values.find(self.values.number(e))) is not None:
+                self.values.widened(v)
 
-        before, self.lanes = self.lanes, lanes
+        before, self.values.lanes = self.values.lanes, lanes
         for t in s.body:
             for e in expressions(t):
                 visit(e)
-        self.lanes = before
+        self.values.lanes = before
 
     def _early(self, e: Expr, changing: set[str], seen: dict[int, frozenset[str]], guarded: bool) -> None:
         if isinstance(e, Const | Index | Local):
             return
         if not names(e, seen) & changing and self._may_move(e, guarded):
-            self.value(e)
+            self.values.value(e)
             return
-        if isinstance(e, Load) and e.buffer in self.storage:
+        if isinstance(e, Load) and e.buffer in self.values.storage:
             self._address(e.buffer, e.index, changing, seen)
         for c in children(e):
             self._early(c, changing, seen, guarded)
@@ -92,9 +95,9 @@ class LoopInvariants(NonTemporalStores):
 
         def reads_unsafely(x: Expr) -> bool:
             """Whether x is a load that might lie outside its buffer if moved."""
-            if not isinstance(x, Load) or x.buffer in self.states:
+            if not isinstance(x, Load) or x.buffer in self.accumulators.states:
                 return False
-            form = offset(self.storage[x.buffer].buffer, x.index, self.known())
+            form = offset(self.values.storage[x.buffer].buffer, x.index, self.values.known())
             plain = all(isinstance(a, Index) for a, _ in form.terms)
             return guarded or not plain or form.constant != 0
 
@@ -102,18 +105,18 @@ class LoopInvariants(NonTemporalStores):
 
     def _address(self, buffer: str, index: Sequence[Expr], changing: set[str], seen: dict[int, frozenset[str]]) -> None:
         """Compute what of an address is known already."""
-        storage = self.storage[buffer]
+        storage = self.values.storage[buffer]
         if storage.lanes > 1:
             return
-        form = offset(storage.buffer, index, self.known())
+        form = offset(storage.buffer, index, self.values.known())
         pointer = storage.pointer
         if not isinstance(form.constant, int):
-            pointer = self._constant(pointer, storage.element, form.constant)
+            pointer = self.values.displaced(pointer, storage.element, form.constant)
         parts = [t for t in self.terms_known(form.terms) if isinstance(t[0], Index)]
-        self.advance(pointer, storage.element, [t for t in parts if not names(t[0], seen) & changing])
+        self.values.advance(pointer, storage.element, [t for t in parts if not names(t[0], seen) & changing])
 
     def terms_known(self, terms: Sequence[tuple[Expr, Size]]) -> list[tuple[Expr, Size]]:
         """The terms in indices of loops around, outer ones first, other than the vector index."""
-        order = list(self.indices)
-        known = [t for t in terms if isinstance(t[0], Index) and t[0].name in order and t[0].name != self.vector]
+        order = list(self.values.indices)
+        known = [t for t in terms if isinstance(t[0], Index) and t[0].name in order and t[0].name != self.values.vector]
         return sorted(known, key=lambda t: order.index(t[0].name) if isinstance(t[0], Index) else 0)

@@ -14,11 +14,10 @@ from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 
 from nacre.base.dims import Size, product
-from nacre.codegen.loops.expressions import Values
+from nacre.codegen.loops.expressions import MemoryHints, Values
 from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, loads, stride
-from nacre.native.isa import Isa
-from nacre.native.text import Function, Val
+from nacre.native.text import Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
 LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
@@ -44,17 +43,16 @@ def large_results(kernel: Kernel) -> frozenset[str]:
     return frozenset(large - loaded(kernel.body)) if large else frozenset()
 
 
-class NonTemporalStores(Values):
-    """Stores past the caches in one kernel function."""
+class NonTemporalStores(MemoryHints):
+    """Stores past the caches, and prefetches, in one kernel function."""
 
-    streams: frozenset[str] = frozenset()  # the results that are written so
-    streaming = False  # whether stores of whole vectors go past the caches here
-    streamed = False  # whether any did
-
-    def __init__(self, f: Function, isa: Isa) -> None:
-        super().__init__(f, isa)
+    def __init__(self, values: Values, streams: frozenset[str]) -> None:
+        self.values, self.f, self.isa = values, values.f, values.isa
+        self.streams = streams  # the results that are written so
+        self.streaming = False  # whether stores of whole vectors go past the caches here
+        self.streamed = False  # whether any did
         self.distances: dict[tuple[Size, Size, int], Val] = {}  # how far ahead memory is asked for
-        self.inputs: frozenset[str] = frozenset()
+        self.inputs = frozenset(b.name for b in values.kernel.inputs)
         self.passes: Counter[Hashable] = Counter()  # how many loops over a row have read an input so
         self.again: list[Load] = []  # what is read for the second time here
 
@@ -63,18 +61,18 @@ class NonTemporalStores(Values):
         if not self.streams or any(isinstance(t, For) for t in s.body):
             return []
         found = [t for t in s.body if isinstance(t, Store) and t.buffer in self.streams]
-        scope = self.known()
-        return [t for t in found if stride(self.storage[t.buffer].buffer, t.index, s.index, scope) == 1]
+        scope = self.values.known()
+        return [t for t in found if stride(self.values.storage[t.buffer].buffer, t.index, s.index, scope) == 1]
 
     def before_line(self, s: For, stores: Sequence[Store], start: Val, end: Val) -> tuple[Val, Val]:
         """The round from which on the first store is aligned, and whether the others are, too."""
         f = self.f
         addresses: list[Val] = []
-        with self.index(s.index, start, s.extent):
+        with self.values.index(s.index, start, s.extent):
             for t in stores:
-                storage = self.storage[t.buffer]
-                addresses.append(f.cast("ptrtoint", self.place(storage, t.index).pointer, "i64"))
-        sizes = [self.storage[t.buffer].buffer.dtype.itemsize for t in stores]
+                storage = self.values.storage[t.buffer]
+                addresses.append(f.cast("ptrtoint", self.values.place(storage, t.index).pointer, "i64"))
+        sizes = [self.values.storage[t.buffer].buffer.dtype.itemsize for t in stores]
         missing = f.and_(f.sub(f.i64(0), addresses[0]), LINE - 1)
         first = f.smin(f.add(start, f.lshr(missing, sizes[0].bit_length() - 1)), end)
         ahead = f.sub(first, start)
@@ -88,12 +86,12 @@ class NonTemporalStores(Values):
         if not self.streaming or buffer not in self.streams or lanes == 1:
             return None
         self.streamed = True
-        return min(LINE, lanes * self.storage[buffer].buffer.dtype.itemsize)
+        return min(LINE, lanes * self.values.storage[buffer].buffer.dtype.itemsize)
 
     @contextmanager
     def reading(self, s: For) -> Generator[None]:
         """Inside, a loop over a row is written, which may read what one before it has read."""
-        row = tuple(serial for serial, _ in self.indices.values())
+        row = tuple(serial for serial, _ in self.values.indices.values())
         found = {(row, e.buffer, e.index): e for e in loads(s.body) if e.buffer in self.inputs}
         self.again = [e for access, e in found.items() if self.passes[access] == 1]
         yield
@@ -107,16 +105,18 @@ class NonTemporalStores(Values):
         """
         f = self.f
         for e in self.again:
-            storage = self.storage[e.buffer]
+            storage = self.values.storage[e.buffer]
             size = storage.buffer.dtype.itemsize
             if isinstance(s.extent, int) and s.extent * size > KEPT:
                 continue
-            with self.index(s.index, first, s.extent):
-                around, along = ([None] + [stride(storage.buffer, e.index, i, self.known()) for i in self.indices])[-2:]
+            with self.values.index(s.index, first, s.extent):
+                around, along = (
+                    [None] + [stride(storage.buffer, e.index, i, self.values.known()) for i in self.values.indices]
+                )[-2:]
                 if along != 1 or around in (None, 0):
                     continue
-                there = f.gep(self.place(storage, e.index).pointer, f.mul(self.size(around), size))
-            with f.when(f.icmp("sle", f.mul(self.size(s.extent), size), KEPT)):
+                there = f.gep(self.values.place(storage, e.index).pointer, f.mul(self.values.size(around), size))
+            with f.when(f.icmp("sle", f.mul(self.values.size(s.extent), size), KEPT)):
                 for line in range(0, count * size, LINE):
                     f.prefetch(f.gep(there, line))
 
@@ -125,15 +125,15 @@ class NonTemporalStores(Values):
 
         Of short rows, which may lie apart, it is what lies some rows further.
         """
-        if not self.streaming or self.vector is None:
+        if not self.streaming or self.values.vector is None:
             return
-        f, buffer, scope = self.f, self.storage[e.buffer].buffer, self.known()
-        around = [name for name in reversed(self.indices) if name != self.vector]
+        f, buffer, scope = self.f, self.values.storage[e.buffer].buffer, self.values.known()
+        around = [name for name in reversed(self.values.indices) if name != self.values.vector]
         steps = (stride(buffer, e.index, name, scope) for name in around)
         apart = next((step for step in steps if step != 0), 0)
         if apart is None:
             return
-        row = self.extents[self.vector] if around else LONG
+        row = self.values.extents[self.values.vector] if around else LONG
         there = f.gep(pointer, self.distance(row, apart, buffer.dtype.itemsize))
         for line in range(0, size, LINE):
             f.prefetch(f.gep(there, line), level=3)
@@ -144,7 +144,7 @@ class NonTemporalStores(Values):
         if isinstance(row, int) and row * size >= LONG:
             return f.i64(PAGE)
         if key not in self.distances:
-            length, step = self.size(row), self.size(apart)
+            length, step = self.values.size(row), self.values.size(apart)
             with f.at_entry():
                 long = f.icmp("sge", f.mul(length, size), LONG)
                 self.distances[key] = f.select(long, f.i64(PAGE), f.mul(step, AHEAD * size))

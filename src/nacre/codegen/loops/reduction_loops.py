@@ -7,104 +7,36 @@ and keeps the blocks' sums on a stack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-from nacre.base.dims import Size, upper
-from nacre.base.errors import CompileError
-from nacre.codegen.loops.analysis import LIGHT, chained, directly, elementary, lanes_for, weight
+from nacre.base.dims import upper
+from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
+from nacre.codegen.loops.expressions import Values
 from nacre.codegen.loops.licm import LoopInvariants
+from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.codegen.loops.operations import register
 from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, Stack
-from nacre.kernel.ast import Buffer, For, Stmt
-from nacre.kernel.dependence import written
+from nacre.kernel.ast import For, Stmt
 from nacre.kernel.order import BLOCK
 from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.text import Val
 
-HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 HELD = 4  # vectors of a block that wait in registers
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
 
 
-class ReductionLoops(LoopInvariants):
-    """Folding loops of one kernel function."""
+class ReductionLoops:
+    """Folding loops of one kernel function; `block` writes the statements of a body."""
 
-    buffers: dict[str, Buffer]
-    folds: dict[str, Reduction]
-
-    def block(self, body: Sequence[Stmt]) -> None:
-        """Write the statements of a body."""
-        raise NotImplementedError
-
-    def known_buffers(self) -> dict[str, Buffer]:
-        """The kernel's buffers and the scratch buffers in use, by name."""
-        return {**self.buffers, **{n: p.buffer for n, p in self.storage.items()}}
-
-    def trees(self, s: For) -> list[Reduction]:
-        """The reductions of a loop that go by the canonical tree."""
-        outer = [n for n in written(s.body) if n in self.states and n in self.folds and self.folds[n].is_tree]
-        here = {a for acc in directly(s.body) for a in acc.accumulators}
-        if any(n not in here for n in outer):
-            raise CompileError(f"kernel: sums must be directly in their loop; got {outer} in an inner loop")
-        return [self.folds[n] for n in outer]
-
-    def carried(self, body: Sequence[Stmt], besides: Sequence[Reduction] = ()) -> list[str]:
-        """The scalars from outside that a body changes, other than the given accumulators."""
-        skip = {n for r in besides for n in r.names}
-        names = [n for n in written(body) if n in self.states and n not in skip]
-        return [slot for n in names for slot in self.slots_of(n)]
-
-    def slots_of(self, name: str) -> Sequence[str]:
-        """The registers that a scalar is held in; what accumulates together is held by the first name."""
-        fold = self.folds.get(name)
-        if fold is None:
-            return (name,)
-        return fold.slots if name == fold.names[0] else ()
-
-    def state(self, name: str) -> Val:
-        """The value of an accumulator, finished where its fold keeps partial results."""
-        fold = self.folds.get(name)
-        if fold is None or name != fold.names[0]:
-            return self.states[name]
-        return fold.finish(self.f, self.current(fold.slots))
-
-    def take(self, names_: Sequence[str], values: Sequence[Val]) -> None:
-        """Make the values the accumulators' states."""
-        self.states.update(zip(names_, values, strict=True))
-        self._seen.clear()
-
-    def current(self, names_: Sequence[str]) -> list[Val]:
-        """The states of accumulators, in order."""
-        return [self.states[n] for n in names_]
-
-    def forget(self, body: Sequence[Stmt]) -> None:
-        """What a body stores to memory is not known any more."""
-        for n in written(body):
-            if n not in self.states:
-                self.written(n)
-
-    @contextmanager
-    def lanes_are(self, index: str, lanes: int, first: Val, extent: Size, mask: Val | None = None) -> Generator[None]:
-        """Inside, lanes count an index from `first`."""
-        before = self.lanes, self.vector, self.mask
-        self.lanes, self.vector, self.mask = lanes, index, mask
-        with self.index(index, first, extent):
-            yield
-        self.lanes, self.vector, self.mask = before
-
-    def abreast(self, body: Sequence[Stmt]) -> int:
-        """How many vectors the rounds of a loop without loops inside take side by side.
-
-        Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
-        So are the rounds of a random number.
-        """
-        load = weight(body)
-        if not elementary(body):
-            return self.isa.registers // 8 if chained(body) else 1
-        if not LIGHT < load <= HEAVY:
-            return 1
-        return self.isa.registers // (8 if load <= HEAVY // 2 else 16)
+    def __init__(
+        self,
+        values: Values,
+        invariants: LoopInvariants,
+        stores: NonTemporalStores,
+        block: Callable[[Sequence[Stmt]], None],
+    ) -> None:
+        self.values, self.f, self.isa, self.accumulators = values, values.f, values.isa, values.accumulators
+        self.invariants, self.stores, self.block = invariants, stores, block
 
     # ---- over a serial loop
 
@@ -115,100 +47,100 @@ class ReductionLoops(LoopInvariants):
         for i in range(s.extent):
             self.round(s, self.f.i64(i), leaves)
         for r, sums in zip(trees, leaves, strict=True):
-            self.states[r.names[0]] = sums.result() if s.extent else r.nothing(self.f, self.lanes)
+            self.accumulators.states[r.names[0]] = sums.result() if s.extent else r.nothing(self.f, self.values.lanes)
 
     def round(self, s: For, index: Val, leaves: Sequence[Leaves]) -> None:
         """One round of a loop, its values added to the trees."""
         for sums in leaves:
-            self.take(sums.reduction.names, sums.reduction.start(self.f, self.lanes))
-        with self.index(s.index, index, s.extent):
+            self.values.take(sums.reduction.names, sums.reduction.start(self.f, self.values.lanes))
+        with self.values.index(s.index, index, s.extent):
             self.block(s.body)
         for sums in leaves:
-            sums.add(self.states[sums.reduction.names[0]])
+            sums.add(self.accumulators.states[sums.reduction.names[0]])
 
     def fold_rounds(self, s: For, trees: Sequence[Reduction]) -> None:
         """A loop around canonical trees: groups of rounds, then the rounds left, on a stack of sums."""
         f, group = self.f, 8 if weight(s.body) <= LIGHT else 2
-        kept = self.carried(s.body, trees)
-        self.hoist(s)
+        kept = self.accumulators.carried(s.body, trees)
+        self.invariants.hoist(s)
         depth = max(upper(s.extent), 1).bit_length() + 1
-        stacks = [Stack(f, r, vec(register(r.dtype), self.lanes), depth) for r in trees]
-        extent = self.size(s.extent)
+        stacks = [Stack(f, r, vec(register(r.dtype), self.values.lanes), depth) for r in trees]
+        extent = self.values.size(s.extent)
         whole = f.and_(extent, -group)
         top = f.i64(0)
         for start, end, step in ((f.i64(0), whole, group), (whole, extent, 1)):
-            with f.loop(s.index, start, end, step, carry=[*self.current(kept), top]) as loop:
-                self.take(kept, loop.carried[:-1])
-                self.forget(s.body)
+            with f.loop(s.index, start, end, step, carry=[*self.accumulators.current(kept), top]) as loop:
+                self.values.take(kept, loop.carried[:-1])
+                self.values.forget(s.body)
                 leaves = [Leaves(f, r) for r in trees]
                 for k in range(step):
                     self.round(s, f.add(loop.index, k), leaves)
                 number = f.lshr(f.sub(loop.index, start), step.bit_length() - 1)
                 tops = [t.push(n.result(), loop.carried[-1], number) for t, n in zip(stacks, leaves, strict=True)]
-                loop.next(*self.current(kept), tops[0])
-            self.take(kept, loop.results[:-1])
+                loop.next(*self.accumulators.current(kept), tops[0])
+            self.values.take(kept, loop.results[:-1])
             top = loop.results[-1]
         for r, stack in zip(trees, stacks, strict=True):
-            self.states[r.names[0]] = stack.result(top)
-        self.forget(s.body)
+            self.accumulators.states[r.names[0]] = stack.result(top)
+        self.values.forget(s.body)
 
     # ---- over the vector index
 
     def fold_row(self, s: For, folded: Sequence[str]) -> None:
         """A vector loop that folds its values into scalars."""
-        groups = list({id(self.folds[n]): self.folds[n] for n in folded}.values())
+        groups = list({id(self.accumulators.folds[n]): self.accumulators.folds[n] for n in folded}.values())
         trees = [r for r in groups if r.is_tree]
         free = [r for r in groups if not r.is_tree]
-        changing = self.hoist(s)
-        outer = {n: self.states[n] for r in free for n in r.slots}
-        lanes = lanes_for(s.body, self.known_buffers(), self.isa)
+        changing = self.invariants.hoist(s)
+        outer = {n: self.accumulators.states[n] for r in free for n in r.slots}
+        lanes = lanes_for(s.body, self.values.known_buffers(), self.isa)
         wide = lanes if trees or weight(s.body) > LIGHT else 4 * lanes
         if isinstance(s.extent, int):
             least = max(2, 1 << max(s.extent - 1, 0).bit_length())
             lanes, wide = min(lanes, least), min(wide, least)
-        abreast = lanes if free or not trees else min(BLOCK, lanes * self.abreast(s.body))
-        for width in {lanes, wide, abreast}:
-            self.spread(s, changing, width)
+        together = lanes if free or not trees else min(BLOCK, lanes * abreast(s.body, self.isa))
+        for width in {lanes, wide, together}:
+            self.invariants.spread(s, changing, width)
         for r in free:
-            self.take(r.slots, r.start(self.f, wide))
+            self.values.take(r.slots, r.start(self.f, wide))
         if trees:
-            self.blocks(s, trees, free, min(lanes, BLOCK), abreast)
+            self.blocks(s, trees, free, min(lanes, BLOCK), together)
         else:
             self.sweep(s, free, wide, lanes)
         for r in free:
-            found, before = r.lanes(self.f, self.current(r.slots)), [outer[n] for n in r.slots]
-            self.take(r.slots, found if before == r.start(self.f, 1) else r.combine(self.f, before, found))
-        self.forget(s.body)
+            found, before = r.lanes(self.f, self.accumulators.current(r.slots)), [outer[n] for n in r.slots]
+            self.values.take(r.slots, found if before == r.start(self.f, 1) else r.combine(self.f, before, found))
+        self.values.forget(s.body)
 
     def sweep(self, s: For, free: Sequence[Reduction], wide: int, lanes: int) -> None:
         """A row without trees: several vectors at a time, their states folded into one vector for the rest."""
-        extent, start = self.size(s.extent), self.f.i64(0)
+        extent, start = self.values.size(s.extent), self.f.i64(0)
         if wide > lanes:
             whole = self.f.and_(extent, -wide)
             self.sweep_part(s, free, start, whole, wide, self.f.i64(0), [], [], masked=False)
             for r in free:
-                self.take(r.slots, r.narrowed(self.f, self.current(r.slots), lanes))
+                self.values.take(r.slots, r.narrowed(self.f, self.accumulators.current(r.slots), lanes))
             start = whole
         self.span(s, start, extent, lanes, free, [], [])
 
-    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int, abreast: int) -> None:
-        """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest."""
+    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int, together: int) -> None:
+        """The canonical trees of a row: whole blocks of `BLOCK` elements, `together` at a time, then the rest."""
         f = self.f
         kept = [n for r in free for n in r.slots]
-        extent = self.size(s.extent)
+        extent = self.values.size(s.extent)
         rows = [f.alloca(vec(register(r.dtype), lanes), BLOCK // lanes) for r in trees]
         depth = (max(upper(s.extent), 1) // BLOCK + 1).bit_length() + 2
         stacks = [LaneStack(f, r, vec(register(r.dtype), lanes), depth) for r in trees]
         whole, top = f.and_(extent, -BLOCK), f.i64(0)
         if not isinstance(s.extent, int) or s.extent >= BLOCK:
-            with f.loop("block", 0, whole, BLOCK, carry=[*self.current(kept), top]) as loop:
-                self.take(kept, loop.carried[:-1])
-                self.ask_next(s, loop.index, BLOCK)
-                sums = self.whole_block(s, loop.index, lanes, abreast, trees, free, rows)
+            with f.loop("block", 0, whole, BLOCK, carry=[*self.accumulators.current(kept), top]) as loop:
+                self.values.take(kept, loop.carried[:-1])
+                self.stores.ask_next(s, loop.index, BLOCK)
+                sums = self.whole_block(s, loop.index, lanes, together, trees, free, rows)
                 number = f.lshr(loop.index, BLOCK.bit_length() - 1)
                 tops = [stack.push(v, loop.carried[-1], number) for v, stack in zip(sums, stacks, strict=True)]
-                loop.next(*self.current(kept), tops[0])
-            self.take(kept, loop.results[:-1])
+                loop.next(*self.accumulators.current(kept), tops[0])
+            self.values.take(kept, loop.results[:-1])
             top = loop.results[-1]
         self.span(s, whole, extent, lanes, free, trees, rows)
         rest = f.sub(extent, whole)
@@ -218,7 +150,7 @@ class ReductionLoops(LoopInvariants):
                 lambda r=r, row=row: self.part_of_block(r, row, rest, lanes),
                 lambda r=r: r.start(f, 1)[0],
             )
-            self.states[r.names[0]] = self.choose(
+            self.accumulators.states[r.names[0]] = self.choose(
                 f.icmp("sgt", whole, 0),
                 lambda stack=stack, last=last: stack.fold_with(last, top),
                 lambda r=r, last=last: f.select(f.icmp("sgt", rest, 0), last, r.nothing(f, 1)),
@@ -231,7 +163,7 @@ class ReductionLoops(LoopInvariants):
         arms: list[tuple[Val, str]] = []
         for label, write in ((f"{stem}.yes", yes), (f"{stem}.no", no)):
             f.label(label)
-            with self.scope():
+            with self.values.scope():
                 value = write()
             arms.append((value, f.block))
             f.jump(f"{stem}.end")
@@ -243,15 +175,15 @@ class ReductionLoops(LoopInvariants):
         s: For,
         start: Val,
         lanes: int,
-        abreast: int,
+        together: int,
         trees: Sequence[Reduction],
         free: Sequence[Reduction],
         rows: Sequence[Val],
     ) -> list[Val]:
         """The trees' sums of a whole block, by lanes: light rounds are written out, others go through memory."""
         f = self.f
-        if abreast > lanes:
-            return self.sums_abreast(s, start, lanes, abreast, trees, rows)
+        if together > lanes:
+            return self.sums_abreast(s, start, lanes, together, trees, rows)
         if weight(s.body) > LIGHT:
             self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             count = BLOCK // lanes
@@ -259,36 +191,36 @@ class ReductionLoops(LoopInvariants):
                 self.tree(r, self.vectors(r, row, count, lanes), count).result()
                 for r, row in zip(trees, rows, strict=True)
             ]
-        self.forget(s.body)
+        self.values.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
         for k in range(0, BLOCK, lanes):
-            self.take([r.names[0] for r in trees], [r.start(f, lanes)[0] for r in trees])
-            with self.lanes_are(s.index, lanes, f.add(start, k), s.extent):
+            self.values.take([r.names[0] for r in trees], [r.start(f, lanes)[0] for r in trees])
+            with self.values.lanes_are(s.index, lanes, f.add(start, k), s.extent):
                 self.block(s.body)
             for sums in leaves:
-                sums.add(self.states[sums.reduction.names[0]])
-        self.forget(s.body)
+                sums.add(self.accumulators.states[sums.reduction.names[0]])
+        self.values.forget(s.body)
         return [sums.result() for sums in leaves]
 
     def sums_abreast(
-        self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction], rows: Sequence[Val]
+        self, s: For, start: Val, lanes: int, together: int, trees: Sequence[Reduction], rows: Sequence[Val]
     ) -> list[Val]:
         """The trees' sums of a whole block, by lanes; a round adds one vector, which waits for the others in memory.
 
         Few of them wait in registers.
         """
-        f, level, rounds = self.f, (abreast // lanes).bit_length() - 1, BLOCK // abreast
+        f, level, rounds = self.f, (together // lanes).bit_length() - 1, BLOCK // together
         held = rounds if rounds <= HELD else 0
         waiting = [f.zero(vec(register(r.dtype), lanes)) for r in trees for _ in range(held)]
-        with f.loop(s.index, start, f.add(start, BLOCK), abreast, carry=waiting) as loop:
-            self.forget(s.body)
-            self.take([r.names[0] for r in trees], [r.start(f, abreast)[0] for r in trees])
-            with self.lanes_are(s.index, abreast, loop.index, s.extent):
+        with f.loop(s.index, start, f.add(start, BLOCK), together, carry=waiting) as loop:
+            self.values.forget(s.body)
+            self.values.take([r.names[0] for r in trees], [r.start(f, together)[0] for r in trees])
+            with self.values.lanes_are(s.index, together, loop.index, s.extent):
                 self.block(s.body)
             sums: list[Val] = []
             for r in trees:
                 tree = Lanes(f, r, lanes, BLOCK // lanes)
-                tree.add_lanes(self.states[r.names[0]])
+                tree.add_lanes(self.accumulators.states[r.names[0]])
                 sums.append(tree.result())
             if held:
                 parts = [[*loop.carried[k * held + 1 : (k + 1) * held], v] for k, v in enumerate(sums)]
@@ -371,14 +303,14 @@ class ReductionLoops(LoopInvariants):
         """Rounds [first, end) of a row whose values in memory begin at `start`, whole vectors unless masked."""
         f = self.f
         kept = [n for r in free for n in r.slots]
-        with f.loop(s.index, first, end, lanes, carry=self.current(kept)) as loop:
-            self.take(kept, loop.carried)
-            self.forget(s.body)
-            self.take([r.names[0] for r in trees], [r.start(f, lanes)[0] for r in trees])
+        with f.loop(s.index, first, end, lanes, carry=self.accumulators.current(kept)) as loop:
+            self.values.take(kept, loop.carried)
+            self.values.forget(s.body)
+            self.values.take([r.names[0] for r in trees], [r.start(f, lanes)[0] for r in trees])
             mask = f.lane_mask(f.sub(end, loop.index), lanes) if masked else None
-            with self.lanes_are(s.index, lanes, loop.index, s.extent, mask):
+            with self.values.lanes_are(s.index, lanes, loop.index, s.extent, mask):
                 self.block(s.body)
             for r, row in zip(trees, rows, strict=True):
-                f.store(self.states[r.names[0]], f.gep(row, f.sub(loop.index, start), register(r.dtype)))
-            loop.next(*self.current(kept))
-        self.take(kept, loop.results)
+                f.store(self.accumulators.states[r.names[0]], f.gep(row, f.sub(loop.index, start), register(r.dtype)))
+            loop.next(*self.accumulators.current(kept))
+        self.values.take(kept, loop.results)

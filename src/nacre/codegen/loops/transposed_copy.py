@@ -12,13 +12,16 @@ from collections.abc import Sequence
 
 from nacre.base.dims import Size
 from nacre.base.records import dataclass
+from nacre.codegen.loops.analysis import distinct_loads, has_local
+from nacre.codegen.loops.expressions import Values
 from nacre.codegen.loops.operations import memory
 from nacre.codegen.loops.statements import Statements
+from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.affine import Scope
-from nacre.kernel.ast import Expr, For, If, Load, Local, Stmt, While, children, expressions
+from nacre.kernel.ast import For, If, Load, While
 from nacre.kernel.dependence import stride
-from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_types import vec
+from nacre.native.text import Val
 
 LEAST = 16  # loops known to be shorter are not worth a tile
 MOST = 4  # loads that are worth the memory of a tile
@@ -41,17 +44,20 @@ class Tiling:
         return max(self.lanes, RUN // max(e.dtype.itemsize for e, _ in self.loads))
 
 
-class Tiles(Statements):
+class Tiles:
     """Tiles of one kernel function."""
+
+    def __init__(self, values: Values, statements: Statements) -> None:
+        self.values, self.f, self.isa, self.statements = values, values.f, values.isa, statements
 
     def tiling(self, loops: Sequence[For], last: For) -> Tiling | None:
         """How to tile a pointwise nest; None where its vector loop is good as it is."""
         if any(isinstance(s, For | While | If) for s in last.body):
             return None
-        scope = Scope({**self.known().extents, **{s.index: s.extent for s in (*loops, last)}}, self.lets)
-        lanes = min(self.widths(last)[-1], SIDE)
+        scope = Scope({**self.values.known().extents, **{s.index: s.extent for s in (*loops, last)}}, self.values.lets)
+        lanes = min(self.statements.widths(last)[-1], SIDE)
         for along in reversed(loops):
-            steps = [(e, self._step(e, along, last, scope)) for e in loads(last.body)]
+            steps = [(e, self._step(e, along, last, scope)) for e in distinct_loads(last.body)]
             runs = [(e, step) for e, step in steps if step is not None]
             short = any(isinstance(s.extent, int) and s.extent < LEAST for s in (along, last))
             if runs and not short and len(runs) <= MOST and lanes >= 4:
@@ -60,7 +66,7 @@ class Tiles(Statements):
 
     def _step(self, e: Load, along: For, last: For, scope: Scope) -> Size | None:
         """How far apart a load that runs along a loop is in rounds of the vector loop; None where it runs otherwise."""
-        buffer = self.storage[e.buffer].buffer
+        buffer = self.values.storage[e.buffer].buffer
         if any(map(has_local, e.index)) or stride(buffer, e.index, along.index, scope) != 1:
             return None
         step = stride(buffer, e.index, last.index, scope)
@@ -76,33 +82,32 @@ class Tiles(Statements):
         f, side = self.f, tiling.side
         rooms: list[Val] = []
         for e, _ in tiling.loads:
-            rooms.append(self.f.gep(self.scratch, self.size(self.scratch_size)))
-            self.scratch_size = self.scratch_size + side * side * e.dtype.itemsize
+            rooms.append(self.values.room(side * side * e.dtype.itemsize))
         with (
             f.loop("across", *columns, tiling.lanes) as across,
             f.loop("down", *rows, tiling.lanes) as down,
-            self.scope(),
+            self.values.scope(),
         ):
             begun = self.beginnings(tiling, last, down.index, across.index)
             row, column = f.sub(down.index, rows[0]), f.sub(across.index, columns[0])
             ends = f.sub(rows[1], down.index), f.sub(columns[1], across.index)
             for (e, step), room, start, ahead in zip(tiling.loads, rooms, begun, following, strict=True):
                 element = memory(e.dtype)
-                self.ask(tiling, e, step, row, f.gep(ahead, f.add(row, f.mul(column, self.size(step))), element))
+                self.ask(tiling, e, step, row, f.gep(ahead, f.add(row, f.mul(column, self.values.size(step))), element))
                 self.square_of(tiling, e, step, start, ends, f.gep(room, f.add(f.mul(row, side), column), element))
         for (e, _), room in zip(tiling.loads, rooms, strict=True):
-            self.tiles[e.buffer, e.index] = room, rows[0], columns[0]
+            self.values.tiles[e.buffer, e.index] = room, rows[0], columns[0]
         along = tiling.along
-        with f.loop(along.index, *rows) as loop, self.index(along.index, loop.index, along.extent):
-            self.tile_row = loop.index, last.index, side
-            self.strips(last, *columns)
-        self.tiles.clear()
+        with f.loop(along.index, *rows) as loop, self.values.index(along.index, loop.index, along.extent):
+            self.values.tile_row = loop.index, last.index, side
+            self.statements.strips(last, *columns)
+        self.values.tiles.clear()
 
     def beginnings(self, tiling: Tiling, last: For, row: Val, column: Val) -> list[Val]:
         """The addresses at which a tile's loads begin."""
         along = tiling.along
-        with self.index(along.index, row, along.extent), self.index(last.index, column, last.extent):
-            return [self.place(self.storage[e.buffer], e.index).pointer for e, _ in tiling.loads]
+        with self.values.index(along.index, row, along.extent), self.values.index(last.index, column, last.extent):
+            return [self.values.place(self.values.storage[e.buffer], e.index).pointer for e, _ in tiling.loads]
 
     def ask(self, tiling: Tiling, e: Load, step: Size, row: Val, pointer: Val) -> None:
         """Ask for what a square of the next tile reads; of squares that share lines, the first one does."""
@@ -112,11 +117,11 @@ class Tiles(Statements):
             for _ in range(tiling.lanes):
                 for line in range(0, width, LINE):
                     f.prefetch(f.gep(pointer, line))
-                pointer = f.gep(pointer, self.size(step), memory(e.dtype))
+                pointer = f.gep(pointer, self.values.size(step), memory(e.dtype))
 
     def square_of(self, tiling: Tiling, e: Load, step: Size, start: Val, ends: tuple[Val, Val], to: Val) -> None:
         """Transpose a square of a load into the tile; `ends` are the rounds of both loops that are left."""
-        f, n, element, apart = self.f, tiling.lanes, memory(e.dtype), self.size(step)
+        f, n, element, apart = self.f, tiling.lanes, memory(e.dtype), self.values.size(step)
         whole = f.and_(f.icmp("sge", ends[0], n), f.icmp("sge", ends[1], n))
         stem = f.fresh("square")
         f.branch(whole, f"{stem}.whole", f"{stem}.part")
@@ -150,43 +155,3 @@ class Tiles(Statements):
         """Write the rows of a square into a tile."""
         for k, v in enumerate(vectors):
             self.f.store(v, self.f.gep(to, k * side, element))
-
-
-def transposed(f: Function, rows: Sequence[Val]) -> list[Val]:
-    """The transpose of a square of as many vectors as each has lanes: blocks are swapped in ever larger sizes."""
-    values, n = list(rows), lanes_of(rows[0].ty)
-    step = 1
-    while step < n:
-        first = [k if not k & step else n + k - step for k in range(n)]
-        second = [k + step if not k & step else n + k for k in range(n)]
-        for k in range(n):
-            if not k & step:
-                a, b = values[k], values[k + step]
-                values[k], values[k + step] = f.shuffle(a, b, first), f.shuffle(a, b, second)
-        step *= 2
-    return values
-
-
-def has_local(e: Expr) -> bool:
-    """Whether an expression reads a name or a buffer."""
-    return isinstance(e, Local | Load) or any(map(has_local, children(e)))
-
-
-def loads(body: Sequence[Stmt]) -> list[Load]:
-    """The distinct loads of a body."""
-    found: dict[tuple[str, tuple[Expr, ...]], Load] = {}
-    seen: set[int] = set()
-
-    def visit(e: Expr) -> None:
-        """Note the loads in an expression, each once."""
-        if id(e) not in seen:
-            seen.add(id(e))
-            if isinstance(e, Load):
-                found[e.buffer, e.index] = e
-            for c in children(e):
-                visit(c)
-
-    for s in body:
-        for e in expressions(s):
-            visit(e)
-    return list(found.values())
