@@ -103,7 +103,9 @@ def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
 
 
 def test_einsum_names_the_letter_of_two_sizes() -> None:
-    with pytest.raises(nc.ShapeError, match=r"got 3 and 2 for 'j' \(operands 'ij' \(2, 3\) and 'jk' \(2, 3\)\); change"):
+    with pytest.raises(
+        nc.ShapeError, match=r"got 3 and 2 for 'j' \(operands 'ij' \(2, 3\) and 'jk' \(2, 3\)\); change"
+    ):
         nc.einsum("ij,jk->ik", nc.ones((2, 3)), nc.ones((2, 3)))
 
 

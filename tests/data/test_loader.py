@@ -241,7 +241,8 @@ def test_forms_of_batches() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: data.DataLoader(3), "a dataset"), (lambda: data.DataLoader([1], 0), "batch_size must be positive; got 0; .*pass 1"),
+        (lambda: data.DataLoader(3), "a dataset"),
+        (lambda: data.DataLoader([1], 0), "batch_size must be positive; got 0; .*pass 1"),
         (lambda: data.DataLoader([1], num_workers=-1), "num_workers"), (lambda: data.DataLoader([1], workers="x"), "x"),
         (lambda: data.DataLoader(Count(), shuffle=True), "IterableDataset"),
         (lambda: len(data.DataLoader(Count())), "length"),
