@@ -86,6 +86,14 @@ def test_the_digits_are_those_of_today() -> None:
         assert MAKE.written(MAKE.load(name).collect()) == (FIGURES / f"{name}.json").read_text(encoding="utf-8")
 
 
+def test_the_gallery_shows_the_text_that_the_gpt_wrote() -> None:
+    found = data("chargpt")
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    shown = page.partition("one character at a time:\n\n```text\n")[2].partition("\n```")[0]
+    assert len(shown) > 100 and found["text"].startswith(shown)
+    assert found["validation_loss"] == found["valid_loss"][-1] < found["trigram_loss"]
+
+
 def test_the_command_makes_redraws_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert MAKE.main(["pipeline", "--folder", str(tmp_path)]) == 0
     made = (tmp_path / "pipeline.svg").read_text(encoding="utf-8")

@@ -100,7 +100,7 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
         ("run nofile x.npy -o y.npy", "nofile does not exist"),
         ("run . x.npy -o y.npy", ". is a folder"),
         ("run x.npy x.npy -o y.npy", "an executable of this machine"),
-        ("run x.npy x.npy", "a file for each output is required"),
+        ("run x.npy x.npy", "a file for each output is required of an executable; got none; write -o before"),
         ("run model.py x.npy -o y.npy", "nacre compile model.py:NAME"),
     ],
 )

@@ -75,8 +75,9 @@ def test_a_model_for_any_batch(file: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_numbers_name_the_sizes_that_they_are_for(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = [word for name in ("graph", "kernels", "work", "plan") for word in ("--show", name)]
-    for types, count in (("f32[batch:512, 6]", 3), ("f32[2, 6]", 0)):
+    counted = ("kernels", "general", "llvm", "assembly", "work", "plan")
+    parts = [word for name in ("graph", *counted) for word in ("--show", name)]
+    for types, count in (("f32[batch:512, 6]", len(counted)), ("f32[2, 6]", 0)):
         assert main.main(["explain", f"{file}:model", types, *parts]) == 0
         assert capsys.readouterr().out.count("for batch = 2; the code is for all sizes") == count
 

@@ -38,7 +38,8 @@ def test_a_call_in_torchs_words_gives_torchs_result(text: str) -> None:
         ("nc.sort(x, 0)", "argsort"), ("nc.std(x, 0)", "std(x, axis=0, correction=1)"),
         ("x.std(0)", "std(x, axis=0, correction=1)"), ("nc.var(x, dim=0)", "var(x, axis=0, correction=1)"),
         ("x.var(dim=0)", "correction=1"), ("nc.split(x, 2)", "sections=2"), ("nc.split(x, 2, dim=1)", "sections=2"),
-        ("x.transpose(0, 1)", "swapaxes(x, 0, 1)"), ("x.repeat(2, 3)", "tile(x, (2, 3))"),
+        ("x.transpose(0, 1)", "swapaxes(x, 0, 1)"), ("x.transpose(1, -1)", "swapaxes(x, 1, -1)"),
+        ("x.repeat(2, 3)", "tile(x, (2, 3))"),
     ],
 )  # fmt: skip
 def test_a_call_that_means_something_else_says_what_to_write(text: str, advice: str) -> None:

@@ -236,9 +236,10 @@ class Tensor(Value):
 
     def transpose(self, *axes: Any) -> Tensor:
         """Raises KindError: NumPy's arguments are the order of all axes, PyTorch's are two axes to exchange."""
+        two = ", ".join(map(str, axes)) if len(axes) == 2 else "0, 1"
         raise KindError(
             f"transpose: NumPy and PyTorch read its arguments differently; got transpose{axes}; write permute(...) "
-            "for the order of all axes, nacre.swapaxes(x, 0, 1) to exchange two, mT for the last two"
+            f"for the order of all axes, nacre.swapaxes(x, {two}) to exchange two, mT for the last two"
         )
 
     def repeat(self, *counts: Any) -> Tensor:

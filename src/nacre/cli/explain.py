@@ -68,7 +68,7 @@ EXAMPLES = (
     ("nacre explain model.py:model 'f32[batch:512, 6]' --show graph", "show the graph for any batch size up to 512"),
     ("nacre explain model.py:model 'f32[8, 6]' --show assembly", "show the assembly of each kernel"),
 )
-COUNTED = {"kernels", "work", "plan"}  # parts with numbers that depend on the sizes
+COUNTED = {"kernels", "general", "llvm", "assembly", "work", "plan"}  # parts with numbers that depend on the sizes
 LISTINGS = {"clusters", "plan"}  # lists in words, which wrap; the other parts are code or tables
 
 

@@ -107,7 +107,10 @@ def saved(path: Path, inputs: Sequence[Path], files: Sequence[Path], console: Co
 def executable(path: Path, inputs: Sequence[Path], files: Sequence[Path]) -> int:
     """Run an executable in a process of its own; its exit status."""
     if not files:
-        raise ArgumentError("run: a file for each output is required of an executable; name them with -o")
+        raise ArgumentError(
+            "run: a file for each output is required of an executable; got none; write -o before the name of each, "
+            "as in nacre run PROGRAM INPUT.npy -o OUTPUT.npy"
+        )
     try:
         return subprocess.run([path.resolve(), *inputs, *files], check=False).returncode
     except OSError as fault:

@@ -50,8 +50,8 @@ def load(place: str, command: str) -> Any:
     if not callable(names.get(name)):
         known = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_") and _made_there(v))
         raise ArgumentError(
-            f"{command}: a function or model of {path} is required; got {name!r}; there "
-            f"are {', '.join(known) or 'none'}{nearest(name, known)}"
+            f"{command}: a function or model of {path} is required; got {name!r}; the file "
+            f"has {', '.join(known) or 'none'}{nearest(name, known)}"
         )
     return names[name]
 

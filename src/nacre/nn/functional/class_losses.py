@@ -64,7 +64,10 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
     wrong = wrong if ignored is None else wrong[wrong != ignored]
     if wrong.size:
         others = "" if ignored is None else f", or {ignored} to be ignored"
-        raise ArgumentError(f"{operation}: classes must be in [0, {classes}){others}; got {wrong[0]}")
+        raise ArgumentError(
+            f"{operation}: classes must be in [0, {classes}){others}; got {wrong[0]}; number them from 0, with one "
+            "output of the model for each"
+        )
 
 
 def cross_entropy(
