@@ -48,6 +48,7 @@ from nacre.native import cache as objects
 from nacre.runtime import tunables
 
 PATIENCE = 20  # seconds that one mutation may take in Python; three times as long where Python has no say
+FIRST = 300  # seconds until the first one begins: on a busy machine, what is mutated takes a while to make
 SHARES = {
     "program": 12_500,
     "frozen": 5_000,
@@ -623,11 +624,14 @@ def run(kind: str, folder: Path, seed: int, count: int) -> Counter[str]:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(2)
-                if time.time() - max(log.stat().st_mtime if log.exists() else 0, said_at(process)) > 3 * PATIENCE:
+                begun = said_at(process)
+                noted = log.stat().st_mtime if log.exists() else 0
+                if time.time() - max(noted, begun) > (3 * PATIENCE if noted > begun else FIRST):
                     process.kill()
         after = outcomes(log)
         if len(after) == len(found):
-            raise RuntimeError((folder / f"{kind}.stderr").read_text(encoding="utf-8"))
+            told = (folder / f"{kind}.stderr").read_text(encoding="utf-8")
+            raise RuntimeError(told or f"the process ended with {process.returncode} before its first mutation")
         last = max(after)
         if after[last] == "begun":
             with open(log, "a", encoding="utf-8") as file:
