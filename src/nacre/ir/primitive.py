@@ -215,6 +215,10 @@ class Primitive:
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order
     converts: bool = False  # each element of the result is the operand's one in another dtype
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
+    takes_prologue: bool = False  # its kernels may compute a pointwise cluster that they alone read
+    takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
+    main_results: frozenset[str] | None = None  # the parameter `results` names what is computed, one of these at least
+    kernels: list[Any] = field(default_factory=list[Any])  # what `compile` chooses among, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
 
     def __post_init__(self) -> None:
