@@ -25,6 +25,7 @@ from nacre.compile.program import cache as program_cache
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Equation, Graph
 from nacre.ops.dot import dot_p
+from nacre.ops.pointwise import exp_p
 from nacre.trace.value import Value
 
 MATRIX = TensorType((8, 8), float32)
@@ -78,6 +79,11 @@ def test_the_choice_can_be_printed() -> None:
 def test_a_target_must_be_one() -> None:
     with pytest.raises(ArgumentError, match="target must match an instruction set; got 'sse'"):
         register_kernel(dot_p, "sse", always, build)
+
+
+def test_a_primitive_must_have_kernels() -> None:
+    with pytest.raises(ArgumentError, match="must be a template or have a nest; got exp"):
+        register_kernel(exp_p, "*", always, build)
 
 
 def test_a_template_without_a_kernel_is_refused() -> None:

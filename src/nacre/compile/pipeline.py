@@ -40,7 +40,7 @@ from nacre.compile.fusion.fuse import Fusion, View, fuse
 from nacre.compile.fusion.gemm_epilogue import epilogues
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.window import prologues
-from nacre.compile.lowering import attention as attention  # registers its kernels, as the other modules do
+from nacre.compile.lowering import attention as attention  # registers its kernels
 from nacre.compile.lowering.cache import lower
 from nacre.compile.lowering.constants_to_operands import literal
 from nacre.compile.lowering.cost import round_cost

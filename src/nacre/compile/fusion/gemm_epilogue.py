@@ -118,7 +118,14 @@ def fuse_product(
 ) -> FusedClusters | None:
     """A product with the cluster that finishes it, or None if the two do not fit."""
     step = None if behind is None else _build(fusion, isa, behind, e, keeps)
-    return None if step is None else FusedClusters(lambda *_: [step], before=False, behind=True)
+    if step is None:
+        return None
+
+    def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launch of both."""
+        return [step]
+
+    return FusedClusters(build, before=False, behind=True)
 
 
 def _build(fusion: Fusion, isa: Isa, node: Node, e: Equation, keeps: bool) -> TemplateStep | None:

@@ -18,7 +18,7 @@ from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
 from nacre.compile.lowering.template_step import TemplateStep
 from nacre.ir.graph import Equation
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Nest, Primitive, Template
 
 RULE: Final = "of the kernels that match: the most specific target, and then the latest registration"
 
@@ -80,6 +80,11 @@ def register_kernel(
         raise ArgumentError(
             f"register_kernel: target must match an instruction set; got {target!r}; "
             f"use one of {', '.join(BY_NAME)}, or a pattern such as '*'"
+        )
+    if not isinstance(primitive.lowering, Nest | Template):
+        raise ArgumentError(
+            "register_kernel: the primitive must be a template or have a nest; "
+            f"got {primitive.name}, which has no kernel of its own; give it another lowering"
         )
     made = RegisteredKernel(primitive, target, match, build, fuse, next(_numbers))
     primitive.kernels.append(made)

@@ -19,11 +19,11 @@ from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.attention.rows import FACTORS
-from nacre.ir.axes import AxisMap, permutation, spreads
+from nacre.ir.axes import axis_map, permutation, spreads
+from nacre.ir.elements import counted_axis, number_of
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Element, operation
+from nacre.ir.primitive import operation
 from nacre.ir.rewrite import uses
-from nacre.kernel.ast import Apply, Const, Expr, Index
 from nacre.ops.copy import copy_p
 from nacre.ops.dot import is_plain_product
 from nacre.ops.shape import permute_p
@@ -117,10 +117,8 @@ class Finder:
         if isinstance(a, Literal):
             return None if a.type.shape else a
         e = self.made(a)
-        number = None if e is None else _rule_of_index(e)
-        return (
-            Literal(element(number.value, a.type.dtype), a.type.with_shape(())) if isinstance(number, Const) else None
-        )
+        number = None if e is None else number_of(e)
+        return None if number is None else Literal(element(number.value, a.type.dtype), a.type.with_shape(()))
 
     def base(self, a: Atom) -> tuple[Atom, list[Equation]]:
         """What a value repeats, and the broadcasts of it, the last one first."""
@@ -133,14 +131,9 @@ class Finder:
     def spread(self, a: Atom, rows: int) -> Atom | None:
         """The value of each row that a matrix repeats along its rows."""
         e = self.made(a)
-        if (
-            e is None
-            or not spreads(e)
-            or axes_of(e) != tuple(range(rows))
-            or e.inputs[0].type.shape != a.type.shape[:rows]
-        ):
+        if e is None or not spreads(e) or axis_map(e) != tuple(range(rows)):
             return None
-        return e.inputs[0]
+        return e.inputs[0] if e.inputs[0].type.shape == a.type.shape[:rows] else None
 
     def product(self, e: Equation, rank: int) -> tuple[int, int] | None:
         """The axes that a product of matrices contracts, if all axes before the last two are its batch."""
@@ -292,11 +285,12 @@ class Finder:
         plane, repeated = self.base(chosen)
         if plane.type.shape[-2:] != scores.shape[-2:]:
             return False
-        ends = all(axes_of(e)[-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
+        ranks = ((e, e.outputs[0].type.rank) for e in repeated)
+        ends = all((axis_map(e) or ())[-2:] == (n - 2, n - 1) for e, n in ranks)
         compared = self.by(plane, "ge")
         numbers = compared.inputs if compared is not None else ()
         wide = (self.made(a) for a in numbers if a.type.dtype.is_integer and a.type.dtype.bits >= 32)
-        axes = [_counted_axis(e) for e in wide if e is not None]
+        axes = [counted_axis(e) for e in wide if e is not None]
         rank = plane.type.rank
         return ends and [k for k in axes if k is not None] == [rank - 2, rank - 1]
 
@@ -493,28 +487,6 @@ class Finder:
             return False
         assert match.cotangent is not None
         return self.note(match, name, e, match.cotangent)
-
-
-def axes_of(e: Equation) -> AxisMap:
-    """The result's axis that each axis of the operand becomes."""
-    assert e.primitive.axis_map is not None
-    return e.primitive.axis_map(e)
-
-
-def _rule_of_index(e: Equation) -> Expr | None:
-    """What an equation without operands gives at an index, whose names are the axes; None for other equations."""
-    low, result = e.primitive.lowering, e.outputs[0].type
-    if e.inputs or not isinstance(low, Element):
-        return None
-    return low.rule(tuple(Index(str(k)) for k in range(result.rank)), (), (), result, **e.params)
-
-
-def _counted_axis(e: Equation) -> int | None:
-    """The axis along which an equation counts from 0; None if it does not."""
-    found = _rule_of_index(e)
-    while isinstance(found, Apply) and found.op == "cast":
-        (found,) = found.args
-    return int(found.name) if isinstance(found, Index) else None
 
 
 def _plain(type: TensorType) -> bool:
