@@ -165,13 +165,13 @@ def copies(primitive: Primitive) -> bool:
 # batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None for what is not batched
 BatchRule = Callable[..., tuple[Any, Any]]
 
-# ---- rules that layers above this one define
+# ---- rules that later layers define
 
 T = TypeVar("T")
 
 
 class RuleKind(Generic[T]):
-    """A kind of rule that a layer above defines, such as how control flow is batched; primitives hold their rules."""
+    """A kind of rule that a later layer defines, such as how control flow is batched; primitives hold their rules."""
 
     def __init__(self, name: str) -> None:
         self.name = name
