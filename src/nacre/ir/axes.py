@@ -59,7 +59,7 @@ def permutation(e: Any) -> tuple[int, ...] | None:
     found = axis_map(e)
     if found is None or None in found or len(found) != e.outputs[0].type.rank or found == tuple(range(len(found))):
         return None
-    return tuple(sorted(range(len(found)), key=found.__getitem__))
+    return tuple(map(found.index, range(len(found))))
 
 
 def spreads(e: Any) -> bool:
