@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compile.test_attend import ISAS, Sizes, both, chosen, equations, normal
+from compile.test_attention import ISAS, Sizes, both, chosen, equations, normal
 
 import nacre as nc
 from nacre import nn
