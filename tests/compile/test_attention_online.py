@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compile.test_attention import ISAS, Sizes, both, chosen, equations, normal
 
 import nacre as nc
+from compile.test_attention import ISAS, Sizes, both, chosen, equations, normal
 from nacre import nn
 from nacre.base.dtypes import float32
 from nacre.codegen.loops.oracle import operate
