@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
-from machine_code.digests import differences, digests, normalised, recorded
+from machine_code import renamed
+from machine_code.digests import TARGETS, differences, digests, normalised, recorded
 from machine_code.programs import Program, programs
 
 ALL = list(programs())
@@ -40,3 +45,22 @@ def test_a_sample(first: int) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all(part: int) -> None:
     check(ALL[part::PARTS])
+
+
+def check_renamed(*words: str) -> None:
+    """The programs whose names hold one of the words have the recorded texts whatever primitives are called."""
+    script = [sys.executable, renamed.__file__, *words]
+    environment = {"PYTHONPATH": ":".join(filter(None, sys.path)), "NACRE_CACHE_DIR": ""}
+    found = json.loads(subprocess.run(script, capture_output=True, text=True, check=True, env=environment).stdout)
+    kept = recorded()
+    assert found
+    assert found == {name: {isa: kept[name][isa] for isa in TARGETS} for name in found}
+
+
+def test_small_workloads_do_not_depend_on_the_names_of_primitives() -> None:
+    check_renamed(*(p.name for p in ALL if p.name.startswith("workload") and p.name.endswith("tiny")))
+
+
+@pytest.mark.slow
+def test_workloads_do_not_depend_on_the_names_of_primitives() -> None:
+    check_renamed("workload")

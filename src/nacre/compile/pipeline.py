@@ -35,34 +35,18 @@ from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.loops.kernel import Generated, generate
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import Carry, overwritable, plan_memory
-from nacre.compile.fusion import convolution_epilogue, gemm_epilogue
 from nacre.compile.fusion.fuse import Fusion, View, fuse
 from nacre.compile.fusion.gemm_epilogue import epilogues
-from nacre.compile.fusion.graph import CONVOLUTIONS, WINDOWS, Node
-from nacre.compile.fusion.window import (
-    BLOCKED,
-    NATIVE,
-    fused_epilogue,
-    fused_prologue,
-    prologues,
-    window_of,
-    window_steps,
-)
-from nacre.compile.lowering.attention import ATTENTION
+from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.window import prologues
+from nacre.compile.lowering import attention as attention  # registers its kernels
 from nacre.compile.lowering.cache import lower
 from nacre.compile.lowering.constants_to_operands import literal
 from nacre.compile.lowering.cost import round_cost
-from nacre.compile.lowering.kernel_selection import (
-    BUILDERS,
-    ArgSlot,
-    Attempt,
-    PrepackedOperand,
-    Scratch,
-    TemplateStep,
-    convolution_epilogue_steps,
-)
+from nacre.compile.lowering.kernel_registry import Builder, kernel_for
 from nacre.compile.lowering.lower import Lowered, copy_kernel
 from nacre.compile.lowering.symbolic_shapes import with_symbolic_shapes
+from nacre.compile.lowering.template_step import ArgSlot, PrepackedOperand, Scratch, TemplateStep
 from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
@@ -82,7 +66,6 @@ from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
 from nacre.runtime.plan import READY, Launch, Number, Plan, PlannedValue, Pointer, Slot
 
-TEMPLATES = BUILDERS | BLOCKED | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
 
 
@@ -147,33 +130,26 @@ class _Planner:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = epilogues(self.fusion)
-        beginning = prologues(self.fusion, finishing)
+        beginning = prologues(self.fusion, self.isa, finishing)
         early = set(beginning.values())
         nodes = sequence(self.fusion, finishing)
         for k, node in enumerate(nodes):
             progress("writing kernel", k, len(nodes))
             if node in finishing:
                 product, keeps = finishing[node]
-                if product.equations[0].primitive.name in WINDOWS:
-                    self.window(product, beginning.get(product), node, keeps)
-                else:
-                    self.product(node, product, keeps)
+                self.fused(product, beginning.get(product), node, keeps)
                 continue
             if not node.opaque:
                 if node not in early:
                     self.cluster(node)
                 continue
             (e,) = node.equations
-            low = e.primitive.lowering
             if node in beginning:
-                self.window(node, beginning[node])
-            elif isinstance(low, Nest):
-                self.explicit(e, low)
-            elif isinstance(low, Template):
-                self.template(e, low)
-            else:
-                assert isinstance(low, Flow)
+                self.fused(node, beginning[node])
+            elif isinstance(e.primitive.lowering, Flow):
                 write_flow(self, e)
+            else:
+                self.kernel(e)
 
     def launch(self, launch: Launch, stage: Stage) -> None:
         """Append a launch."""
@@ -313,10 +289,7 @@ class _Planner:
         self.nest(rest, [*lowered.reads, *partial], writes, lowered.cost, label, node.equations)
 
     def explicit(self, e: Equation, low: Nest) -> None:
-        """An equation that brings its own nest, which reads operands as they lie, or has faster kernels than that."""
-        name = e.primitive.name
-        if name in NATIVE and self.attempt(e, NATIVE[name], name):
-            return
+        """An equation that brings its own nest, which reads operands as they lie."""
         types = tuple(x.type for x in e.inputs)
         kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
         views = [self.fusion.views[x] for x in e.inputs]
@@ -330,54 +303,37 @@ class _Planner:
         cost = round_cost(kernel, self.isa.lanes("float"))
         self.nest(kernel, views, [self.number(v) for v in e.outputs], cost, e.primitive.name, [e])
 
-    def window(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
-        """A window with the clusters before and behind it: launched together where they fit."""
-        (e,) = node.equations
-        name, low = e.primitive.name, e.primitive.lowering
-        assert isinstance(low, Nest)
-        written = name in NATIVE and window_of(e) is not None
-        first = fused_prologue(self.fusion, before, e) if written and before is not None else None
-        last = fused_epilogue(self.fusion, behind, e, keeps) if written and behind is not None else None
-        if before is not None and first is None:
-            self.cluster(before)
-        if first is None and last is None:
+    # ---- registered kernels
+
+    def kernel(self, e: Equation) -> None:
+        """An equation with a kernel of its own: a registered one, or its nest."""
+        found, low = kernel_for(self.isa, e), e.primitive.lowering
+        if found is not None:
+            self.attempt(e, found.build, _label(e))
+        elif isinstance(low, Nest):
             self.explicit(e, low)
         else:
-            around = (before if first else None), node, (behind if last else None)
-            label = "+".join(q.primitive.name for n in around if n is not None for q in n.equations[:5])
-            self.attempt(e, lambda isa, e, views, result: window_steps(isa, e, views, result, first, last), label)
-        if behind is not None and last is None:
+            raise CompileError(f"compile: no kernel is registered that serves {e.primitive.name} on {self.isa.name}")
+
+    def fused(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
+        """An equation with the clusters before and behind it: launched together where they fit."""
+        (e,) = node.equations
+        kernel = kernel_for(self.isa, e)
+        fuse = None if kernel is None else kernel.fuse
+        found = None if fuse is None else fuse(self.fusion, self.isa, e, before, behind, keeps)
+        if before is not None and (found is None or not found.before):
+            self.cluster(before)
+        if found is None:
+            self.kernel(e)
+        else:
+            names = [q.primitive.name for q in before.equations[:5]] if before and found.before else []
+            names += [_label(e), *(q.primitive.name for q in (behind.equations[:5] if behind and found.behind else ()))]
+            self.attempt(e, found.build, "+".join(names))
+        if behind is not None and (found is None or not found.behind):
             self.cluster(behind)
 
-    # ---- templates
-
-    def product(self, node: Node, ending: Node, keeps: bool) -> None:
-        """A product or convolution and the cluster that finishes it: launched together where they fit."""
-        e = ending.equations[0]
-        low = e.primitive.lowering
-        assert isinstance(low, Template)
-        label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
-        if low.name in CONVOLUTIONS:
-            about = convolution_epilogue.fused_epilogue(self.fusion, node, e, keeps)
-            if about is not None:
-                self.attempt(e, lambda isa, e, views, _: convolution_epilogue_steps(isa, e, views, about), label)
-                return
-        else:
-            views = [self.fusion.views[x] for x in e.inputs]
-            step = gemm_epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
-            if step is not None:
-                self.template_step(step, {}, label, e)
-                return
-        self.template(e, low)
-        self.cluster(node)
-
-    def template(self, e: Equation, low: Template) -> None:
-        if low.name not in TEMPLATES:
-            raise CompileError(f"compile: no generator is registered for the template {low.name!r}")
-        self.attempt(e, TEMPLATES[low.name], low.name)
-
-    def attempt(self, e: Equation, build: Attempt, label: str) -> bool:
-        """Launch what a builder writes for an equation, over dense copies where it asks for them; False for None."""
+    def attempt(self, e: Equation, build: Builder, label: str) -> None:
+        """Launch what a builder writes for an equation, over dense copies where it asks for them."""
         views = [self.fusion.views[x] for x in e.inputs]
         result = self.fusion.views[e.outputs[0]]
         steps = build(self.isa, e, views, result)
@@ -387,10 +343,9 @@ class _Planner:
                 views[k] = self.dense(e.inputs[k], views[k])
             steps = build(self.isa, e, views, result)
         scratch: dict[Scratch, int] = {}
-        for s in steps or ():
+        for s in steps:
             assert isinstance(s, TemplateStep)
             self.template_step(s, scratch, label, e)
-        return steps is not None
 
     def template_step(self, s: TemplateStep, scratch: dict[Scratch, int], label: str, e: Equation) -> None:
         def value(place: object) -> int:
@@ -449,6 +404,12 @@ class _Planner:
         self.numbers[base] = copied
         self.nest(kernel, [view], [copied], 2, "copy", [])
         return View(base, 0, row_major(x.type.shape))
+
+
+def _label(e: Equation) -> str:
+    """The name of an equation's kernel: of its family, if it is of one."""
+    low = e.primitive.lowering
+    return low.name if isinstance(low, Template) else e.primitive.name
 
 
 def _few_rows(node: Node) -> bool:

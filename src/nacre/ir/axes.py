@@ -49,17 +49,22 @@ def own_axes(e: Any) -> AxisMap:
     return tuple(range(e.outputs[0].type.rank))
 
 
+def axis_map(e: Any) -> AxisMap | None:
+    """The map of axes of an equation; None if its primitive has none."""
+    return None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+
+
 def permutation(e: Any) -> tuple[int, ...] | None:
     """The operand's axis that each axis of the result is, if an equation only brings axes into another order."""
-    found = None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+    found = axis_map(e)
     if found is None or None in found or len(found) != e.outputs[0].type.rank or found == tuple(range(len(found))):
         return None
-    return tuple(sorted(range(len(found)), key=found.__getitem__))
+    return tuple(map(found.index, range(len(found))))
 
 
 def spreads(e: Any) -> bool:
     """Whether an equation repeats the operand's elements along axes of the result, and does no more."""
-    found = None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+    found = axis_map(e)
     return found is not None and (None in found or len(found) < e.outputs[0].type.rank)
 
 

@@ -274,6 +274,7 @@ convolve_p = Primitive(
     Template("convolve"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: convolve_p, FORWARD),
+    takes_epilogue=True,
 )
 input_grad_p = Primitive(
     "convolve_input_grad",
@@ -281,6 +282,7 @@ input_grad_p = Primitive(
     Template("convolve_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: input_grad_p, INPUT_GRAD),
+    takes_epilogue=True,
 )
 weight_grad_p = Primitive(
     "convolve_weight_grad",

@@ -198,7 +198,14 @@ def _factors(e: Equation) -> list[Run]:
 _axes = AxisRule(_needs, strip=_strip, factors=_factors)
 
 dot_p = Primitive(
-    "dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch, axes=_axes, product=True
+    "dot",
+    _dot_type,
+    Template("contract"),
+    Multilinear((_left, _right)),
+    _dot_batch,
+    axes=_axes,
+    product=True,
+    takes_epilogue=True,
 )
 
 
@@ -256,4 +263,5 @@ widened_dot_p = Primitive(
     _dot_batch,
     axes=_axes,
     product=True,
+    takes_epilogue=True,
 )

@@ -377,7 +377,9 @@ def _batch(apply_to: Callable[..., Value]) -> BatchRule:
     return rule
 
 
-window_max_p = Primitive("window_max", _max_type, Nest(_max_kernel), Jvp(_max_tangent), _batch(window_max))
+FUSES: dict[str, Any] = {"takes_prologue": True, "takes_epilogue": True}
+
+window_max_p = Primitive("window_max", _max_type, Nest(_max_kernel), Jvp(_max_tangent), _batch(window_max), **FUSES)
 window_max_take_p = Primitive(
     "window_max_take",
     _max_take_type,
@@ -391,12 +393,16 @@ window_max_grad_p = Primitive(
     Nest(_max_grad_kernel),
     Linear((_grad_transpose, None)),
     _batch(window_max_grad),
+    **FUSES,
 )
-window_sum_p = Primitive("window_sum", _sum_type, Nest(_sum_kernel), Linear((_sum_transpose,)), _batch(window_sum))
+window_sum_p = Primitive(
+    "window_sum", _sum_type, Nest(_sum_kernel), Linear((_sum_transpose,)), _batch(window_sum), **FUSES
+)
 window_sum_grad_p = Primitive(
     "window_sum_grad",
     _sum_grad_type,
     Nest(_sum_grad_kernel),
     Linear((_sum_grad_transpose,)),
     _batch(window_sum_grad),
+    **FUSES,
 )

@@ -150,6 +150,7 @@ winograd_p = Primitive(
     Template("winograd"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: winograd_p, FORWARD),
+    takes_epilogue=True,
 )
 winograd_input_grad_p = Primitive(
     "winograd_input_grad",
@@ -157,6 +158,7 @@ winograd_input_grad_p = Primitive(
     Template("winograd_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: winograd_input_grad_p, INPUT_GRAD),
+    takes_epilogue=True,
 )
 winograd_weight_grad_p = Primitive(
     "winograd_weight_grad",

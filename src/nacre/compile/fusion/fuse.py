@@ -21,7 +21,7 @@ from nacre.base.dims import Size
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
-from nacre.compile.fusion.graph import Node, current, ordered, takes_epilogue
+from nacre.compile.fusion.graph import Node, current, ordered
 from nacre.compile.passes.layout import layouts as chosen
 from nacre.ir.axes import spreads
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
@@ -303,7 +303,7 @@ class _Fuser:
                 isinstance(x, Var)
                 and x in self.producer
                 and x.type.shape == node.domain
-                and takes_epilogue(self.producer[x])
+                and self.producer[x].primitive.takes_epilogue
                 for e in node.equations
                 for x in e.inputs
             )

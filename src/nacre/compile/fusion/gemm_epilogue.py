@@ -16,27 +16,29 @@ from nacre.base.records import dataclass
 from nacre.codegen.gemm.kernel import EpilogueOperand, Gemm
 from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.fuse import Fusion, View
-from nacre.compile.fusion.graph import FINISHED, WINDOWS, Node
+from nacre.compile.fusion.graph import Node
 from nacre.compile.lowering.cache import lower_over
 from nacre.compile.lowering.constants_to_operands import literal, split_constants
 from nacre.compile.lowering.inline_emission import computed, inline_body
+from nacre.compile.lowering.kernel_registry import FusedClusters, always, register_kernel
 from nacre.compile.lowering.kernel_selection import (
     Factor,
     Form,
-    TemplateStep,
+    gemm_steps,
     product_code,
     product_form,
     product_step,
     readings,
 )
 from nacre.compile.lowering.lower import Lowered
+from nacre.compile.lowering.template_step import TemplateStep
 from nacre.compile.passes.layout import result_groups, result_strides
 from nacre.ir.graph import Atom, Equation, Var
-from nacre.ir.primitive import Template
 from nacre.kernel.ast import Buffer, Kernel, Stmt
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import lanes_of
 from nacre.native.text import Function, Val
+from nacre.ops.dot import dot_p, widened_dot_p
 from nacre.runtime.executable import Code
 
 WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so
@@ -82,17 +84,16 @@ def _is_product(node: Node, cluster: Node) -> bool:
     if node.domain is not None or len(node.equations) != 1:
         return False
     e = node.equations[0]
-    low = e.primitive.lowering
     return (
-        isinstance(low, Template)
-        and low.name in FINISHED
+        e.primitive.takes_epilogue
+        and not e.primitive.takes_prologue
         and e.outputs[0].type.shape == cluster.domain
         and e.outputs[0].type.dtype in (float32, float64, int32)
     )
 
 
 def _is_window(node: Node) -> bool:
-    return node.opaque and node.equations[0].primitive.name in WINDOWS
+    return node.opaque and node.equations[0].primitive.takes_prologue
 
 
 def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
@@ -113,11 +114,24 @@ def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
     return found
 
 
-def build(
-    fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool, views: Sequence[View]
-) -> TemplateStep | None:
+def fuse_product(
+    fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
+) -> FusedClusters | None:
+    """A product with the cluster that finishes it, or None if the two do not fit."""
+    step = None if behind is None else _build(fusion, isa, behind, e, keeps)
+    if step is None:
+        return None
+
+    def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launch of both."""
+        return [step]
+
+    return FusedClusters(build, before=False, behind=True)
+
+
+def _build(fusion: Fusion, isa: Isa, node: Node, e: Equation, keeps: bool) -> TemplateStep | None:
     """The launch of a product with its cluster, or None if the two do not fit."""
-    e = ending.equations[0]
+    views = [fusion.views[x] for x in e.inputs]
     for split, a, b in readings(e, views):
         lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
         raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
@@ -238,3 +252,7 @@ def _contraction(
         over=over,
         level=level,
     )
+
+
+register_kernel(dot_p, "*", always, gemm_steps, fuse_product)
+register_kernel(widened_dot_p, "*", always, gemm_steps, fuse_product)

@@ -12,13 +12,6 @@ from heapq import heappop, heappush
 from nacre.base.records import dataclass
 from nacre.base.types import Shape
 from nacre.ir.graph import Equation
-from nacre.ir.primitive import Template
-
-CONVOLUTIONS = frozenset(
-    ("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked", "winograd_input_grad")
-)
-WINDOWS = frozenset(("window_max", "window_max_grad", "window_sum", "window_sum_grad"))
-FINISHED = CONVOLUTIONS | {"contract"}  # templates whose generators take an ending: a pointwise cluster
 
 
 @dataclass(eq=False)
@@ -134,9 +127,3 @@ def ordered(nodes: set[Node]) -> list[Node]:
                     if m not in done and m is not n
                 ]
     return order
-
-
-def takes_epilogue(e: Equation) -> bool:
-    """Whether the generator of an equation supports a fused ending."""
-    low = e.primitive.lowering
-    return e.primitive.name in WINDOWS or (isinstance(low, Template) and low.name in FINISHED)

@@ -1,13 +1,12 @@
 """Windows as launches: native kernels for most of them, fused with pointwise clusters before and after.
 
-A primitive of windows has a nest for every type and size.  `NATIVE` has builders of faster kernels for some cases, and
-returns None for others; both give the same bits.  Native kernels fuse a cluster that only the window reads, and one
-that reads its results.
+A primitive of windows has a nest for every type and size.  The kernels that are registered here are faster and serve
+some cases; both give the same bits.  They fuse a cluster that only the window reads, and one that reads its results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from nacre.base.dims import product
@@ -28,32 +27,64 @@ from nacre.compile.fusion.convolution_epilogue import (
 )
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.gemm_epilogue import readers
-from nacre.compile.fusion.graph import WINDOWS, Node
+from nacre.compile.fusion.graph import Node
 from nacre.compile.lowering.cache import lower_over
 from nacre.compile.lowering.inline_emission import computed, inline_body
-from nacre.compile.lowering.kernel_selection import Attempt, Builder, TemplateStep, launches, strided, written_beside
-from nacre.compile.lowering.kernel_selection import Place as Where
+from nacre.compile.lowering.kernel_registry import FusedClusters, kernel_for, register_kernel
+from nacre.compile.lowering.kernel_selection import launches, strided, written_beside
+from nacre.compile.lowering.template_step import Place as Where
+from nacre.compile.lowering.template_step import TemplateStep
 from nacre.compile.passes.layout import is_dense
-from nacre.compile.passes.nchwc import in_planes
+from nacre.compile.primitives import in_planes, window_max_blocked_p
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Stmt
 from nacre.kernel.order_window import Window, window
 from nacre.native.isa import Isa
 from nacre.native.text import Function, Val
-
-_FORMS = {
-    "window_max": (kernels.max_forward, ("x",), "y"),
-    "window_max_grad": (kernels.max_grad, ("dy", "x"), "dx"),
-    "window_sum": (kernels.sum_forward, ("x",), "y"),
-    "window_sum_grad": (kernels.sum_grad, ("dy",), "dx"),
-}
+from nacre.ops.window import window_max_grad_p, window_max_p, window_sum_grad_p, window_sum_p
 
 
-def window_of(e: Equation) -> Window | None:
+@dataclass(frozen=True)
+class WindowFamily:
+    """A generator of window kernels, its operands' and its result's names, and what it serves."""
+
+    generator: Callable[..., Steps]
+    operands: tuple[str, ...]
+    result: str
+    backward: bool = False  # the result is the image
+    halves: bool = True  # images of half types
+    columns: bool = False  # results of one column, for which a nest has planes in its vectors
+    fuses: bool = True  # clusters before and behind
+
+    def match(self, isa: Isa, e: Equation) -> bool:
+        """Whether the generator writes the kernels of an equation."""
+        return window_of(self, e) is not None
+
+    def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launch of a window's maximum or sum or of its gradient."""
+        return window_steps(self, isa, e, views, result)
+
+    def fuse(
+        self, fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
+    ) -> FusedClusters | None:
+        """A window with the clusters before and behind it that the generator can write; None for neither."""
+        first = None if before is None else fused_prologue(fusion, before, e)
+        last = None if behind is None else fused_epilogue(fusion, behind, e, keeps)
+        if first is None and last is None:
+            return None
+
+        def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+            """The launch of all."""
+            return window_steps(self, isa, e, views, result, first, last)
+
+        return FusedClusters(build, first is not None, last is not None)
+
+
+def window_of(family: WindowFamily, e: Equation) -> Window | None:
     """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
-    image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
+    image = in_planes(e.outputs[0].type if family.backward else e.inputs[0].type)
     dtype, p = image.dtype, e.params
-    if not dtype.is_float or (dtype.is_widened and e.primitive.name == "window_max_grad"):
+    if not dtype.is_float or (dtype.is_widened and not family.halves):
         return None
     if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
         return None
@@ -63,9 +94,7 @@ def window_of(e: Equation) -> Window | None:
     about = window(
         channels, height, width, p["size"], stride=p["stride"], padding=p["padding"], dilation=p.get("dilation", (1, 1))
     )
-    if about.columns.out == 1 and e.primitive.name not in ("window_sum_grad", "window_max_blocked"):
-        return None  # a nest has planes in its vectors
-    return about
+    return None if about.columns.out == 1 and not family.columns else about
 
 
 # ---- what comes before
@@ -101,22 +130,22 @@ class FusedPrologue:
     cost: int
 
 
-def prologues(fusion: Fusion, finishing: Collection[Node]) -> Mapping[Node, Node]:
+def prologues(fusion: Fusion, isa: Isa, finishing: Collection[Node]) -> Mapping[Node, Node]:
     """For windows the pointwise clusters that compute what they alone read, and finish nothing else."""
-    nodes = [n for n in fusion.nodes if n.opaque and n.equations[0].primitive.name in WINDOWS]
+    nodes = [n for n in fusion.nodes if n.opaque and n.equations[0].primitive.takes_prologue]
     if not nodes:
         return {}
     read = readers(fusion)
-    found = {node: _before(fusion, node, read) for node in nodes}
+    found = {node: _before(fusion, isa, node, read) for node in nodes}
     return {node: cluster for node, cluster in found.items() if cluster is not None and cluster not in finishing}
 
 
-def _before(fusion: Fusion, node: Node, read: Mapping[Var, set[Node | None]]) -> Node | None:
+def _before(fusion: Fusion, isa: Isa, node: Node, read: Mapping[Var, set[Node | None]]) -> Node | None:
     """The cluster that computes a window's operand, if it computes nothing else and has no other reader."""
     (e,) = node.equations
     v, *others = (fusion.views[x].base for x in e.inputs)
     cluster = fusion.inside.get(v) if isinstance(v, Var) else None
-    if cluster is None or cluster.axes is not None or v in others or v in fusion.flat or window_of(e) is None:
+    if cluster is None or cluster.axes is not None or v in others or v in fusion.flat or kernel_for(isa, e) is None:
         return None
     stored = {y for q in cluster.equations for y in q.outputs if y in fusion.stored}
     return cluster if stored == {v} and read[v] == {node} else None  # type: ignore[index]
@@ -152,30 +181,36 @@ def fused_epilogue(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> F
 
 @lru_cache(maxsize=256)
 def _steps(
-    isa: Isa, name: str, scalar: str, about: Window, beginning: PrologueCode | None, ending: EpilogueCode | None
+    isa: Isa,
+    family: WindowFamily,
+    scalar: str,
+    about: Window,
+    beginning: PrologueCode | None,
+    ending: EpilogueCode | None,
 ) -> Steps:
+    if not family.fuses:
+        return family.generator(isa, scalar, about)
     before = None if beginning is None else Prologue(beginning, beginning.names)
     around = kernels.Fused(before, ending, ending.names if ending is not None else ())
-    return _FORMS[name][0](isa, scalar, about, around)
+    return family.generator(isa, scalar, about, around)
 
 
 def window_steps(
+    family: WindowFamily,
     isa: Isa,
     e: Equation,
     views: list[View],
     result: View,
     before: FusedPrologue | None = None,
     behind: FusedEpilogue | None = None,
-) -> list[TemplateStep] | list[int] | None:
-    """The launch of a window's maximum or sum or of its gradient, and of clusters around it; None for the nest."""
-    about = window_of(e)
-    if about is None:
-        return None
+) -> list[TemplateStep] | list[int]:
+    """The launch of a window's maximum or sum or of its gradient, and of clusters around it."""
+    about = window_of(family, e)
+    assert about is not None
     missing = [k for k in strided(e, views) if k > 0 or before is None]
     if missing:
         return missing
-    _, names, name = _FORMS[e.primitive.name]
-    places: dict[str, Where] = {**dict(zip(names, views, strict=True)), name: result}
+    places: dict[str, Where] = {**dict(zip(family.operands, views, strict=True)), family.result: result}
     beginning, ending = before and before.beginning, behind and behind.ending
     cost = 4 * about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
     if before is not None:
@@ -183,31 +218,23 @@ def window_steps(
         cost += before.cost * product(e.inputs[0].type.shape[1:])
     others: tuple[Var, ...] = ()
     if behind is not None:
-        places[name], *rest = behind.writes
+        places[family.result], *rest = behind.writes
         others = tuple(rest)
         places |= zip(behind.ending.names, (*behind.reads, *others), strict=True)
         cost += behind.cost * product(e.outputs[0].type.shape[1:])
-    steps = _steps(isa, e.primitive.name, e.outputs[0].type.dtype.memory, about, beginning, ending)
+    steps = _steps(isa, family, e.outputs[0].type.dtype.memory, about, beginning, ending)
     batch = e.inputs[0].type.shape[0]
     return written_beside(launches(steps, places, batch, 0, batch * cost), others)
 
 
-@lru_cache(maxsize=64)
-def _blocked(isa: Isa, scalar: str, about: Window) -> Steps:
-    return kernels.blocked_max_forward(isa, scalar, about)
+MAX = WindowFamily(kernels.max_forward, ("x",), "y")
+MAX_GRAD = WindowFamily(kernels.max_grad, ("dy", "x"), "dx", backward=True, halves=False)
+MAX_BLOCKED = WindowFamily(kernels.blocked_max_forward, ("x",), "y", columns=True, fuses=False)  # which no nest serves
+SUM = WindowFamily(kernels.sum_forward, ("x",), "y")
+SUM_GRAD = WindowFamily(kernels.sum_grad, ("dy",), "dx", backward=True, columns=True)
 
-
-def blocked_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
-    """The launch of a maximum of windows over images in blocks, which no nest serves."""
-    about = window_of(e)
-    assert about is not None
-    if missing := strided(e, views):
-        return missing
-    steps = _blocked(isa, e.outputs[0].type.dtype.memory, about)
-    cost = 4 * about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
-    batch = e.inputs[0].type.shape[0]
-    return launches(steps, {"x": views[0], "y": result}, batch, 0, batch * cost)
-
-
-BLOCKED: dict[str, Builder] = {"window_max_blocked": blocked_steps}
-NATIVE: dict[str, Attempt] = dict.fromkeys(_FORMS, window_steps)
+register_kernel(window_max_p, "*", MAX.match, MAX.build, MAX.fuse)
+register_kernel(window_max_grad_p, "*", MAX_GRAD.match, MAX_GRAD.build, MAX_GRAD.fuse)
+register_kernel(window_sum_p, "*", SUM.match, SUM.build, SUM.fuse)
+register_kernel(window_sum_grad_p, "*", SUM_GRAD.match, SUM_GRAD.build, SUM_GRAD.fuse)
+register_kernel(window_max_blocked_p, "*", MAX_BLOCKED.match, MAX_BLOCKED.build)

@@ -15,9 +15,10 @@ from nacre.codegen.attention.online import online
 from nacre.codegen.attention.rows import Scores
 from nacre.codegen.gemm.plan import FEW
 from nacre.compile.fusion.fuse import View
-from nacre.compile.lowering.kernel_selection import ArgSlot, Builder, Place, TemplateStep
-from nacre.compile.passes.attention import computed
+from nacre.compile.lowering.kernel_registry import always, register_kernel
+from nacre.compile.lowering.template_step import ArgSlot, Place, TemplateStep
 from nacre.compile.passes.layout import batch_strides, splits
+from nacre.compile.primitives import attend_grads_p, attend_p, computed
 from nacre.ir.graph import Equation, Var
 from nacre.native.isa import Isa
 from nacre.runtime.executable import Code
@@ -140,4 +141,5 @@ def _launch(
     return TemplateStep(code, tuple(slots), heads, cost, 0, reads, writes, flops, about.cut, sizes)
 
 
-ATTENTION: dict[str, Builder] = {"attend": attention_steps, "attend_grads": attention_grad_steps}
+register_kernel(attend_p, "*", always, attention_steps)
+register_kernel(attend_grads_p, "*", always, attention_grad_steps)

@@ -1,7 +1,7 @@
 """Matrix products and convolutions as launches: the choice of a generator for an equation, and its arguments.
 
 A builder turns one equation into launches over the values' views; operands with unsupported strides are made dense
-first.  `BUILDERS` lists the primitives that are templates (see `windows` for primitives that also have a nest).
+first.  Each builder is registered for its primitives (see `kernel_registry`).
 """
 
 from __future__ import annotations
@@ -10,77 +10,39 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.convolution import kernel as convolutions
-from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Fill, Steps
+from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Steps
 from nacre.codegen.convolution.winograd import winograd
 from nacre.codegen.convolution.winograd_domain import POINTS
 from nacre.codegen.convolution.winograd_weight import winograd_weight
 from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
 from nacre.codegen.gemm.prepack import prepacked_bytes
-from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue, fused_epilogue
+from nacre.compile.fusion.fuse import Fusion, View
+from nacre.compile.fusion.graph import Node
+from nacre.compile.lowering.kernel_registry import FusedClusters, always, register_kernel
+from nacre.compile.lowering.template_step import ArgSlot, Place, PrepackedOperand, Scratch, TemplateStep
 from nacre.compile.passes.layout import is_dense, result_strides, run
-from nacre.compile.passes.nchwc import in_planes
+from nacre.compile.primitives import convolve_blocked_p, in_planes, winograd_blocked_p
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.native.isa import Isa
 from nacre.native.text import ModuleText
+from nacre.ops.convolution import convolve_p, input_grad_p, weight_grad_p
 from nacre.ops.dot import dot_axes
+from nacre.ops.winograd import winograd_input_grad_p, winograd_p, winograd_weight_grad_p
 from nacre.runtime.executable import Code, Unit
-from nacre.runtime.plan import Cut
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """A temporary that a template's steps hand on to each other, by its name among them."""
-
-    name: str
-    nbytes: Size
-    of: View | None = None  # the operand of which `fill` makes it, where it may
-    fill: Fill | None = None
-
-
-@dataclass(frozen=True)
-class PrepackedOperand:
-    """Memory in which an operand may stay packed from call to call."""
-
-    of: View
-    nbytes: int
-    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
-
-
-Place = View | Var | Scratch | PrepackedOperand  # an operand's view, a result, a temporary, an operand packed
-ArgSlot = tuple[Place, Size] | Size  # an address with an offset in bytes, or a number
-
 
 Written = tuple[Var, tuple[Size, ...]]  # a result and its strides
-
-
-@dataclass(frozen=True)
-class TemplateStep:
-    """One launch of a template, before values have numbers."""
-
-    code: Code
-    slots: tuple[ArgSlot, ...]
-    extent: Size
-    cost: Size
-    scratch: Size
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
-    flops: Size
-    cut: Callable[[tuple[int, ...], int], Cut] | None = None
-    cut_sizes: tuple[Size, ...] = ()
-    grain: Size = 1
-    over: tuple[tuple[Place, Place], ...] = ()  # pairs (read, written) that may share memory
 
 
 # ---- matrix products
@@ -317,33 +279,57 @@ class ConvolutionForm:
         return {} if self.blocked == PLANES else {"blocked": self.blocked}
 
 
-_GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
-    "convolve": (convolutions.forward, ("x", "w"), "y"),
-    "convolve_blocked": (convolutions.forward, ("x", "w"), "y"),
-    "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
-    "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
-    "winograd": (_winograd, ("x", "w"), "y"),
-    "winograd_blocked": (_winograd, ("x", "w"), "y"),
-    "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
-    "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
-}
+@dataclass(frozen=True)
+class ConvolutionFamily:
+    """The generator of a convolution or of one of its gradients, its operands' and its result's names."""
+
+    generator: Callable[..., Steps]
+    operands: tuple[str, str]
+    result: str
+    points: int = 0  # products of an element in each tile of Winograd's; 0 for direct convolution
+
+    def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launches of a convolution or of one of its gradients; operands are dense."""
+        return strided(e, views) or convolution_steps(self, isa, e, views, result)
+
+    def fuse(
+        self, fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
+    ) -> FusedClusters | None:
+        """A convolution with the cluster that ends it; None if the generator cannot write it."""
+        about = None if behind is None else fused_epilogue(fusion, behind, e, keeps)
+        if about is None:
+            return None
+
+        def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+            """The launches of both; operands are dense."""
+            return strided(e, views) or convolution_epilogue_steps(self, isa, e, views, about)
+
+        return FusedClusters(build, before=False, behind=True)
+
+
+DIRECT: Final = ConvolutionFamily(convolutions.forward, ("x", "w"), "y")
+DIRECT_INPUT_GRAD: Final = ConvolutionFamily(convolutions.input_grad, ("dy", "w"), "dx")
+DIRECT_WEIGHT_GRAD: Final = ConvolutionFamily(convolutions.weight_grad, ("x", "dy"), "dw")
+WINOGRAD: Final = ConvolutionFamily(_winograd, ("x", "w"), "y", POINTS)
+WINOGRAD_INPUT_GRAD: Final = ConvolutionFamily(_winograd_input_grad, ("dy", "w"), "dx", POINTS)
+WINOGRAD_WEIGHT_GRAD: Final = ConvolutionFamily(_winograd_weight_grad, ("x", "dy"), "dw", POINTS)
 
 
 @lru_cache(maxsize=256)
-def _convolution_steps(isa: Isa, name: str, about: ConvolutionForm) -> Steps:
-    return _GENERATORS[name][0](isa, about.scalar, about.conv, **about.layout)
+def _convolution_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm) -> Steps:
+    return family.generator(isa, about.scalar, about.conv, **about.layout)
 
 
 @lru_cache(maxsize=256)
-def _ended_steps(isa: Isa, name: str, about: ConvolutionForm, ending: EpilogueCode) -> Steps:
-    return _GENERATORS[name][0](isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
+def _ended_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm, ending: EpilogueCode) -> Steps:
+    return family.generator(isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
 
 
-def _types(e: Equation) -> tuple[TensorType, TensorType]:
+def _types(family: ConvolutionFamily, e: Equation) -> tuple[TensorType, TensorType]:
     """The types of image and kernel of any of the three forms."""
     a, b, out = in_planes(e.inputs[0].type), e.inputs[1].type, e.outputs[0].type
     by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
-    return by_result[_GENERATORS[e.primitive.name][2]]
+    return by_result[family.result]
 
 
 def strided(e: Equation, views: Sequence[View]) -> list[int]:
@@ -351,27 +337,23 @@ def strided(e: Equation, views: Sequence[View]) -> list[int]:
     return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if not is_dense(x.type.shape, v.strides)]
 
 
-def convolution_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
-    """The launches of a convolution or of one of its gradients; operands are dense."""
-    missing = strided(e, views)
-    if missing:
-        return missing
-    about = _described(e)
-    return _convolution(e, about.conv, _convolution_steps(isa, e.primitive.name, about), views, result, {})
+def convolution_steps(
+    family: ConvolutionFamily, isa: Isa, e: Equation, views: list[View], result: View
+) -> list[TemplateStep]:
+    """The launches of a convolution or of one of its gradients."""
+    about = _described(family, e)
+    return _convolution(family, e, about.conv, _convolution_steps(isa, family, about), views, result, {})
 
 
 def convolution_epilogue_steps(
-    isa: Isa, e: Equation, views: list[View], about: FusedEpilogue
-) -> list[TemplateStep] | list[int]:
-    """The launches of a convolution with the cluster that ends it; operands are dense."""
-    missing = strided(e, views)
-    if missing:
-        return missing
-    described = _described(e)
-    steps = _ended_steps(isa, e.primitive.name, described, about.ending)
+    family: ConvolutionFamily, isa: Isa, e: Equation, views: list[View], about: FusedEpilogue
+) -> list[TemplateStep]:
+    """The launches of a convolution with the cluster that ends it."""
+    described = _described(family, e)
+    steps = _ended_steps(isa, family, described, about.ending)
     result, *others = about.writes
     more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
-    return written_beside(_convolution(e, described.conv, steps, views, result, more), others)
+    return written_beside(_convolution(family, e, described.conv, steps, views, result, more), others)
 
 
 def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[TemplateStep]:
@@ -383,10 +365,10 @@ def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[Tem
     return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
 
-def _described(e: Equation) -> ConvolutionForm:
+def _described(family: ConvolutionFamily, e: Equation) -> ConvolutionForm:
     """What the generators are told of an equation."""
     p = e.params
-    x, w = _types(e)
+    x, w = _types(family, e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
     return ConvolutionForm(
         e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False))
@@ -394,16 +376,21 @@ def _described(e: Equation) -> ConvolutionForm:
 
 
 def _convolution(
-    e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place, more: dict[str, Place]
+    family: ConvolutionFamily,
+    e: Equation,
+    conv: Convolution,
+    steps: Steps,
+    views: Sequence[View],
+    result: Place,
+    more: dict[str, Place],
 ) -> list[TemplateStep]:
     """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
-    _, names, name = _GENERATORS[e.primitive.name]
     products = conv.taps * conv.rows.out * conv.columns.out
-    if e.primitive.name.startswith("winograd"):
-        products = POINTS * prod(forward_sides(conv).tiles)
-    batch = _types(e)[0].shape[0]
+    if family.points:
+        products = family.points * prod(forward_sides(conv).tiles)
+    batch = _types(family, e)[0].shape[0]
     flops = 2 * batch * conv.filters * conv.group_channels * products
-    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result, **more}
+    places: dict[str, Place] = {**dict(zip(family.operands, views, strict=True)), family.result: result, **more}
     return launches(steps, places, batch, flops, flops)
 
 
@@ -462,10 +449,11 @@ def _address(place: Place) -> ArgSlot:
     return place, place.offset * place.base.type.dtype.itemsize if isinstance(place, View) else 0
 
 
-Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int]]
-Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]  # None: cannot serve it
-
-BUILDERS: dict[str, Builder] = {
-    "contract": gemm_steps,
-    **dict.fromkeys(_GENERATORS, convolution_steps),
-}
+register_kernel(convolve_p, "*", always, DIRECT.build, DIRECT.fuse)
+register_kernel(convolve_blocked_p, "*", always, DIRECT.build, DIRECT.fuse)
+register_kernel(input_grad_p, "*", always, DIRECT_INPUT_GRAD.build, DIRECT_INPUT_GRAD.fuse)
+register_kernel(weight_grad_p, "*", always, DIRECT_WEIGHT_GRAD.build)
+register_kernel(winograd_p, "*", always, WINOGRAD.build, WINOGRAD.fuse)
+register_kernel(winograd_blocked_p, "*", always, WINOGRAD.build, WINOGRAD.fuse)
+register_kernel(winograd_input_grad_p, "*", always, WINOGRAD_INPUT_GRAD.build, WINOGRAD_INPUT_GRAD.fuse)
+register_kernel(winograd_weight_grad_p, "*", always, WINOGRAD_WEIGHT_GRAD.build)

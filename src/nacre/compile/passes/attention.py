@@ -8,76 +8,69 @@ They exist only in the compiler: differentiation and batching happen before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from nacre.base.dtypes import DType
-from nacre.base.types import TensorType
+from nacre.base.records import dataclass
 from nacre.compile.passes.attention_pattern import Finder, Match
 from nacre.compile.passes.simplify import own_constants
+from nacre.compile.primitives import attend_grads_p, attend_p
 from nacre.ir.graph import Equation, Graph, Var
-from nacre.ir.primitive import Primitive, Template
+from nacre.ir.primitive import RuleKind, register_rule
 from nacre.ir.rewrite import uses, without_dead_code
 from nacre.ops.attention import online_p
+from nacre.ops.pointwise import exp_p
 
 RESULTS = ("out", "mixed", "most", "total")
 
 
-def computed(q: TensorType) -> DType:
-    """The dtype of the computation."""
-    return q.dtype.arithmetic
+@dataclass(frozen=True)
+class Seed:
+    """How an attention is found from an equation of a primitive; those of a lower order come first."""
+
+    find: Callable[[Finder, Equation], Match | None]
+    order: int
 
 
-def _attend_type(
-    q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType, **_: object
-) -> tuple[TensorType, ...]:
-    rows, wide = q.shape[:-1], computed(q)
-    dtypes = {"out": out}
-    return tuple(
-        TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide)) for r in results
-    )
+SEEDS: Final[RuleKind[Seed]] = RuleKind("attention")
 
 
-def _grads_type(
-    q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...], **_: object
-) -> tuple[TensorType, ...]:
-    shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
-    return tuple(TensorType(shapes[r], computed(q)) for r in results)
+def _around_exponential(finder: Finder, e: Equation) -> Match | None:
+    match = finder.forward(e)
+    return match if match is not None and finder.rest_is_derivative(match) else None
 
 
-attend_p = Primitive("attend", _attend_type, Template("attend"), multiple=True)
-attend_grads_p = Primitive("attend_grads", _grads_type, Template("attend_grads"), multiple=True)
+# of attention over blocks first the derivative, which begins with an exponential
+register_rule(exp_p, SEEDS, Seed(_around_exponential, 0))
+register_rule(online_p, SEEDS, Seed(Finder.online, 1))
 
 
 def fuse_attention(graph: Graph) -> Graph:
     """The graph with every attention as one equation, or two with its derivative."""
-    if not any(e.primitive.name == "exp" or e.primitive is online_p for e in graph.equations):
+    seeds = [(seed, e) for e in graph.equations if (seed := SEEDS.of(e.primitive)) is not None]
+    if not seeds:
         return graph
     found, finder = graph, Finder(graph)
-    # of attention over blocks first the derivative, which begins with an exponential
-    begins = [e for e in graph.equations if e.primitive.name == "exp"]
-    for e in begins + [e for e in graph.equations if e.primitive is online_p]:
-        other = _replaced(found, finder.again(), e)
+    for seed, e in sorted(seeds, key=lambda pair: pair[0].order):
+        other = _replaced(found, finder.again(), seed, e)
         if other is not None:
             found, finder = other, Finder(other)
     return found if found is graph else own_constants(found)
 
 
-def _replaced(graph: Graph, finder: Finder, e: Equation) -> Graph | None:
-    """The graph with the attention around an exponential, or over blocks, replaced; None if there is none."""
-    if e.primitive is online_p:
-        match = finder.online(e)
-    else:
-        match = finder.forward(e)
-        if match is None or not finder.rest_is_derivative(match):
-            return None
+def _replaced(graph: Graph, finder: Finder, seed: Seed, e: Equation) -> Graph | None:
+    """The graph with the attention around an equation replaced; None if there is none."""
+    match = seed.find(finder, e)
+    if match is None:
+        return None
     gone = {id(e) for e in match.taken}
     kept = [e for e in graph.equations if id(e) not in gone]
-    ordered = _ordered([*kept, *finder.made, *_equations(match)])
+    ordered = _ordered([*kept, *finder.views, *_equations(match)])
     if ordered is None:
         return None
     live = without_dead_code(Graph(graph.inputs, tuple(ordered), graph.outputs, graph.name))
     trimmed = _trimmed(live)
-    if any(e.primitive is attend_p and not {"out", "mixed"}.intersection(e.params["results"]) for e in trimmed):
+    if any(e.primitive.main_results and e.primitive.main_results.isdisjoint(e.params["results"]) for e in trimmed):
         return None
     return Graph(graph.inputs, tuple(trimmed), graph.outputs, graph.name)
 
@@ -87,7 +80,7 @@ def _trimmed(graph: Graph) -> list[Equation]:
     read = {*uses(graph), *graph.outputs}
     found: list[Equation] = []
     for e in graph.equations:
-        if e.primitive in (attend_p, attend_grads_p):
+        if e.primitive.main_results is not None:
             pairs = [(r, v) for r, v in zip(e.params["results"], e.outputs, strict=True) if v in read]
             params = {**e.params, "results": tuple(r for r, _ in pairs)}
             e = Equation(e.primitive, e.inputs, params, tuple(v for _, v in pairs), e.source)

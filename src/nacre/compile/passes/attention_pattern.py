@@ -19,10 +19,14 @@ from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.attention.rows import FACTORS
+from nacre.ir.axes import axis_map, permutation, spreads
+from nacre.ir.elements import counted_axis, number_of
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import primitive_named
+from nacre.ir.primitive import operation
 from nacre.ir.rewrite import uses
 from nacre.ops.copy import copy_p
+from nacre.ops.dot import is_plain_product
+from nacre.ops.shape import permute_p
 
 HALVES = (float16, bfloat16)
 
@@ -82,21 +86,25 @@ class Finder:
         self.producer = {v: e for e in graph.equations for v in e.outputs}
         self.readers = uses(graph)
         self.outputs = set(graph.outputs)
-        self.made: list[Equation] = []  # views that the graph lacks
+        self.views: list[Equation] = []  # views that the graph lacks
         self.known: dict[Var, Atom] = {}  # products' operands as they are read in rows
 
     def again(self) -> Finder:
         """A finder in the same graph that has found nothing yet."""
         other = copy(self)
-        other.made, other.known = [], {}
+        other.views, other.known = [], {}
         return other
 
     # ---- words
 
-    def by(self, a: Atom, name: str) -> Equation | None:
-        """The equation of a primitive that computes an atom."""
-        e = self.producer.get(a) if isinstance(a, Var) else None
-        return e if e is not None and e.primitive.name == name else None
+    def made(self, a: Atom) -> Equation | None:
+        """The equation that computes an atom."""
+        return self.producer.get(a) if isinstance(a, Var) else None
+
+    def by(self, a: Atom, op: str) -> Equation | None:
+        """The equation that computes an atom by an operation of kernel IR."""
+        e = self.made(a)
+        return e if e is not None and operation(e.primitive) == op else None
 
     def only(self, v: Var, *readers: Equation | None) -> bool:
         """Whether only the given equations read a value."""
@@ -108,28 +116,29 @@ class Finder:
         a = self.base(a)[0]
         if isinstance(a, Literal):
             return None if a.type.shape else a
-        e = self.by(a, "fill")
-        return Literal(element(e.params["value"], a.type.dtype), a.type.with_shape(())) if e else None
+        e = self.made(a)
+        number = None if e is None else number_of(e)
+        return None if number is None else Literal(element(number.value, a.type.dtype), a.type.with_shape(()))
 
     def base(self, a: Atom) -> tuple[Atom, list[Equation]]:
         """What a value repeats, and the broadcasts of it, the last one first."""
         repeated: list[Equation] = []
-        while (e := self.by(a, "broadcast")) is not None:
+        while (e := self.made(a)) is not None and spreads(e):
             repeated.append(e)
             a = e.inputs[0]
         return a, repeated
 
     def spread(self, a: Atom, rows: int) -> Atom | None:
         """The value of each row that a matrix repeats along its rows."""
-        e = self.by(a, "broadcast")
-        if e is None or e.params["axes"] != tuple(range(rows)) or e.inputs[0].type.shape != a.type.shape[:rows]:
+        e = self.made(a)
+        if e is None or not spreads(e) or axis_map(e) != tuple(range(rows)):
             return None
-        return e.inputs[0]
+        return e.inputs[0] if e.inputs[0].type.shape == a.type.shape[:rows] else None
 
     def product(self, e: Equation, rank: int) -> tuple[int, int] | None:
         """The axes that a product of matrices contracts, if all axes before the last two are its batch."""
         batch = tuple(range(rank - 2))
-        if e.primitive.name != "dot" or e.params["batch"] != (batch, batch):
+        if not is_plain_product(e) or e.params["batch"] != (batch, batch):
             return None
         (a, b) = e.params["contract"]
         return (a[0], b[0]) if len(a) == len(b) == 1 and e.inputs[1].type.rank == rank else None
@@ -140,13 +149,13 @@ class Finder:
             return a
         rank = a.type.rank
         swap = (*range(rank - 2), rank - 1, rank - 2)
-        e = self.by(a, "permute")
-        if e is not None and e.params["axes"] == swap:
+        e = self.made(a)
+        if e is not None and permutation(e) == swap:
             return e.inputs[0]
         assert isinstance(a, Var)
         if a not in self.known:
             result = Var(a.type.with_shape([a.type.shape[k] for k in swap]))
-            self.made.append(Equation(primitive_named("permute"), (a,), {"axes": swap}, (result,)))
+            self.views.append(Equation(permute_p, (a,), {"axes": swap}, (result,)))
             self.known[a] = result
         return self.known[a]
 
@@ -213,9 +222,9 @@ class Finder:
         """The values whose products with cotangents are those of weights."""
         last = p.type.rank - 1
         for e in self.readers.get(p, []):
-            moved = self.by(e.inputs[e.inputs[0] is p], "add") if e.primitive.name == "mul" else None
+            moved = self.by(e.inputs[e.inputs[0] is p], "add") if operation(e.primitive) == "mul" else None
             for a in moved.inputs if moved is not None else ():
-                g = self.by(a, "dot")
+                g = self.made(a)
                 if g is not None and self.product(g, last + 1) == (last, last):
                     return g.inputs[1]
         return None
@@ -245,22 +254,22 @@ class Finder:
 
     def step(self, e: Equation) -> tuple[str, Atom, Var] | None:
         """What an equation does to scores: its name, with what, and the scores before it."""
-        name, inputs = e.primitive.name, e.inputs
-        if name == "mul":
+        op, inputs = operation(e.primitive), e.inputs
+        if op == "mul":
             for a, b in (inputs, inputs[::-1]):
                 scale = self.constant(b)
                 if scale is not None and isinstance(a, Var):
                     return "scale", scale, a
-        elif name == "div":
+        elif op == "div":
             scale = self.constant(inputs[1])
             if scale is not None and isinstance(inputs[0], Var):
                 return "divide", scale, inputs[0]
-        elif name == "select":
+        elif op == "select":
             chosen, a, low = inputs
             lowest = self.constant(low)
             if lowest is not None and float(lowest.array) == -math.inf and isinstance(a, Var):
                 return "causal" if self.is_causal(chosen, e.outputs[0].type) else "mask", chosen, a
-        elif name == "add":
+        elif op == "add":
             found = [(a, b) for a, b in (inputs, inputs[::-1]) if isinstance(a, Var) and self.scoring(a)]
             if len(found) == 1:
                 return "mask", found[0][1], found[0][0]  # type: ignore[return-value]
@@ -276,12 +285,14 @@ class Finder:
         plane, repeated = self.base(chosen)
         if plane.type.shape[-2:] != scores.shape[-2:]:
             return False
-        ends = all(e.params["axes"][-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
+        ranks = ((e, e.outputs[0].type.rank) for e in repeated)
+        ends = all((axis_map(e) or ())[-2:] == (n - 2, n - 1) for e, n in ranks)
         compared = self.by(plane, "ge")
         numbers = compared.inputs if compared is not None else ()
-        axes = [self.by(a, "iota") for a in numbers if a.type.dtype.is_integer and a.type.dtype.bits >= 32]
+        wide = (self.made(a) for a in numbers if a.type.dtype.is_integer and a.type.dtype.bits >= 32)
+        axes = [counted_axis(e) for e in wide if e is not None]
         rank = plane.type.rank
-        return ends and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
+        return ends and [k for k in axes if k is not None] == [rank - 2, rank - 1]
 
     def owned(self, mask: Atom) -> Atom:
         """A mask in memory; one that is computed is written before it is repeated, and not after."""
@@ -289,16 +300,16 @@ class Finder:
         if plane not in self.producer or not repeated:
             return mask
         copied = Var(plane.type)
-        self.made.append(Equation(copy_p, (plane,), {}, (copied,)))
+        self.views.append(Equation(copy_p, (plane,), {}, (copied,)))
         for e in reversed(repeated):
             source, copied = copied, Var(e.outputs[0].type)
-            self.made.append(Equation(e.primitive, (source,), e.params, (copied,)))
+            self.views.append(Equation(e.primitive, (source,), e.params, (copied,)))
         return copied
 
     def mixes(self, match: Match) -> bool:
         """Whether the weights are summed and multiplied with values; notes both, and their quotient."""
         readers = self.readers.get(match.p, [])
-        sums = [e for e in readers if e.primitive.name == "sum" and e.params["axes"] == (match.p.type.rank - 1,)]
+        sums = [e for e in readers if operation(e.primitive) == "sum" and e.params["axes"] == (match.p.type.rank - 1,)]
         if len(sums) != 1:
             return False
         match.results["total"] = sums[0].outputs[0]
@@ -318,7 +329,7 @@ class Finder:
     def divides(self, match: Match) -> None:
         """Note the product with the values divided by the sum of weights, if it is."""
         for e in self.readers.get(match.results["mixed"], []):
-            if e.primitive.name == "mul" and any(self.is_share(a, match) for a in e.inputs):
+            if operation(e.primitive) == "mul" and any(self.is_share(a, match) for a in e.inputs):
                 match.results["out"] = self.narrowed(match, e)
                 match.taken.append(e)
                 break
@@ -326,7 +337,7 @@ class Finder:
     def narrowed(self, match: Match, e: Equation) -> Var:
         """The result of an equation as stored: in a half type, if all other readers use that."""
         readers = self.readers.get(e.outputs[0], [])
-        if e.outputs[0] in self.outputs or len(readers) != 1 or readers[0].primitive.name != "cast":
+        if e.outputs[0] in self.outputs or len(readers) != 1 or not readers[0].primitive.converts:
             return e.outputs[0]
         narrow = readers[0].outputs[0]
         if e.outputs[0].type.dtype is not float32 or narrow.type.dtype not in HALVES:
@@ -336,12 +347,14 @@ class Finder:
 
     def widened(self, a: Atom) -> Atom:
         """An operand as stored: in a half type, if it is converted from it for the computation."""
-        e = self.by(a, "cast")
-        return e.inputs[0] if e is not None and a.type.dtype is float32 and e.inputs[0].type.dtype in HALVES else a
+        e = self.made(a)
+        if e is None or not e.primitive.converts or a.type.dtype is not float32:
+            return a
+        return e.inputs[0] if e.inputs[0].type.dtype in HALVES else a
 
     def shared(self, e: Equation, match: Match) -> bool:
         """Whether an equation divides weights by their sum."""
-        return e.primitive.name == "mul" and any(a is not match.p and self.is_share(a, match) for a in e.inputs)
+        return operation(e.primitive) == "mul" and any(a is not match.p and self.is_share(a, match) for a in e.inputs)
 
     def meets(self, match: Match, weights: Var) -> bool:
         """Whether one product multiplies weights with values, which are noted."""
@@ -415,10 +428,15 @@ class Finder:
         rank = match.p.type.rank
         other = e.inputs[1] if e.inputs[0] is match.p else e.inputs[0]
         moved = self.by(other, "add")
-        if e.primitive.name != "mul" or moved is None or match.shift is not None or not self.only(moved.outputs[0], e):
+        if (
+            operation(e.primitive) != "mul"
+            or moved is None
+            or match.shift is not None
+            or not self.only(moved.outputs[0], e)
+        ):
             return False
         for a, b in (moved.inputs, moved.inputs[::-1]):
-            g, shift = self.by(a, "dot"), self.spread(b, rank - 1)
+            g, shift = self.made(a), self.spread(b, rank - 1)
             if g is None or shift is None or self.product(g, rank) != (rank - 1, rank - 1):
                 continue
             if match.cotangent not in (None, g.inputs[0]) or not self.only(g.outputs[0], moved):
@@ -447,13 +465,13 @@ class Finder:
         if name in FACTORS:
             factors = [self.constant(a) for a in e.inputs if a is not g]
             return (
-                e.primitive.name == FACTORS[name] == "mul"
+                operation(e.primitive) == FACTORS[name] == "mul"
                 and len(factors) == 1
                 and factors[0] is not None
                 and isinstance(operand, Literal)
                 and factors[0].key == operand.key
             )
-        if e.primitive.name != "select" or e.inputs[0] is not operand or e.inputs[1] is not g:
+        if operation(e.primitive) != "select" or e.inputs[0] is not operand or e.inputs[1] is not g:
             return False
         zero = self.constant(e.inputs[2])
         return zero is not None and float(zero.array) == 0.0 and math.copysign(1.0, float(zero.array)) > 0

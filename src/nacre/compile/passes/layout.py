@@ -7,13 +7,20 @@ a view and nothing is copied.  Layouts never change bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Final
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
+from nacre.compile.primitives import attend_p
+from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Element, Layout, Template
-from nacre.ops.dot import dot_axes
+from nacre.ir.primitive import Element, Layout, RuleKind, register_rule
+from nacre.ops.dot import dot_axes, dot_p, widened_dot_p
+
+# whether the kernels of an equation can write its first result with strides; elements are written with any
+STRIDED: Final[RuleKind[Callable[[Equation, tuple[Size, ...]], bool]]] = RuleKind("results with strides")
 
 
 def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
@@ -29,15 +36,17 @@ def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
         if isinstance(low, Element):
             free = low.view is None
         else:
-            free = isinstance(low, Template) and low.name in ("contract", "attend")
+            free = STRIDED.of(e.primitive) is not None
         if not free or e.outputs[0] in outputs:
             continue
-        permute = _only(readers, e.outputs[0], "permute")
-        if permute is None or permute.outputs[0] in outputs:
+        permute = _only(readers, e.outputs[0])
+        axes = None if permute is None else permutation(permute)
+        if permute is None or axes is None or permute.outputs[0] in outputs:
             continue
-        reshape = _only(readers, permute.outputs[0], "reshape")
-        if reshape is not None and _copies(permute, reshape) and _writes(e, _permuted(permute)):
-            found[e.outputs[0]] = _permuted(permute)
+        reshape = _only(readers, permute.outputs[0])
+        strides = _permuted(permute, axes)
+        if reshape is not None and _copies(permute, axes, reshape) and _writes(e, strides):
+            found[e.outputs[0]] = strides
     return found
 
 
@@ -48,34 +57,44 @@ def is_dense(shape: Shape, strides: tuple[Size, ...]) -> bool:
 
 def _writes(e: Equation, strides: tuple[Size, ...]) -> bool:
     """Whether what computes a value can write it with these strides."""
-    if isinstance(e.primitive.lowering, Element):
-        return True
-    if e.primitive.name == "attend":
-        shape, batch = e.outputs[0].type.shape, e.inputs[0].type.rank - 2
-        return len(shape) == batch + 2 and any(batch_strides(shape, strides, split, batch) for split in splits(batch))
+    strided = STRIDED.of(e.primitive)
+    return strided is None or strided(e, strides)
+
+
+def _product_writes(e: Equation, strides: tuple[Size, ...]) -> bool:
     return any(result_strides(e, strides, split) for split in range(max(1, len(dot_axes(e)[0][0]))))
 
 
-def _only(readers: dict[Atom, list[Equation]], x: Var, name: str) -> Equation | None:
-    """The one reader of a value, where it is an equation of the given primitive."""
+def _attention_writes(e: Equation, strides: tuple[Size, ...]) -> bool:
+    shape, batch = e.outputs[0].type.shape, e.inputs[0].type.rank - 2
+    return len(shape) == batch + 2 and any(batch_strides(shape, strides, split, batch) for split in splits(batch))
+
+
+def _only(readers: dict[Atom, list[Equation]], x: Var) -> Equation | None:
+    """The reader of a value that has one."""
     mine = readers.get(x, [])
-    return mine[0] if len(mine) == 1 and mine[0].primitive.name == name else None
+    return mine[0] if len(mine) == 1 else None
 
 
-def _copies(permute: Equation, reshape: Equation) -> bool:
-    """Whether the reshape of a permuted row-major value is a copy; vectors stay vectors."""
+def _copies(permute: Equation, axes: tuple[int, ...], reshape: Equation) -> bool:
+    """Whether an equation reshapes a permuted row-major value, and copies it for that; vectors stay vectors."""
     low = reshape.primitive.lowering
-    axes: tuple[int, ...] = permute.params["axes"]
-    if not isinstance(low, Element) or low.view is None or not axes or axes[-1] != len(axes) - 1:
+    if (
+        not reshape.primitive.keeps_order
+        or not isinstance(low, Element)
+        or low.view is None
+        or not axes
+        or axes[-1] != len(axes) - 1
+    ):
         return False
     dense = row_major(permute.inputs[0].type.shape)
     moved = Layout(0, tuple(dense[k] for k in axes))  # type: ignore[arg-type]
     return low.view(moved, permute.outputs[0].type, reshape.outputs[0].type, **reshape.params) is None
 
 
-def _permuted(permute: Equation) -> tuple[Size, ...]:
+def _permuted(permute: Equation, axes: tuple[int, ...]) -> tuple[Size, ...]:
     """The strides of a value whose permutation is row-major."""
-    found = dict(zip(permute.params["axes"], row_major(permute.outputs[0].type.shape), strict=True))
+    found = dict(zip(axes, row_major(permute.outputs[0].type.shape), strict=True))
     return tuple(found[k] for k in range(len(found)))
 
 
@@ -131,3 +150,8 @@ def batch_strides(
     if levels[0] is None or levels[1] is None:
         return None
     return levels[0][1], levels[1][1], strides[batch:]
+
+
+register_rule(dot_p, STRIDED, _product_writes)
+register_rule(widened_dot_p, STRIDED, _product_writes)
+register_rule(attend_p, STRIDED, _attention_writes)

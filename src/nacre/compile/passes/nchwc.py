@@ -12,25 +12,24 @@ order of sums does not depend on layout, so bits are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
 from nacre.base.dtypes import float32
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.codegen.window.kernel import WIDEST
 from nacre.compile.fusion.fuse import is_pointwise
+from nacre.compile.primitives import BLOCK, convolve_blocked_p, in_blocks, window_max_blocked_p, winograd_blocked_p
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Primitive, Reduce, Template
-from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.ir.primitive import Primitive, Reduce, RuleKind, register_rule
 from nacre.ops.convolution import convolve_p
 from nacre.ops.copy import copy_p
 from nacre.ops.pointwise import fill_p
 from nacre.ops.shape import broadcast_p, permute_p, reshape_p
 from nacre.ops.window import window_max_p
 from nacre.ops.winograd import winograd_p
-
-BLOCK: Final = CHANNEL_BLOCK
 
 # in transpositions of an element on its way in or out of a kernel: what a convolution saves for each that it reads
 # from blocks or writes there, and what a pass of its own through memory costs
@@ -43,41 +42,28 @@ CONVERTED: Final = 4.0
 TO_BLOCKS, TO_PLANES = (0, 1, 3, 4, 2), (0, 1, 4, 2, 3)
 
 
-def in_blocks(shape: Shape) -> Shape:
-    """The shape in blocks of images [N, C, H, W]."""
-    images, channels, height, width = shape
-    return (images, channels // BLOCK, height, width, BLOCK)
+@dataclass(frozen=True)
+class BlockedForm:
+    """The primitive that computes the same where images are in blocks, and for which equations it has kernels.
+
+    `saved(e)` is what it saves for each element that it reads from blocks.  Without it, images lie on both sides alike.
+    """
+
+    primitive: Primitive
+    fits: Callable[[Equation], bool]
+    saved: Callable[[Equation], float] | None = None
 
 
-def in_planes(type: TensorType) -> TensorType:
-    """The type of images [N, C, H, W], of those that may be in blocks."""
-    if type.rank != 5:
-        return type
-    images, blocks, height, width, block = type.shape
-    return type.with_shape((images, blocks * block, height, width))
+@dataclass(frozen=True)
+class MadeForm:
+    """Images that are made in any layout alike: which equations make such ones, and how they are written in blocks."""
+
+    fits: Callable[[Equation], bool]
+    write: Callable[[_Writer, Equation], None]
 
 
-def _result(result: bool, found: TensorType) -> TensorType:
-    return found.with_shape(in_blocks(found.shape)) if result else found
-
-
-def _convolution_type(of: Primitive) -> Any:
-    def rule(x: TensorType, w: TensorType, source: bool, result: bool, **params: Any) -> TensorType:
-        """The type of a convolution whose source and result may be in blocks."""
-        return _result(result, of.type_rule(in_planes(x) if source else x, w, **params))
-
-    return rule
-
-
-def _maximum_type(x: TensorType, **params: Any) -> TensorType:
-    return _result(True, window_max_p.type_rule(in_planes(x), **params))
-
-
-convolve_blocked_p = Primitive("convolve_blocked", _convolution_type(convolve_p), Template("convolve_blocked"))
-winograd_blocked_p = Primitive("winograd_blocked", _convolution_type(winograd_p), Template("winograd_blocked"))
-window_max_blocked_p = Primitive("window_max_blocked", _maximum_type, Template("window_max_blocked"))
-
-CONVOLUTIONS: Final = {convolve_p: convolve_blocked_p, winograd_p: winograd_blocked_p}
+BLOCKED: Final[RuleKind[BlockedForm]] = RuleKind("form in blocks")
+MADE: Final[RuleKind[MadeForm]] = RuleKind("made in blocks")
 
 
 # ---- which values may lie in blocks
@@ -92,27 +78,39 @@ def is_image(a: Atom) -> bool:
     return known and channels > 0 and channels % BLOCK == 0
 
 
-def _is_convolution(e: Equation) -> bool:
+def _is_dense(e: Equation) -> bool:
     """Whether a convolution has a kernel for blocks: dense, of enough channels."""
-    if e.primitive not in CONVOLUTIONS or e.outputs[0].type.dtype is not float32 or e.params["groups"] != 1:
+    if e.outputs[0].type.dtype is not float32 or e.params["groups"] != 1:
         return False
     known = all(isinstance(n, int) and n > 0 for x in e.inputs for n in x.type.shape[1:])
     return known and is_image(e.outputs[0])
 
 
-def _saved_reading(e: Equation) -> float:
-    """What a convolution saves for each element that it reads from blocks."""
-    if e.primitive is winograd_p:
-        return READ_BY_WINOGRAD
+def _saved_by_winograd(e: Equation) -> float:
+    return READ_BY_WINOGRAD
+
+
+def _saved_by_direct(e: Equation) -> float:
     points = e.inputs[1].type.shape[2:] == (1, 1) and tuple(e.params["stride"]) == (1, 1)
     return READ_BY_POINTS if points else READ_BY_WINDOWS
 
 
-def _is_maximum(e: Equation) -> bool:
+def _converting(e: Equation) -> BlockedForm | None:
+    """The form of an equation that may read one layout and write another: of a convolution."""
+    form = BLOCKED.of(e.primitive)
+    return form if form is not None and form.saved is not None and form.fits(e) else None
+
+
+def _alike(e: Equation) -> BlockedForm | None:
+    """The form of an equation that reads and writes one layout, and is not computed element by element."""
+    form = BLOCKED.of(e.primitive)
+    return form if form is not None and form.saved is None and form.fits(e) else None
+
+
+def _is_narrow(e: Equation) -> bool:
     """Whether a maximum of windows has a kernel for blocks."""
     return (
-        e.primitive is window_max_p
-        and e.inputs[0].type.dtype is float32
+        e.inputs[0].type.dtype is float32
         and is_image(e.inputs[0])
         and is_image(e.outputs[0])
         and max(e.params["size"][1], e.params["stride"][1]) <= WIDEST
@@ -140,11 +138,10 @@ def _split_channels(e: Equation) -> tuple[Shape, tuple[int, ...]] | None:
     return (*x[:at], x[at] // BLOCK, *x[at + 1 :], BLOCK), (*axes, 4)
 
 
-def _is_made(e: Equation) -> bool:
-    """Whether images are made in any layout alike: of a number, or of channels."""
-    if e.primitive is fill_p:
-        return is_image(e.outputs[0])
-    return e.primitive is broadcast_p and is_image(e.outputs[0]) and _split_channels(e) is not None
+def _made(e: Equation) -> MadeForm | None:
+    """The form of images that are made in any layout alike: of a number, or of channels."""
+    form = MADE.of(e.primitive)
+    return form if form is not None and is_image(e.outputs[0]) and form.fits(e) else None
 
 
 class _Groups:
@@ -168,13 +165,14 @@ class _Groups:
 
     def visit(self, e: Equation) -> None:
         """Note what an equation says of its operands and results."""
-        if _is_convolution(e):
+        form = _converting(e)
+        if form is not None and form.saved is not None:
             x, w, y = *e.inputs, e.outputs[0]
             if is_image(x):
-                self.saved[x] = self.saved.get(x, 0.0) + _saved_reading(e)
+                self.saved[x] = self.saved.get(x, 0.0) + form.saved(e)
             self.saved[y] = self.saved.get(y, 0.0) + WRITTEN
             self.read.update(filter(is_image, (w,)))
-        elif _is_maximum(e) or _is_pointwise(e):
+        elif _alike(e) is not None or _is_pointwise(e):
             for a in (*e.inputs, *e.outputs):
                 self.join(e.outputs[0], a)
                 if not isinstance(a, Var):
@@ -182,7 +180,7 @@ class _Groups:
         else:
             if not _is_reduction(e):
                 self.read.update(filter(is_image, e.inputs))
-            if not _is_made(e):
+            if _made(e) is None:
                 self.written.update(filter(is_image, e.outputs))
 
     def find(self, a: Atom) -> Atom:
@@ -212,7 +210,7 @@ def _elements(a: Atom) -> int:
 
 def choose_nchwc(graph: Graph) -> Graph:
     """The graph with values in blocks where that pays."""
-    if not any(map(_is_convolution, graph.equations)):
+    if not any(map(_converting, graph.equations)):
         return graph
     groups = _Groups(graph)
     if all(worth <= 0 for worth in groups.worth.values()):
@@ -234,26 +232,27 @@ class _Writer:
     def write(self, e: Equation) -> None:
         """Write an equation, with the layouts of its operands and results."""
         blocked = self.groups.blocked
-        if _is_convolution(e) and (blocked(e.inputs[0]) or blocked(e.outputs[0])):
-            self.convolution(e)
+        converting = _converting(e)
+        if converting is not None and (blocked(e.inputs[0]) or blocked(e.outputs[0])):
+            self.convolution(e, converting.primitive)
         elif _is_reduction(e) and blocked(e.inputs[0]):
             self.reduction(e)
         elif len(e.outputs) != 1 or not blocked(e.outputs[0]):
             self.equations.append(e)
-        elif _is_maximum(e):
-            self.add(e, window_max_blocked_p, (self.in_blocks(e.inputs[0]),), e.params)
+        elif (alike := _alike(e)) is not None:
+            self.add(e, alike.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
         elif _is_pointwise(e):
             self.add(e, e.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
-        elif _is_made(e):
-            self.made(e)
+        elif (made := _made(e)) is not None:
+            made.write(self, e)
         else:
             self.equations.append(e)
 
-    def convolution(self, e: Equation) -> None:
+    def convolution(self, e: Equation, primitive: Primitive) -> None:
         """A convolution that reads or writes blocks."""
         (x, w), (y,) = e.inputs, e.outputs
         source, result = self.groups.blocked(x), self.groups.blocked(y)
-        primitive, params = CONVOLUTIONS[e.primitive], {**e.params, "source": source, "result": result}
+        params = {**e.params, "source": source, "result": result}
         inputs = self.in_blocks(x) if source else x, w
         if result:
             self.add(e, primitive, inputs, params)
@@ -274,18 +273,18 @@ class _Writer:
         self.equations.append(Equation(primitive, inputs, params, (found,), source))
         return found
 
-    def made(self, e: Equation) -> None:
-        """Images of a number, or of channels."""
-        shape = in_blocks(e.outputs[0].type.shape)
-        if e.primitive is fill_p:
-            self.add(e, fill_p, (), {**e.params, "shape": shape})
-            return
-        split = _split_channels(e)
+    def of_number(self, e: Equation) -> None:
+        """Images of a number."""
+        self.add(e, e.primitive, (), {**e.params, "shape": in_blocks(e.outputs[0].type.shape)})
+
+    def of_channels(self, e: Equation) -> None:
+        """Images that repeat numbers of channels."""
+        shape, split = in_blocks(e.outputs[0].type.shape), _split_channels(e)
         assert split is not None
         x = e.inputs[0]
         if split[0] != x.type.shape:
             x = self.one(e.source, reshape_p, (x,), {"shape": split[0]}, x.type.with_shape(split[0]))
-        self.add(e, broadcast_p, (x,), {"shape": shape, "axes": split[1]})
+        self.add(e, e.primitive, (x,), {"shape": shape, "axes": split[1]})
 
     def reduction(self, e: Equation) -> None:
         """A reduction over planes; its result, in blocks, lies as that in planes does."""
@@ -319,3 +318,10 @@ class _Writer:
             return
         seen = self.one(e.source, primitive, (x,), params, y.type)
         self.equations.append(Equation(copy_p, (seen,), {}, (y,), e.source))
+
+
+register_rule(convolve_p, BLOCKED, BlockedForm(convolve_blocked_p, _is_dense, _saved_by_direct))
+register_rule(winograd_p, BLOCKED, BlockedForm(winograd_blocked_p, _is_dense, _saved_by_winograd))
+register_rule(window_max_p, BLOCKED, BlockedForm(window_max_blocked_p, _is_narrow))
+register_rule(fill_p, MADE, MadeForm(lambda e: True, _Writer.of_number))
+register_rule(broadcast_p, MADE, MadeForm(lambda e: _split_channels(e) is not None, _Writer.of_channels))

@@ -78,9 +78,11 @@ def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None
 
 
 def _own(graph: Graph) -> bool:
-    """Whether the package's files define all that a graph and the graphs within it compute."""
+    """Whether the package's files define all that a graph and the graphs within it compute, and by what kernels."""
     for e in graph.equations:
         if OWN.get(e.primitive) is not e.primitive.lowering:
+            return False
+        if not all(k.build.__module__.startswith("nacre.") for k in e.primitive.kernels):
             return False
         if not all(_own(p) for p in e.params.values() if isinstance(p, Graph)):
             return False

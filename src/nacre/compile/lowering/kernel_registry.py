@@ -1,0 +1,114 @@
+"""The registry of kernels: generators of code for primitives, and the choice among those that serve an equation.
+
+`register_kernel(primitive, target, match, build)` adds one.  A primitive that has a nest needs none: a kernel is then a
+faster form of the nest.  A primitive that is a template needs one for every equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from itertools import count
+from typing import Final
+
+from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
+from nacre.compile.fusion.fuse import Fusion, View
+from nacre.compile.fusion.graph import Node
+from nacre.compile.lowering.template_step import TemplateStep
+from nacre.ir.graph import Equation
+from nacre.ir.primitive import Nest, Primitive, Template
+from nacre.native.isa import BY_NAME, Isa
+
+RULE: Final = "of the kernels that match: the most specific target, and then the latest registration"
+
+# the launches for an equation over the views of its operands and of its first result, or the operands to make dense
+Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int]]
+
+
+@dataclass(frozen=True)
+class FusedClusters:
+    """What builds an equation together with the cluster before it or the one behind it, or both."""
+
+    build: Builder
+    before: bool
+    behind: bool
+
+
+# (fusion, isa, equation, the cluster before, the one behind, whether the equation's own result is wanted too)
+Fuse = Callable[[Fusion, Isa, Equation, Node | None, Node | None, bool], FusedClusters | None]
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredKernel:
+    """A kernel of a primitive for the instruction sets whose names match `target`, for equations that `match` takes.
+
+    `build` writes the launches of an equation, and `fuse`, if present, those of an equation and clusters around it.
+    """
+
+    primitive: Primitive
+    target: str
+    match: Callable[[Isa, Equation], bool]
+    build: Builder
+    fuse: Fuse | None
+    number: int  # in the order of registration
+
+    @property
+    def preference(self) -> tuple[int, int]:
+        """Greater for what `RULE` prefers: how many characters of the target are certain, and the number."""
+        return sum(c not in "*?" for c in self.target), self.number
+
+    def __str__(self) -> str:
+        return f"{self.build.__module__}.{self.build.__qualname__} for {self.target}"
+
+
+_numbers = count()
+
+
+def register_kernel(
+    primitive: Primitive,
+    target: str,
+    match: Callable[[Isa, Equation], bool],
+    build: Builder,
+    fuse: Fuse | None = None,
+) -> RegisteredKernel:
+    """Add a kernel for the instruction sets whose names match `target`, a name or a pattern with `*` and `?`.
+
+    Programs that are compiled already keep their kernels.
+    """
+    if not any(fnmatchcase(name, target) for name in BY_NAME):
+        raise ArgumentError(
+            f"register_kernel: target must match an instruction set; got {target!r}; "
+            f"use one of {', '.join(BY_NAME)}, or a pattern such as '*'"
+        )
+    if not isinstance(primitive.lowering, Nest | Template):
+        raise ArgumentError(
+            "register_kernel: the primitive must be a template or have a nest; "
+            f"got {primitive.name}, which has no kernel of its own; give it another lowering"
+        )
+    made = RegisteredKernel(primitive, target, match, build, fuse, next(_numbers))
+    primitive.kernels.append(made)
+    return made
+
+
+def always(isa: Isa, e: Equation) -> bool:
+    """The match of a kernel that serves every equation of its primitive."""
+    return True
+
+
+def kernels_for(isa: Isa, e: Equation) -> list[RegisteredKernel]:
+    """The kernels that serve an equation, the preferred one first."""
+    known: list[RegisteredKernel] = e.primitive.kernels
+    found = [k for k in known if fnmatchcase(isa.name, k.target) and k.match(isa, e)]
+    return sorted(found, key=lambda k: k.preference, reverse=True)
+
+
+def kernel_for(isa: Isa, e: Equation) -> RegisteredKernel | None:
+    """The kernel for an equation; None if none serves it."""
+    return next(iter(kernels_for(isa, e)), None)
+
+
+def explain_choice(isa: Isa, e: Equation) -> str:
+    """The rule, and the kernels that serve an equation, the chosen one first."""
+    lines = [f"{k + 1}. {kernel}" for k, kernel in enumerate(kernels_for(isa, e))]
+    return "\n".join([f"{e.primitive.name}, {isa.name}: {RULE}", *(lines or ["no kernel matches"])])

@@ -1,0 +1,92 @@
+"""The primitives that only the compiler makes: convolutions and maxima over blocks of channels, and whole attentions.
+
+They have no derivative and no batching rule, because both happen before.  Their kernels read half types, or other
+layouts, where the primitives that they replace have equations of their own for that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nacre.base.dtypes import DType
+from nacre.base.types import Shape, TensorType
+from nacre.ir.primitive import Primitive, Template
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.ops.convolution import convolve_p
+from nacre.ops.window import window_max_p
+from nacre.ops.winograd import winograd_p
+
+BLOCK: Final = CHANNEL_BLOCK
+
+# ---- images in blocks
+
+
+def in_blocks(shape: Shape) -> Shape:
+    """The shape in blocks of images [N, C, H, W]."""
+    images, channels, height, width = shape
+    return (images, channels // BLOCK, height, width, BLOCK)
+
+
+def in_planes(type: TensorType) -> TensorType:
+    """The type of images [N, C, H, W], of those that may be in blocks."""
+    if type.rank != 5:
+        return type
+    images, blocks, height, width, block = type.shape
+    return type.with_shape((images, blocks * block, height, width))
+
+
+def _result(result: bool, found: TensorType) -> TensorType:
+    return found.with_shape(in_blocks(found.shape)) if result else found
+
+
+def _convolution_type(of: Primitive) -> Any:
+    def rule(x: TensorType, w: TensorType, source: bool, result: bool, **params: Any) -> TensorType:
+        """The type of a convolution whose source and result may be in blocks."""
+        return _result(result, of.type_rule(in_planes(x) if source else x, w, **params))
+
+    return rule
+
+
+def _maximum_type(x: TensorType, **params: Any) -> TensorType:
+    return _result(True, window_max_p.type_rule(in_planes(x), **params))
+
+
+convolve_blocked_p = Primitive(
+    "convolve_blocked", _convolution_type(convolve_p), Template("convolve_blocked"), takes_epilogue=True
+)
+winograd_blocked_p = Primitive(
+    "winograd_blocked", _convolution_type(winograd_p), Template("winograd_blocked"), takes_epilogue=True
+)
+window_max_blocked_p = Primitive("window_max_blocked", _maximum_type, Template("window_max_blocked"))
+
+# ---- attention
+
+
+def computed(q: TensorType) -> DType:
+    """The dtype of the computation of an attention."""
+    return q.dtype.arithmetic
+
+
+def _attend_type(
+    q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType, **_: object
+) -> tuple[TensorType, ...]:
+    rows, wide = q.shape[:-1], computed(q)
+    dtypes = {"out": out}
+    return tuple(
+        TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide)) for r in results
+    )
+
+
+def _grads_type(
+    q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...], **_: object
+) -> tuple[TensorType, ...]:
+    shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
+    return tuple(TensorType(shapes[r], computed(q)) for r in results)
+
+
+attend_p = Primitive(
+    "attend", _attend_type, Template("attend"), multiple=True, main_results=frozenset(("out", "mixed"))
+)
+attend_grads_p = Primitive(
+    "attend_grads", _grads_type, Template("attend_grads"), multiple=True, main_results=frozenset(("q", "k", "v"))
+)
