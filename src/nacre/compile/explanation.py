@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops.non_temporal import large_results
+from nacre.compile.compilation import Compilation, KernelPass
+from nacre.compile.fusion.fuse import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
-from nacre.compile.pipeline import Compiled
+from nacre.compile.pipeline import PASSES, Compiled
 from nacre.compile.program.launches import Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
@@ -38,14 +38,26 @@ class Explanation:
     @property
     def clusters(self) -> str:
         """What fusion made: a line for each node, its primitives, its domain and the axes it reduces."""
-        return "\n".join(self._clusters())
+        return _clusters(self.compiled.fusion)
 
-    def _clusters(self) -> Iterator[str]:
-        for k, node in enumerate(self.compiled.fusion.nodes, 1):
-            named = [e.primitive.name for e in node.equations if not _is_view(e.primitive.lowering)]
-            over = "" if node.domain is None else f"  over {list(node.domain)}"
-            reduced = f", reducing axes {list(node.axes)}" if node.axes else ""
-            yield f"{k}  {', '.join(named)}{over}{reduced}"
+    def after(self, name: str) -> str:
+        """What a compiler pass of this name leaves: the graph, the clusters, the kernels, or the plan.
+
+        Raises ArgumentError, with the names of all passes, for another name.
+        """
+        found = next((p for p in PASSES if p.name == name), None)
+        if found is None:
+            raise ArgumentError(f"explain: after must be one of {', '.join(p.name for p in PASSES)}; got {name!r}")
+        graph = self.compiled.graph
+        last = "lowering" if isinstance(found, KernelPass) else name
+        c = Compilation(graph, graph, None, self.compiled.executable.target, PASSES).run(last)
+        if c.executable is not None:
+            return "\n".join(code.text for code in c.executable.codes).rstrip()
+        if c.plan is not None:
+            return show_plan(c.plan, self.sizes)
+        if c.launches is not None:
+            return "\n\n".join(_behind(stage, name) for stage in c.launches.stages)
+        return str(c.graph) if c.fusion is None else _clusters(c.fusion)
 
     @property
     def stages(self) -> list[Stage]:
@@ -108,6 +120,24 @@ class Explanation:
             "plan": self.plan,
         }
         return "\n\n".join(f"== {name} ==\n{text.rstrip()}" for name, text in parts.items())
+
+
+def _clusters(fusion: Fusion) -> str:
+    lines: list[str] = []
+    for k, node in enumerate(fusion.nodes, 1):
+        named = [e.primitive.name for e in node.equations if not _is_view(e.primitive.lowering)]
+        over = "" if node.domain is None else f"  over {list(node.domain)}"
+        reduced = f", reducing axes {list(node.axes)}" if node.axes else ""
+        lines.append(f"{k}  {', '.join(named)}{over}{reduced}")
+    return "\n".join(lines)
+
+
+def _behind(stage: Stage, name: str) -> str:
+    """The kernel of a stage behind a kernel pass, or behind lowering."""
+    if stage.forms is None:
+        return _template(stage)
+    form = stage.forms.behind[name]
+    return show(form.kernel).rstrip() + ("\n" + _sizes(form) if form.sizes or form.scalars else "")
 
 
 def _is_view(lowering: object) -> bool:

@@ -37,7 +37,7 @@ class KernelForms:
     @property
     def last(self) -> SymbolicKernel:
         """The form behind the last pass."""
-        return next(reversed(self.behind.values()))
+        return list(self.behind.values())[-1]
 
 
 @dataclass(frozen=True)

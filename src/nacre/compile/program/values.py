@@ -31,7 +31,7 @@ class ValueNumbers:
 
     def within(self, numbers: Mapping[Var, int]) -> ValueNumbers:
         """The numbers of another graph of the program, whose inputs have numbers."""
-        return replace(self, numbers=dict[Atom, int](numbers))
+        return replace(self, numbers=dict[Atom, int](numbers.items()))
 
     def declare(self, graph: Graph) -> None:
         """Number the inputs of the program, then its outputs."""
