@@ -260,14 +260,20 @@ def test_an_output_is_not_written_over_what_another_side_still_reads() -> None:
     """One side of a branch may write over its input; the other side multiplies it with a matrix."""
     w, y = nc.random.normal((48, 48)), nc.random.normal((6, 48))
 
+    def multiplied(v: Any, y: Any) -> Any:
+        return v @ w + y
+
+    def scaled(v: Any, y: Any) -> Any:
+        return v * 2 + y
+
+    def lowered(v: Any, y: Any) -> Any:
+        return v - y
+
+    def other(v: Any, y: Any) -> Any:
+        return nc.cond(v.sum() > 0, scaled, lowered, v, y)
+
     def chosen(v: Any, y: Any) -> Any:
-        return nc.cond(
-            (y > 0).any(),
-            lambda v, y: v @ w + y,
-            lambda v, y: nc.cond(v.sum() > 0, lambda v, y: v * 2, lambda v, y: v - 1, v, y),
-            v,
-            y,
-        )
+        return nc.cond((y > 0).any(), multiplied, other, v, y)
 
     class Holder(nc.nn.Module):
         def __init__(self) -> None:
