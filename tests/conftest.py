@@ -1,7 +1,11 @@
-"""What all tests share: the executor is in place; with --all slow tests run too, and random ones take new numbers."""
+"""What all tests share: the executor is in place, and compilations are verified.
+
+With --all slow tests run too, and random ones take new numbers.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("NACRE_VERIFY", "1")
     config.addinivalue_line("markers", "slow: takes long; run by --all only")
     settings.register_profile("patient", deadline=None)  # no test asserts on time
     settings.register_profile("the same each time", settings.get_profile("patient"), derandomize=True)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import nacre as nc
 from nacre.base.errors import ArgumentError
 from nacre.cli import main, source
+from nacre.compile.pipeline import PASSES
 
 SOURCE = """
 import nacre as nc
@@ -58,6 +60,47 @@ def test_all_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--show", "all"]) == 0
     shown = capsys.readouterr().out
     assert "define void @" in shown and ".text" in shown
+
+
+AFTER = {
+    "simplification": "graph affine(",
+    "attention-fusion": "graph affine(",
+    "strip-mining": "graph affine(",
+    "rematerialisation": "graph affine(",
+    "nchwc-layout": "graph affine(",
+    "fusion": "1  dot",
+    "lowering": "(template contract",
+    "row-storage": "(template contract",
+    "symbolic-shapes": "(template contract",
+    "buffer-assignment": "arena: ",
+    "scheduling": "arena: ",
+    "linking": "define void @",
+}
+
+
+@pytest.mark.parametrize("name", [p.name for p in PASSES])
+def test_after_each_pass(file: str, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--after", name]) == 0
+    shown = capsys.readouterr().out
+    assert f"== after {name} ==" in shown and AFTER[name] in shown and "== graph ==" not in shown
+
+
+def test_kernels_after_kernel_passes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    passes = ["--after", "lowering", "--after", "symbolic-shapes"]
+    assert main.main(["explain", f"{file}:summed", "f32[9, 3]", *passes, "--show", "clusters", "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    assert list(parts) == ["clusters", "after lowering", "after symbolic-shapes"]
+    assert "for c0 in 3:" in parts["after lowering"] and "where n0 = 3" in parts["after symbolic-shapes"]
+
+
+def test_a_pass_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["explain", f"{file}:affine", "--after", "fusin"])
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "simplification, attention-fusion, " in shown and "did you mean fusion" in shown
+    explained = nc.jit(nc.exp).explain(nc.ones(3))
+    with pytest.raises(ArgumentError, match="explain: after must be one of simplification, "):
+        explained.after("fusin")
 
 
 def test_as_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,13 @@ VARIABLES = (
         "With 1, every compilation also measures the kernels' tuning options, as nacre tune does.",
     ),
     EnvironmentVariable(
+        "NACRE_VERIFY",
+        "0, 1",
+        "0",
+        "With 1, each compilation verifies the graph, the kernels and the plan behind every pass. "
+        "For those who change the compiler.",
+    ),
+    EnvironmentVariable(
         "NACRE_PROGRESS", "0, 1", "1", "With 0, a terminal does not show a line of progress during long compilations."
     ),
     EnvironmentVariable(

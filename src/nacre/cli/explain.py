@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from nacre.cli import layout
 from nacre.cli.grammar import Parser
 from nacre.cli.source import TYPES, ExampleArguments, given, load
 from nacre.cli.tables import Table
+from nacre.compile.pipeline import PASSES
 from nacre.inspect.explain import Explanation
 from nacre.inspect.work import KernelWork, steps
 from nacre.runtime.buffer import readable
@@ -67,6 +68,7 @@ EXAMPLES = (
     ("nacre explain model.py:affine 'f32[4, 3]' 'f32[3, 2]'", "show the usual parts for these argument types"),
     ("nacre explain model.py:model 'f32[batch:512, 6]' --show graph", "show the graph for any batch size up to 512"),
     ("nacre explain model.py:model 'f32[8, 6]' --show assembly", "show the assembly of each kernel"),
+    ("nacre explain model.py:model 'f32[8, 6]' --after fusion", "show what the pass named fusion leaves"),
 )
 COUNTED = {"kernels", "general", "llvm", "assembly", "work", "plan"}  # parts with numbers that depend on the sizes
 LISTINGS = {"clusters", "plan"}  # lists in words, which wrap; the other parts are code or tables
@@ -86,17 +88,26 @@ def arguments(command: Parser) -> None:
         help=f"a part, or all; may be repeated (default: {', '.join(USUAL)})",
     )
     command.add_argument(
+        "--after",
+        metavar="PASS",
+        action="append",
+        choices=[p.name for p in PASSES],
+        help="what a compiler pass leaves; may be repeated, and replaces the usual parts",
+    )
+    command.add_argument(
         "--json", action="store_true", help="print JSON: the parts as text, the work and the memory as numbers"
     )
     command.sections.append(("parts", ABOUT))
+    command.sections.append(("passes, in order", tuple((p.name, p.contract) for p in PASSES)))
 
 
 def run(line: argparse.Namespace, console: Console) -> int:
     """Print the parts that are asked for."""
     function = load(line.function, "explain")
     told = compiled(function, given(function, line.types, "explain"))
-    asked = line.show or USUAL
+    asked = line.show or (() if line.after else USUAL)
     chosen = {name: part for name, part in PARTS.items() if name in asked or "all" in asked}
+    chosen.update({f"after {name}": partial(_after, name=name) for name in line.after or ()})
     if line.json:
         print(json.dumps(document(told, chosen), indent=2))
         return 0
@@ -179,6 +190,11 @@ def work(found: Sequence[KernelWork]) -> Table:
 
 def _ratio(flops: int, moved: int) -> str:
     return f"{flops / moved:.2f}" if moved else "–"
+
+
+def _after(told: ExplainedFunction, name: str) -> str:
+    """What a pass leaves."""
+    return told.explanation.after(name)
 
 
 def _memory(memory: Memory) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
+from nacre.compile.compilation import Compilation, KernelPass
+from nacre.compile.fusion.fuse import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
-from nacre.compile.pipeline import Compiled, Stage, generated
+from nacre.compile.pipeline import PASSES, Compiled
+from nacre.compile.program.launches import Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
 from nacre.native.engine import cross_target, emit_assembly
 from nacre.native.isa import BY_NAME
-from nacre.runtime.flow import Kind, Loop
-from nacre.runtime.plan import Launch, Plan, arena
+from nacre.runtime.plan_text import show_plan
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,26 @@ class Explanation:
     @property
     def clusters(self) -> str:
         """What fusion made: a line for each node, its primitives, its domain and the axes it reduces."""
-        return "\n".join(self._clusters())
+        return _clusters(self.compiled.fusion)
 
-    def _clusters(self) -> Iterator[str]:
-        for k, node in enumerate(self.compiled.fusion.nodes, 1):
-            named = [e.primitive.name for e in node.equations if not _is_view(e.primitive.lowering)]
-            over = "" if node.domain is None else f"  over {list(node.domain)}"
-            reduced = f", reducing axes {list(node.axes)}" if node.axes else ""
-            yield f"{k}  {', '.join(named)}{over}{reduced}"
+    def after(self, name: str) -> str:
+        """What a compiler pass of this name leaves: the graph, the clusters, the kernels, or the plan.
+
+        Raises ArgumentError, with the names of all passes, for another name.
+        """
+        found = next((p for p in PASSES if p.name == name), None)
+        if found is None:
+            raise ArgumentError(f"explain: after must be one of {', '.join(p.name for p in PASSES)}; got {name!r}")
+        graph = self.compiled.graph
+        last = "lowering" if isinstance(found, KernelPass) else name
+        c = Compilation(graph, graph, None, self.compiled.executable.target, PASSES).run(last)
+        if c.executable is not None:
+            return "\n".join(code.text for code in c.executable.codes).rstrip()
+        if c.plan is not None:
+            return show_plan(c.plan, self.sizes)
+        if c.launches is not None:
+            return "\n\n".join(_behind(stage, name) for stage in c.launches.stages)
+        return str(c.graph) if c.fusion is None else _clusters(c.fusion)
 
     @property
     def stages(self) -> list[Stage]:
@@ -90,7 +102,7 @@ class Explanation:
     @property
     def plan(self) -> str:
         """The steps in order, with barriers, what they read and write, and where it lies in memory."""
-        return "\n".join(_plan(self.compiled.executable.plan, self.sizes))
+        return show_plan(self.compiled.executable.plan, self.sizes)
 
     def _stage(self, step: int) -> Stage:
         if not 0 <= step < len(self.stages):
@@ -110,6 +122,24 @@ class Explanation:
         return "\n\n".join(f"== {name} ==\n{text.rstrip()}" for name, text in parts.items())
 
 
+def _clusters(fusion: Fusion) -> str:
+    lines: list[str] = []
+    for k, node in enumerate(fusion.nodes, 1):
+        named = [e.primitive.name for e in node.equations if not _is_view(e.primitive.lowering)]
+        over = "" if node.domain is None else f"  over {list(node.domain)}"
+        reduced = f", reducing axes {list(node.axes)}" if node.axes else ""
+        lines.append(f"{k}  {', '.join(named)}{over}{reduced}")
+    return "\n".join(lines)
+
+
+def _behind(stage: Stage, name: str) -> str:
+    """The kernel of a stage behind a kernel pass, or behind lowering."""
+    if stage.forms is None:
+        return _template(stage)
+    form = stage.forms.behind[name]
+    return show(form.kernel).rstrip() + ("\n" + _sizes(form) if form.sizes or form.scalars else "")
+
+
 def _is_view(lowering: object) -> bool:
     return isinstance(lowering, Element) and lowering.view is not None
 
@@ -122,71 +152,3 @@ def _sizes(made: SymbolicKernel) -> str:
     scalars = zip(made.kernel.inputs[len(made.kernel.inputs) - len(made.scalars) :], made.scalars, strict=True)
     known = [f"{name} = {size}" for name, size in made.sizes.items()]
     return "where " + ", ".join([*known, *(f"{b.name} = {show_expression(c)}" for b, c in scalars)])
-
-
-def _plan(plan: Plan, sizes: dict[str, int]) -> Iterator[str]:
-    offsets, total = arena(plan, sizes)
-    names = _names(plan, offsets)
-    label_width = max((len(s.label) for s in plan.steps), default=0)
-    ends: list[int] = []  # rows at which what is inside of a loop or a side ends
-    rows = plan.rows
-    for k, row in enumerate(rows):
-        ends = [e for e in ends if e > k]
-        indent = "  " * len(ends)
-        if row.sync:
-            yield f"{indent}   ---- barrier"
-        match row.kind:
-            case Kind.LAUNCH:
-                step = plan.steps[row.step]
-                what = f"{_written(step, names)} <- {_read(step, names)}"
-                yield f"{indent}{row.step:2} {step.label:{label_width}}  {what}"
-            case Kind.ENTER:
-                assert row.loop is not None
-                yield f"{indent}   {_loop(row.loop, names)}"
-                ends.append(row.past)
-            case Kind.TURN:
-                yield f"{indent}   turn"
-            case Kind.BRANCH:
-                yield f"{indent}   where {names[row.cell]}:"
-                if rows[row.target - 1].kind is not Kind.TURN:
-                    ends.append(row.target)
-            case Kind.JUMP:
-                yield f"{'  ' * max(0, len(ends) - 1)}   else:"
-                ends.append(row.target)
-            case Kind.LEAVE:
-                yield f"{indent}   leave"
-    yield f"arena: {total} bytes"
-
-
-def _loop(loop: Loop, names: dict[int, str]) -> str:
-    """A loop's head: how often it runs, and what changes places after a round."""
-    often = "as long as" if loop.trips is None else f"{loop.trips} times"
-    pairs = ", ".join(f"{names[a]} and {names[b]}" for a, b in loop.swaps)
-    return f"loop {loop.number}, {often}" + (f", swapping {pairs}" if pairs else "") + ":"
-
-
-def _names(plan: Plan, offsets: dict[int, int]) -> dict[int, str]:
-    """For each value its kind, number, bytes, and the place it takes: its own in the arena, or another value's."""
-    counts: dict[str, int] = {}
-    short: dict[int, str] = {}
-    for v, storage in enumerate(plan.values):
-        counts[storage.kind] = counts.get(storage.kind, -1) + 1
-        short[v] = f"{storage.kind}{counts[storage.kind]}"
-    over = {plan.inputs + output: given for output, given in plan.donations}
-    over |= {v: s.reuses for v, s in enumerate(plan.values) if s.reuses >= 0}
-    names: dict[int, str] = {}
-    for v, storage in enumerate(plan.values):
-        place = f" over {short[over[v]]}" if v in over else f" at {offsets[v]}" if v in offsets else ""
-        if storage.kind == "part":
-            moved = f" + {storage.stride} each round of loop {storage.loop}" if storage.loop >= 0 else ""
-            place = f" of {short[storage.of]} at {storage.offset}{moved}"
-        names[v] = f"{short[v]} ({storage.nbytes} bytes{place})"
-    return names
-
-
-def _read(step: Launch, names: dict[int, str]) -> str:
-    return ", ".join(names[v] for v in step.reads)
-
-
-def _written(step: Launch, names: dict[int, str]) -> str:
-    return ", ".join(names[v] for v in step.writes)

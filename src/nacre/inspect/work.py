@@ -18,7 +18,8 @@ from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import bytes_of
 from nacre.codegen.loops.operations import CHEAP
-from nacre.compile.pipeline import Compiled, Stage
+from nacre.compile.pipeline import Compiled
+from nacre.compile.program.launches import Stage
 from nacre.ir.graph import Equation
 from nacre.kernel.ast import (
     Accumulate,

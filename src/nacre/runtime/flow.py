@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum
+from itertools import count
 from typing import TypeAlias
 
 from nacre.base.dims import Size, evaluate
@@ -169,6 +170,27 @@ def launches(nodes: Sequence[Node]) -> Iterator[int]:
             yield from launches((*node.then, *node.orelse))
         else:
             yield node
+
+
+def paths(nodes: Sequence[Node]) -> dict[int, dict[int, bool]]:
+    """For each launch among nodes the branches around it, by number, and on which side of each it is."""
+    found: dict[int, dict[int, bool]] = {}
+    numbers = count()
+
+    def visit(nodes: Sequence[Node], around: dict[int, bool]) -> None:
+        """Note the launches of nodes that stand within branches."""
+        for node in nodes:
+            if isinstance(node, Loop):
+                visit((*node.test, *node.body, *node.ending), around)
+            elif isinstance(node, Branch):
+                number = next(numbers)
+                visit(node.then, {**around, number: True})
+                visit(node.orelse, {**around, number: False})
+            else:
+                found[node] = around
+
+    visit(nodes, {})
+    return found
 
 
 def cells(nodes: Sequence[Node]) -> Iterator[int]:

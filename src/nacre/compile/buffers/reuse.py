@@ -9,13 +9,13 @@ Loop carries are updated in place by the same rule; otherwise they have two plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
-from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, settled, walk
+from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, paths, settled, walk
 from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
 
@@ -144,6 +144,7 @@ def plan_memory(
     for k, (reads, _) in enumerate(met):
         for v in reads:
             readers.setdefault(v, []).append(k)
+    donation = _Donation(reused, steps, met, at, paths(order))
     donations: list[tuple[int, int]] = []
     taken: set[int] = set()
     for k, step in enumerate(steps):
@@ -154,7 +155,8 @@ def plan_memory(
             if life[a][1] != at[k] or any(r != k and at[r] == at[k] for r in readers[a]):
                 continue
             if reused[a].kind == "input" and reused[b].kind == "output":
-                donations.append((b - inputs, a))
+                if donation.allowed(a, b, k):
+                    donations.append((b - inputs, a))
             elif (
                 a not in taken
                 and reused[b].reuses < 0
@@ -167,6 +169,35 @@ def plan_memory(
                 taken.add(a)
     allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
     return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
+
+
+@dataclass(frozen=True)
+class _Donation:
+    """Decides whether an output may be written over an input, whichever sides of the branches run."""
+
+    values: Sequence[PlannedValue]
+    steps: Sequence[Launch]
+    uses: Sequence[tuple[set[int], set[int]]]
+    epochs: Mapping[int, int]
+    paths: Mapping[int, Mapping[int, bool]]
+
+    def allowed(self, given: int, made: int, k: int) -> bool:
+        """Whether the launch k, the last reader of the input, is followed or excluded by the output's other writers."""
+        writers = [m for m, (_, written) in enumerate(self.uses) if made in written and m != k]
+        return all(self.excluded(m, given, made, k) or self.epochs[m] > self.epochs[k] for m in writers)
+
+    def excluded(self, m: int, given: int, made: int, k: int) -> bool:
+        """Whether a launch on another side of a branch than k may write the output over the input, too."""
+        if not self.exclusive(m, k):
+            return False
+        pairs = {(_whole(self.values, x), _whole(self.values, y)) for x, y in self.steps[m].over}
+        readers = [r for r, (read, _) in enumerate(self.uses) if given in read and not self.exclusive(r, m)]
+        later = [r for r in readers if r != m and self.epochs[r] >= self.epochs[m]]
+        return not later and ((given, made) in pairs or m not in readers)
+
+    def exclusive(self, a: int, b: int) -> bool:
+        """Whether two launches are on different sides of a branch."""
+        return any(self.paths[b].get(branch, side) != side for branch, side in self.paths[a].items())
 
 
 def _computed_in_results(values: list[PlannedValue], steps: Sequence[Launch]) -> None:

@@ -27,6 +27,7 @@ from nacre.base.gc_pause import gc_paused
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.driver import driver_text
+from nacre.compile.program.settings import is_verified
 from nacre.ir.graph import Graph, Literal
 from nacre.ir.text import print_graph
 from nacre.native import cache as objects
@@ -74,7 +75,8 @@ def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None
         text = print_graph(graph, sources=False)
     except GraphError:
         return None
-    return objects.key_of(f"{_package()}\n{STATE.numerics}\n{layouts}\n{text}", target)
+    verified = "verified\n" if is_verified() else ""  # a program that was compiled without is not taken for it
+    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{text}", target)
 
 
 def _own(graph: Graph) -> bool:

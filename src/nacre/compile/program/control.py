@@ -21,56 +21,46 @@ from nacre.codegen.gemm.plan import FEW
 from nacre.compile.buffers.reuse import Carry
 from nacre.compile.fusion.fuse import Fusion, View, large
 from nacre.compile.lowering.lower import copy_kernel
-from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.loop_simplification import unchanged
-from nacre.compile.passes.simplify import simplify
+from nacre.compile.program.launches import LaunchWriter
+from nacre.compile.program.values import ValueNumbers
 from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import RuleKind, register_rule
-from nacre.kernel.ast import Kernel
-from nacre.ops import control
+from nacre.ir.primitive import RuleKind
 from nacre.ops.dot import is_plain_product
 from nacre.runtime.flow import Branch, Loop, Node, launches
-from nacre.runtime.plan import Launch, PlannedValue, holder
+from nacre.runtime.plan import PlannedValue, holder
 
 MANY_ROUNDS = 8  # from which on a matrix is transposed before them
 MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
 Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
 
 
-class Planner(Protocol):
-    """What numbers values and launches; one for each graph, with values and launches in common."""
+class GraphWriter(Protocol):
+    """What writes a graph of a program; the bodies of its loops and branches have writers of their own."""
 
-    fusion: Fusion
-    values: list[PlannedValue]
-    launches: list[Launch]
-    numbers: dict[Atom, int]
-    tree: list[Node]
-    carries: list[Carry]
-
-    def number(self, atom: Atom) -> int:
-        """The number of a value."""
+    @property
+    def fusion(self) -> Fusion:
+        """The graph, fused."""
         ...
 
-    def new(self, storage: PlannedValue) -> int:
-        """A new value."""
+    @property
+    def values(self) -> ValueNumbers:
+        """The numbers of the graph's values."""
         ...
 
-    def nest(
-        self,
-        kernel: Kernel,
-        reads: Sequence[View],
-        writes: Sequence[int],
-        cost: int,
-        label: str,
-        equations: Sequence[Equation],
-        idle: bool = False,
-    ) -> None:
-        """Launch a nest."""
+    @property
+    def launches(self) -> LaunchWriter:
+        """What writes the graph's launches."""
         ...
 
-    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> Planner:
-        """A planner for a simplified graph whose inputs lie at places; nothing of it is written yet.
+    @property
+    def simplify_body(self) -> Callable[[Graph], Graph]:
+        """The graph passes for bodies."""
+        ...
+
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> GraphWriter:
+        """A writer for a simplified graph whose inputs lie at places; nothing of it is written yet.
 
         It is `sure` if the graph runs at least once whenever what is around it runs.
         """
@@ -80,15 +70,11 @@ class Planner(Protocol):
         """Write the launches of the graph."""
         ...
 
-    def next_loop(self) -> int:
-        """The number of a new loop."""
-        ...
+
+WRITTEN: Final[RuleKind[Callable[[GraphWriter, Equation], None]]] = RuleKind("writing of control flow into a plan")
 
 
-WRITTEN: Final[RuleKind[Callable[[Planner, Equation], None]]] = RuleKind("writing of control flow into a plan")
-
-
-def write_flow(p: Planner, e: Equation) -> None:
+def write_flow(p: GraphWriter, e: Equation) -> None:
     """Write a loop or branch into the plan."""
     WRITTEN.required(e.primitive)(p, e)
 
@@ -96,46 +82,41 @@ def write_flow(p: Planner, e: Equation) -> None:
 # ---- where things lie
 
 
-def _view(p: Planner, x: Atom) -> View:
+def _view(p: GraphWriter, x: Atom) -> View:
     return p.fusion.views[x]
 
 
-def _part(p: Planner, x: Atom, type: TensorType, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
+def _part(p: GraphWriter, x: Atom, type: TensorType, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
     """A value that lies in that of x, from an element on, and moves on by elements with each round of a loop."""
     view, width = _view(p, x), x.type.dtype.itemsize
-    base, first = p.number(view.base), (view.offset + offset) * width
+    base, first = p.values.number(view.base), (view.offset + offset) * width
     if first == 0 and loop < 0:
         return base
-    return p.new(PlannedValue("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
+    return p.values.new(PlannedValue("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
 
 
-def _as_given(p: Planner, x: Atom) -> Place:
+def _as_given(p: GraphWriter, x: Atom) -> Place:
     """Where an operand lies that is read as it is."""
     return _part(p, x, x.type), _view(p, x).strides
 
 
-def _rows(p: Planner, x: Atom, length: Size, reverse: bool, loop: int) -> Place:
+def _rows(p: GraphWriter, x: Atom, length: Size, reverse: bool, loop: int) -> Place:
     """Where the rows of an operand or result lie, round after round."""
     step, *strides = _view(p, x).strides
     first, move = ((length - 1) * step, -1 * step) if reverse else (0, step)
     return _part(p, x, x.type.with_shape(x.type.shape[1:]), first, move, loop), tuple(strides)
 
 
-def _results(child: Planner, places: Sequence[int]) -> None:
+def _results(child: GraphWriter, places: Sequence[int]) -> None:
     """Let a graph write its outputs to places."""
     for a, place in zip(child.fusion.graph.outputs, places, strict=True):
-        child.numbers[a] = place
-
-
-def lean(graph: Graph) -> Graph:
-    """A body as it is compiled."""
-    return fuse_attention(simplify(graph))
+        child.values.numbers[a] = place
 
 
 # ---- loops
 
 
-def _turn_matrices(p: Planner, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]) -> None:
+def _turn_matrices(p: GraphWriter, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]) -> None:
     """Launch transpositions of the matrices that no round changes, where products read them across."""
     for k in fixed:
         v, x = body.inputs[k], e.inputs[k]
@@ -145,8 +126,8 @@ def _turn_matrices(p: Planner, e: Equation, body: Graph, fixed: Iterable[int], p
         copied = Var(turned)
         view = View(_view(p, x).base, _view(p, x).offset, strides[::-1])
         kernel = copy_kernel(turned, view.strides, turned.dtype, "copy")
-        p.nest(kernel, [view], [p.number(copied)], 2, "copy", [e])
-        places[v] = p.number(copied), row_major(turned.shape)[::-1]
+        p.launches.nest(kernel, [view], [p.values.number(copied)], 2, "copy", [e])
+        places[v] = p.values.number(copied), row_major(turned.shape)[::-1]
 
 
 def _read_across(body: Graph, v: Var) -> bool:
@@ -178,7 +159,7 @@ def _read_across(body: Graph, v: Var) -> bool:
 class _Carries:
     """The carries of a loop: which of them change, and where they lie."""
 
-    def __init__(self, p: Planner, e: Equation, count: int, number: int) -> None:
+    def __init__(self, p: GraphWriter, e: Equation, count: int, number: int) -> None:
         self.p, self.number = p, number
         self.fixed = unchanged(e)
         self.moving = [k for k in range(count) if k not in self.fixed]
@@ -186,39 +167,39 @@ class _Carries:
         self.made: list[int] = []
         for k in self.moving:
             x, type = e.inputs[k], e.outputs[k].type
-            self.given[k] = p.new(PlannedValue("temporary", type.nbytes))
-            self.made.append(p.new(PlannedValue("temporary", type.nbytes)))
+            self.given[k] = p.values.new(PlannedValue("temporary", type.nbytes))
+            self.made.append(p.values.new(PlannedValue("temporary", type.nbytes)))
             kernel = copy_kernel(type, _view(p, x).strides, type.dtype, "copy")
-            p.nest(kernel, [_view(p, x)], [self.given[k]], 2, "copy", [e], idle=True)
+            p.launches.nest(kernel, [_view(p, x)], [self.given[k]], 2, "copy", [e], idle=True)
         self.places: list[Place] = [
             _as_given(p, e.inputs[k]) if k in self.fixed else (self.given[k], row_major(e.inputs[k].type.shape))
             for k in range(count)
         ]
 
-    def end(self, child: Planner, inputs: Sequence[Var], e: Equation) -> list[Node]:
+    def end(self, child: GraphWriter, inputs: Sequence[Var], e: Equation) -> list[Node]:
         """Launch what brings the carries to the loop's results after the last round; returns the nodes."""
-        before = len(child.tree)
+        before = len(child.launches.tree)
         for k, made in zip(self.moving, self.made, strict=True):
-            type, result = e.outputs[k].type, self.p.number(e.outputs[k])
+            type, result = e.outputs[k].type, self.p.values.number(e.outputs[k])
             strides = row_major(type.shape)
             kernel = copy_kernel(type, strides, type.dtype, "copy")
-            child.nest(kernel, [View(inputs[k], 0, strides)], [result], 2, "copy", [e], idle=True)
-            self.p.carries.append(Carry(self.number, self.given[k], made, result))
-        ending = child.tree[before:]
-        del child.tree[before:]
+            child.launches.nest(kernel, [View(inputs[k], 0, strides)], [result], 2, "copy", [e], idle=True)
+            self.p.launches.carries.append(Carry(self.number, self.given[k], made, result))
+        ending = child.launches.tree[before:]
+        del child.launches.tree[before:]
         return ending
 
 
-def _scan(p: Planner, e: Equation) -> None:
+def _scan(p: GraphWriter, e: Equation) -> None:
     body: Graph = e.params["body"]
     count: int = e.params["carries"]
     length, reverse = e.params["length"], bool(e.params["reverse"])
-    number = p.next_loop()
+    number = p.launches.next_loop()
     carries = _Carries(p, e, count, number)
     rows = [_rows(p, x, length, reverse, number) for x in e.inputs[count:]]
     places = dict(zip(body.inputs, [*carries.places, *rows], strict=True))
     outputs = [body.outputs[k] for k in (*carries.moving, *range(count, len(body.outputs)))]
-    round_ = lean(Graph(body.inputs, body.equations, tuple(outputs), body.name))
+    round_ = p.simplify_body(Graph(body.inputs, body.equations, tuple(outputs), body.name))
     if not isinstance(length, int) or length >= MANY_ROUNDS:
         _turn_matrices(p, e, round_, carries.fixed, places)
     child = p.within(round_, places, isinstance(length, int) and length > 0)
@@ -226,49 +207,55 @@ def _scan(p: Planner, e: Equation) -> None:
     _results(child, [*carries.made, *stacked])
     child.write()
     ending = carries.end(child, body.inputs, e)
-    _place(p, carries, Loop(number, length, (), -1, tuple(child.tree), tuple(ending)), stacked)
+    _place(p, carries, Loop(number, length, (), -1, tuple(child.launches.tree), tuple(ending)), stacked)
 
 
-def _while(p: Planner, e: Equation) -> None:
+def _while(p: GraphWriter, e: Equation) -> None:
     body: Graph = e.params["body"]
     test: Graph = e.params["cond"]
-    number = p.next_loop()
+    number = p.launches.next_loop()
     carries = _Carries(p, e, len(e.outputs), number)
-    cell = p.new(PlannedValue("temporary", test.outputs[0].type.nbytes))
-    asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)), True)
+    cell = p.values.new(PlannedValue("temporary", test.outputs[0].type.nbytes))
+    asks = p.within(p.simplify_body(test), dict(zip(test.inputs, carries.places, strict=True)), True)
     _results(asks, [cell])
     asks.write()
     outputs = tuple(body.outputs[k] for k in carries.moving)
     child = p.within(
-        lean(Graph(body.inputs, body.equations, outputs, body.name)),
+        p.simplify_body(Graph(body.inputs, body.equations, outputs, body.name)),
         dict(zip(body.inputs, carries.places, strict=True)),
         False,
     )
     _results(child, carries.made)
     child.write()
     ending = carries.end(child, body.inputs, e)
-    _place(p, carries, Loop(number, None, tuple(asks.tree), cell, tuple(child.tree), tuple(ending)), [cell])
+    _place(
+        p,
+        carries,
+        Loop(number, None, tuple(asks.launches.tree), cell, tuple(child.launches.tree), tuple(ending)),
+        [cell],
+    )
 
 
-def _place(p: Planner, carries: _Carries, loop: Loop, own: Sequence[int]) -> None:
+def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) -> None:
     """Append a loop to the plan, after those of its launches that need not be repeated."""
+    storage, tree = p.values.storage, p.launches.tree
     within = [*launches((*loop.test, *loop.body, *loop.ending))]
-    held = {*own, *(v for c in p.carries for v in (c.given, c.made, c.result))}
+    held = {*own, *(v for c in p.launches.carries for v in (c.given, c.made, c.result))}
     writers: dict[int, int] = {}
     for k in within:
-        for v in {holder(p.values, v) for v in p.launches[k].writes}:
+        for v in {holder(storage, v) for v in p.launches.steps[k].writes}:
             writers[v] = writers.get(v, 0) + 1
     changing = {*writers, *held}
     once: list[int] = []
     for k in (n for n in (*loop.test, *loop.body) if isinstance(n, int)):
-        launch = p.launches[k]
-        if any(_moves(p.values, v, loop.number) or holder(p.values, v) in changing for v in launch.reads):
+        launch = p.launches.steps[k]
+        if any(_moves(storage, v, loop.number) or holder(storage, v) in changing for v in launch.reads):
             continue
-        if all(p.values[v].kind == "temporary" and v not in held and writers[v] == 1 for v in launch.writes):
+        if all(storage[v].kind == "temporary" and v not in held and writers[v] == 1 for v in launch.writes):
             once.append(k)
             changing.difference_update(launch.writes)
     test, body = (tuple(n for n in part if n not in once) for part in (loop.test, loop.body))
-    p.tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.ending)]
+    tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.ending)]
 
 
 def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:
@@ -283,19 +270,19 @@ def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:
 # ---- branches
 
 
-def _branch(p: Planner, e: Equation) -> None:
+def _branch(p: GraphWriter, e: Equation) -> None:
     pred, *operands = e.inputs
     cell, _ = _as_given(p, pred)
     places = [_as_given(p, x) for x in operands]
-    results = [p.number(v) for v in e.outputs]
+    results = [p.values.number(v) for v in e.outputs]
     sides: list[tuple[Node, ...]] = []
     for name in ("then", "orelse"):
         graph: Graph = e.params[name]
-        child = p.within(lean(graph), dict(zip(graph.inputs, places, strict=True)), False)
+        child = p.within(p.simplify_body(graph), dict(zip(graph.inputs, places, strict=True)), False)
         _results(child, results)
         child.write()
-        sides.append(tuple(child.tree))
-    p.tree.append(Branch(cell, *sides))
+        sides.append(tuple(child.launches.tree))
+    p.launches.tree.append(Branch(cell, *sides))
 
 
 register_rule(control.cond_p, WRITTEN, _branch)

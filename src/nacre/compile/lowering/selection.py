@@ -1,0 +1,178 @@
+"""Kernel selection: which kernels compute each node of a fused graph, and what they compute together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from nacre.base.errors import CompileError
+from nacre.base.progress import progress
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType, row_major
+from nacre.compile.fusion.fuse import Fusion, View, fuse
+from nacre.compile.fusion.gemm_epilogue import epilogues
+from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.window import prologues
+from nacre.compile.lowering import attention as attention  # registers its kernels
+from nacre.compile.lowering.cache import lower
+from nacre.compile.lowering.cost import round_cost
+from nacre.compile.lowering.kernel_registry import Builder, kernel_for
+from nacre.compile.lowering.lower import Lowered, copy_kernel
+from nacre.compile.lowering.template_step import Scratch, TemplateStep
+from nacre.compile.program.control import Place, write_flow
+from nacre.compile.program.launches import LaunchWriter
+from nacre.compile.program.values import ValueNumbers
+from nacre.compile.scheduling.sequence import sequence
+from nacre.ir.graph import Equation, Graph, Var
+from nacre.ir.primitive import Flow, Nest, Template
+from nacre.kernel.ast import Kernel
+from nacre.kernel.split import split
+
+FEW_ROWS = 16  # results of a reduction below which its loop is split
+
+
+@dataclass(frozen=True)
+class KernelSelection:
+    """Chooses the kernels of a graph's nodes and has their launches written.
+
+    The bodies of loops and branches are graphs of their own, which share everything but the graph and its values.
+    """
+
+    fusion: Fusion
+    values: ValueNumbers
+    launches: LaunchWriter
+    simplify_body: Callable[[Graph], Graph]  # the graph passes for bodies
+
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> KernelSelection:
+        """The selection for the body of a loop or a side of a branch, simplified, whose inputs lie at places.
+
+        `sure`: it runs whenever what is around it runs.
+        """
+        fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
+        values = self.values.within({v: places[v][0] for v in graph.inputs})
+        return KernelSelection(fusion, values, self.launches.within(values, sure), self.simplify_body)
+
+    def write(self) -> None:
+        """Write the launches of the graph, in order."""
+        finishing = epilogues(self.fusion)
+        beginning = prologues(self.fusion, self.launches.isa, finishing)
+        early = set(beginning.values())
+        nodes = sequence(self.fusion, finishing)
+        for k, node in enumerate(nodes):
+            progress("writing kernel", k, len(nodes))
+            if node in finishing:
+                product, keeps = finishing[node]
+                self.fused(product, beginning.get(product), node, keeps)
+                continue
+            if not node.opaque:
+                if node not in early:
+                    self.cluster(node)
+                continue
+            (e,) = node.equations
+            if node in beginning:
+                self.fused(node, beginning[node])
+            elif isinstance(e.primitive.lowering, Flow):
+                write_flow(self, e)
+            else:
+                self.kernel(e)
+
+    # ---- nests
+
+    def cluster(self, node: Node) -> None:
+        """Launch the nest of a cluster; one that reduces much to few values is split in two."""
+        label = "+".join(e.primitive.name for e in node.equations[:6]) + ("…" if len(node.equations) > 6 else "")
+        lowered = lower(self.fusion, node, label)
+        if not lowered.writes:
+            return
+        writes = [self.values.number(v) for v in lowered.writes]
+        halves = split(lowered.kernel) if _few_rows(node) else None
+        if halves is not None:
+            self.halves(*halves, lowered, writes, label, node)
+            return
+        self.launches.nest(lowered.kernel, lowered.reads, writes, lowered.cost, label, node.equations)
+
+    def halves(
+        self, blocks: Kernel, rest: Kernel, lowered: Lowered, writes: Sequence[int], label: str, node: Node
+    ) -> None:
+        """A long reduction to few results: blocks of it side by side, then the tree of the blocks."""
+        partial: list[View] = []
+        for b in blocks.outputs:
+            held = Var(TensorType(b.shape, b.dtype))
+            self.values.number(held)
+            partial.append(View(held, 0, row_major(b.shape)))
+        numbers = [self.values.number(v.base) for v in partial]
+        self.launches.nest(blocks, lowered.reads, numbers, lowered.cost, label + " (blocks)", node.equations)
+        self.launches.nest(rest, [*lowered.reads, *partial], writes, lowered.cost, label, node.equations)
+
+    def explicit(self, e: Equation, low: Nest) -> None:
+        """An equation that brings its own nest, which reads operands as they lie."""
+        types = tuple(x.type for x in e.inputs)
+        kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
+        views = [self.fusion.views[x] for x in e.inputs]
+        if low.onto is not None:
+            held, start = e.inputs[low.onto].type, views.pop(low.onto)
+            copy = copy_kernel(held, start.strides, held.dtype, "copy")
+            self.launches.nest(copy, [start], [self.values.number(e.outputs[0])], 2, "copy", [e], idle=True)
+        inputs = tuple(type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
+        outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
+        kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
+        cost = round_cost(kernel, self.launches.isa.lanes("float"))
+        writes = [self.values.number(v) for v in e.outputs]
+        self.launches.nest(kernel, views, writes, cost, e.primitive.name, [e])
+
+    # ---- registered kernels
+
+    def kernel(self, e: Equation) -> None:
+        """An equation with a kernel of its own: a registered one, or its nest."""
+        found, low = kernel_for(self.launches.isa, e), e.primitive.lowering
+        if found is not None:
+            self.attempt(e, found.build, _label(e))
+        elif isinstance(low, Nest):
+            self.explicit(e, low)
+        else:
+            isa = self.launches.isa.name
+            raise CompileError(f"compile: no kernel is registered that serves {e.primitive.name} on {isa}")
+
+    def fused(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
+        """An equation with the clusters before and behind it: launched together where they fit."""
+        (e,) = node.equations
+        kernel = kernel_for(self.launches.isa, e)
+        fuse = None if kernel is None else kernel.fuse
+        found = None if fuse is None else fuse(self.fusion, self.launches.isa, e, before, behind, keeps)
+        if before is not None and (found is None or not found.before):
+            self.cluster(before)
+        if found is None:
+            self.kernel(e)
+        else:
+            names = [q.primitive.name for q in before.equations[:5]] if before and found.before else []
+            names += [_label(e), *(q.primitive.name for q in (behind.equations[:5] if behind and found.behind else ()))]
+            self.attempt(e, found.build, "+".join(names))
+        if behind is not None and (found is None or not found.behind):
+            self.cluster(behind)
+
+    def attempt(self, e: Equation, build: Builder, label: str) -> None:
+        """Launch what a builder writes for an equation, over dense copies where it asks for them."""
+        views = [self.fusion.views[x] for x in e.inputs]
+        result = self.fusion.views[e.outputs[0]]
+        steps = build(self.launches.isa, e, views, result)
+        if steps and isinstance(steps[0], int):
+            for k in steps:
+                assert isinstance(k, int)
+                views[k] = self.launches.dense(e.inputs[k], views[k])
+            steps = build(self.launches.isa, e, views, result)
+        scratch: dict[Scratch, int] = {}
+        for s in steps:
+            assert isinstance(s, TemplateStep)
+            self.launches.template_step(s, scratch, label, e)
+
+
+def _label(e: Equation) -> str:
+    """The name of an equation's kernel: of its family, if it is of one."""
+    low = e.primitive.lowering
+    return low.name if isinstance(low, Template) else e.primitive.name
+
+
+def _few_rows(node: Node) -> bool:
+    """Whether a cluster reduces to so few values that their loops alone would leave threads idle."""
+    rows = node.row_shape
+    return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]

@@ -1,0 +1,217 @@
+"""Launch writing: kernels become launches over numbered values, in the order in which they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import lru_cache
+from itertools import count
+
+from nacre.base.dims import Dim, Size
+from nacre.base.identity_cache import cached_by_identity
+from nacre.base.records import dataclass
+from nacre.base.types import row_major
+from nacre.codegen.loops.kernel import Generated, generate
+from nacre.codegen.loops.non_temporal import large_results
+from nacre.compile.buffers.reuse import Carry, overwritable
+from nacre.compile.fusion.fuse import View
+from nacre.compile.lowering.lower import copy_kernel
+from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
+from nacre.compile.lowering.template_step import ArgSlot, PrepackedOperand, Scratch, TemplateStep
+from nacre.compile.program.values import ValueNumbers
+from nacre.ir.graph import Atom, Equation, Var
+from nacre.kernel.ast import For, Kernel
+from nacre.native.isa import Isa
+from nacre.runtime.executable import Code
+from nacre.runtime.flow import Node
+from nacre.runtime.plan import READY, Launch, Number, PlannedValue, Pointer, Slot
+
+
+@dataclass(frozen=True)
+class KernelForms:
+    """A kernel behind each kernel pass, by the pass's name, in order; the last form is generated."""
+
+    behind: Mapping[str, SymbolicKernel]
+    concrete: Kernel  # the last form with the program's own sizes
+
+    @property
+    def last(self) -> SymbolicKernel:
+        """The form behind the last pass."""
+        return list(self.behind.values())[-1]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one launch came from, for those who want to look: its kernel IR, or the template's name."""
+
+    label: str
+    kernel: Kernel | None
+    equations: tuple[Equation, ...]
+    forms: KernelForms | None = None
+
+
+@dataclass
+class LaunchWriter:
+    """Writes the launches of a graph; those of a program's graphs are in one list, each graph has its own tree."""
+
+    values: ValueNumbers
+    isa: Isa
+    forms: Callable[[Kernel], KernelForms]  # runs the kernel passes
+    codes: dict[Code, int] = field(default_factory=dict[Code, int])
+    steps: list[Launch] = field(default_factory=list[Launch])
+    stages: list[Stage] = field(default_factory=list[Stage])
+    tree: list[Node] = field(default_factory=list[Node])
+    carries: list[Carry] = field(default_factory=list[Carry])
+    loops: Iterator[int] = field(default_factory=count)
+    begin: Callable[[str], None] | None = None  # takes the text of each new kernel
+    sure: bool = True  # whether the graph runs at least once in each call
+
+    def within(self, values: ValueNumbers, sure: bool) -> LaunchWriter:
+        """A writer for the body of a loop or a side of a branch.  `sure`: it runs whenever what is around it runs."""
+        return replace(self, values=values, tree=[], sure=self.sure and sure)
+
+    def next_loop(self) -> int:
+        """The number of a new loop."""
+        return next(self.loops)
+
+    def launch(self, launch: Launch, stage: Stage) -> None:
+        """Append a launch."""
+        self.tree.append(len(self.steps))
+        self.steps.append(launch)
+        self.stages.append(stage)
+
+    def code(self, code: Code) -> int:
+        """The number of a kernel; a new one is passed on at once."""
+        if code not in self.codes and self.begin is not None:
+            for text in code.texts:
+                self.begin(text)
+        return self.codes.setdefault(code, len(self.codes))
+
+    # ---- nests
+
+    def nest(
+        self,
+        kernel: Kernel,
+        reads: Sequence[View],
+        writes: Sequence[int],
+        cost: int,
+        label: str,
+        equations: Sequence[Equation],
+        idle: bool = False,
+    ) -> None:
+        """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
+        forms = self.forms(kernel)
+        general, pairs = forms.last, overwritable(kernel)
+        made = generated(general.kernel, self.isa, large_results(kernel))
+        slots: list[Slot] = []
+        for buffer, view in zip(kernel.inputs, reads, strict=True):
+            slots.append(Pointer(self.values.number(view.base), view.offset * buffer.dtype.itemsize))
+        slots += [Pointer(self.values.scalar(c)) for c in general.scalars]
+        slots += [Pointer(w) for w in writes]
+        slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
+        extent = substitute(made.extent, general.sizes)
+        bases = [self.values.number(v.base) for v in reads]
+        over = tuple((bases[i], writes[o]) for i, o in pairs if reads[i].offset == 0 and bases.count(bases[i]) == 1)
+        self.launch(
+            Launch(
+                self.code(Code(made.text, made.name)),
+                label,
+                tuple(slots),
+                extent,
+                self.per_item(kernel, cost, extent),
+                substitute(made.scratch, general.sizes),
+                tuple(bases),
+                tuple(writes),
+                over=over,
+                idle=idle and bool(over),
+            ),
+            Stage(label, forms.concrete, tuple(equations), forms),
+        )
+
+    def per_item(self, kernel: Kernel, cost: int, extent: Size) -> int:
+        """Work of one item of the parallel extent, in vector instructions."""
+        rounds: Size = 1
+        body = kernel.body
+        while body and isinstance(body[0], For) and body[0].parallel:
+            rounds = rounds * body[0].extent
+            body = body[0].body
+        lanes = self.isa.lanes("float")
+        if isinstance(rounds, Dim) or isinstance(extent, Dim) or not extent:
+            return max(1, cost * 4 // lanes)
+        return max(1, cost * rounds // (extent * lanes))
+
+    def dense(self, x: Atom, view: View) -> View:
+        """Launch a copy of a strided view into dense memory."""
+        kernel = copy_kernel(x.type, view.strides, x.type.dtype, "copy")
+        copied = self.values.new(PlannedValue("temporary", x.type.nbytes))
+        base = Var(x.type)
+        self.values.numbers[base] = copied
+        self.nest(kernel, [view], [copied], 2, "copy", [])
+        return View(base, 0, row_major(x.type.shape))
+
+    # ---- templates
+
+    def template_step(self, s: TemplateStep, scratch: dict[Scratch, int], label: str, e: Equation) -> None:
+        """Launch a kernel that writes its own LLVM text; `scratch` numbers what its steps have in common."""
+        values = self.values
+
+        def value(place: object) -> int:
+            """The number of a value or of scratch."""
+            if isinstance(place, Scratch):
+                if place not in scratch:
+                    of, fill = values.source(place.of, place.fill)
+                    scratch[place] = values.new(PlannedValue("temporary", place.nbytes, of=of, fill=fill))
+                return scratch[place]
+            return values.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
+
+        def slot(given: ArgSlot) -> Slot:
+            """An argument of the kernel."""
+            if not isinstance(given, tuple):
+                return Number(given)
+            if isinstance(given[0], PrepackedOperand):
+                return self.packed(given[0])
+            return Pointer(value(given[0]), given[1])
+
+        slots = tuple(map(slot, s.slots))
+        self.launch(
+            Launch(
+                self.code(s.code),
+                label,
+                slots,
+                s.extent,
+                s.cost,
+                s.scratch,
+                tuple(map(value, s.reads)),
+                tuple(map(value, s.writes)),
+                s.grain,
+                s.flops,
+                s.cut,
+                s.cut_sizes,
+                tuple((value(x), value(y)) for x, y in s.over),
+            ),
+            Stage(label, None, (e,)),
+        )
+
+    def packed(self, place: PrepackedOperand) -> Slot:
+        """The memory in which an operand stays packed; null for one that the program computes, or may not pack."""
+        of = self.values.number(place.of.base)
+        if not self.sure or self.values.storage[of].kind not in ("input", "constant"):
+            return Number(0)
+        _, fill = self.values.source(place.of, place.fill)
+        return Pointer(self.values.new(PlannedValue("packed", READY + place.nbytes, of=of, fill=fill)))
+
+
+@cached_by_identity
+@lru_cache(maxsize=1024)
+def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
+    """The LLVM text of a general kernel; the same kernel is written once."""
+    return generate(kernel, isa, streams)
+
+
+def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
+    """A size over a general kernel's symbols, in the program's own sizes."""
+    if isinstance(size, int):
+        return size
+    if all(isinstance(sizes[s.name], int) for s in size.symbols()):
+        return size.evaluate({s.name: sizes[s.name] for s in size.symbols()})  # type: ignore[misc]
+    return size.substitute(sizes)

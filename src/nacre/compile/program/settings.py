@@ -1,0 +1,10 @@
+"""What the environment asks of compilations."""
+
+from __future__ import annotations
+
+import os
+
+
+def is_verified() -> bool:
+    """Whether each compilation is verified behind every pass (NACRE_VERIFY=1; see `compile/verification`)."""
+    return os.environ.get("NACRE_VERIFY", "").strip() not in ("", "0")
