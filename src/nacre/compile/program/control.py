@@ -26,7 +26,8 @@ from nacre.compile.program.launches import LaunchWriter
 from nacre.compile.program.values import ValueNumbers
 from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import RuleKind
+from nacre.ir.primitive import RuleKind, register_rule
+from nacre.ops import control
 from nacre.ops.dot import is_plain_product
 from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import PlannedValue, holder
