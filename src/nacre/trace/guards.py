@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
@@ -54,7 +54,7 @@ def _get(owner: Any, path: tuple[str, ...]) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    kind: Any = type(a)
+    kind: Any = type(cast("object", a))
     if a is b or kind is not type(b) or kind.__hash__ is object.__hash__:  # == of a parameter compares its elements
         return a is b
     try:
