@@ -126,7 +126,7 @@ def gemm(
 def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, Module]:
     """The functions that all products of a dtype share: all but the epilogue.
 
-    Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
+    Of two modules, which may be compiled in parallel, the second includes the first: tiles, and their callers.
     """
     layout = _layout(isa, dtype, thin, matrix)
     tiles = Module(f"contract.{dtype.short}.tiles")
