@@ -1,4 +1,4 @@
-"""Readability check: finds long sentences and banned phrases in pages, docstrings and error messages.
+"""Readability check: finds long sentences and banned phrases in pages, docstrings, comments and error messages.
 
 python tests/readability.py [FILE …]      lists the findings; default: all pages and modules
 """
@@ -6,8 +6,10 @@ python tests/readability.py [FILE …]      lists the findings; default: all pag
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -47,6 +49,42 @@ GIVEN_UP = {  # and what to write instead
     r"\bnobody\b": "no thread, no equation, no other user",
 }
 
+PRIVATE = {  # words and phrases that are not the field's, in comments and docstrings of ROOMS
+    r"\bendings?\b": "epilogue",
+    r"\b(weav(e|es|ing)|woven)\b": "pipelined",
+    r"\bbands?\b": "row panel",
+    r"\bcrew\b": "thread pool, workers",
+    r"\bhoist(s|ed|ing)?\b": "LICM, moves out of the loop",
+    r"\bremak(e|es|ing)\b": "rematerialises",
+    r"\bask(s|ed|ing)? for\b|\b(is|are) asked\b": "prefetches, requests",
+    r"\bthin (kernels?|products?|blocks?|ones?)\b": "GEMV",
+    r"\bwords of (several |two |some )?numbers\b": "packed groups",
+    r"\bfolds? (over|of|all)\b": "reduction",
+    r"\balike\b": "equal, the same",
+    r"\bkept\b": "cached, prepacked, saved, unchanged",
+    r"\b(is|are|was|were|be) held\b|\bheld (at|back|by|for|in)\b": "is stored, has",
+    r"\b(told|tells?)\b": "reads, returns, says",
+    r"\b(lies?|lay|lying|lain)\b": "is stored, is adjacent, is at",
+    r"\b(stands?|stood) (at|in|behind|before|where|there|apart)\b": "is stored, is at",
+    r"\bas (it|they) (lies?|stands?)\b": "in place",
+    r"\blets? go of\b|\bgiv(e|es|en) back\b": "frees, returns",
+    r"\bgo(es)? (along|round)\b": "iterates, is carried",
+    r"\bin vain\b": "without a result",
+    r"\bturns? (of )?the way\b": "control flow",
+    r"\band such as\b": "and those that",
+    r"\banew\b": "again",
+    r"\bside by side\b": "adjacent, in parallel, interleaved",
+    r"\bwhat (is|was|are|were|has|had|it|they|comes?|follows|stands|lies|goes|does)\b": "the noun",
+    r"\bone of (ours|theirs)\b": "the noun",
+    r"\bwhatever (it|they|happen(s|ed)|comes?)\b": "in any case",
+    r"\bnumber(s)? that (is|are) none\b": "invalid",
+    r"\b(some|no)body\b": "no thread, no user, another process",
+}
+ROOMS = (  # the packages whose comments and internal docstrings use the field's words
+    "codegen/gemm", "codegen/convolution", "codegen/attention", "codegen/window", "codegen/entry", "native", "runtime",
+    "trace", "transform", "deploy", "formats", "train", "data", "optim", "inspect",
+)  # fmt: skip
+
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """The prose of a Markdown text with line numbers.  Skips code, tables, headings and notes."""
@@ -75,6 +113,30 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             prose = re.sub(r"(?m)^( *>>> .*(\n(?!\s*\n).*)*|    .*)$", "", text)
             for line, paragraph in paragraphs(prose):
                 yield where + line - 1, paragraph
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module with line numbers; lines that follow each other are one.  Skips those for tools."""
+    block, begun, last = list[str](), 0, 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT or re.match(r"# *(fmt|noqa|type|pyright|pragma)\b", token.string):
+            continue
+        line, whole = token.start[0], not token.line[: token.start[1]].strip()
+        if block and not (whole and line == last + 1):
+            yield begun, " ".join(block)
+            block = []
+        begun, last = begun if block else line, line if whole else 0
+        block.append(token.string.lstrip("# "))
+    if block:
+        yield begun, " ".join(block)
+
+
+def private(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The findings of PRIVATE in paragraphs, with line numbers."""
+    for line, paragraph in found:
+        for phrase, instead in PRIVATE.items():
+            if said := re.search(phrase, CODE.sub("x", paragraph), re.IGNORECASE):
+                yield line, f"“{said[0]}”: write {instead}"
 
 
 def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -124,9 +186,26 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         yield from messages(tree)
 
 
+def room(path: Path) -> str:
+    """The entry of ROOMS that a module belongs to, or an empty text."""
+    name = path.relative_to(ROOT).as_posix()
+    return next((r for r in ROOMS if name.startswith(f"src/nacre/{r}/")), "")
+
+
+def internal(path: Path) -> Iterator[tuple[int, str]]:
+    """The comments and docstrings of a module, by paragraph, with line numbers."""
+    text = path.read_text(encoding="utf-8")
+    yield from comments(text)
+    yield from docstrings(ast.parse(text))
+
+
 def check(paths: Iterable[Path]) -> list[str]:
     """The findings as `FILE:LINE: finding`."""
-    return [f"{path.relative_to(ROOT)}:{line}: {fault}" for path in paths for line, fault in faults(prose(path))]
+    found = list[str]()
+    for path in paths:
+        of_path = [*faults(prose(path)), *(private(internal(path)) if room(path) else ())]
+        found += [f"{path.relative_to(ROOT)}:{line}: {fault}" for line, fault in of_path]
+    return found
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plain technical English: no long sentences and no banned phrases in pages, docstrings and error messages."""
+"""Plain technical English: no long sentences and no banned phrases in pages, docstrings, comments and messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ import ast
 
 import pytest
 
-from readability import MOST, ROOT, check, docstrings, faults, files, messages, paragraphs
+from readability import (
+    MOST,
+    ROOMS,
+    ROOT,
+    check,
+    comments,
+    docstrings,
+    faults,
+    files,
+    internal,
+    messages,
+    paragraphs,
+    private,
+    room,
+)
 
 
 def part(name: str) -> str:
@@ -24,6 +38,29 @@ PARTS = sorted({part(str(path.relative_to(ROOT))) for path in files()})
 def test_sentences_are_short_and_plain(name: str) -> None:
     found = check(path for path in files() if part(str(path.relative_to(ROOT))) == name)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_rooms_are_packages(name: str) -> None:
+    assert any((ROOT / "src" / "nacre" / name).glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/")[0] for name in ROOMS}))
+def test_comments_of_tests_use_the_words_of_the_field(name: str) -> None:
+    """`check` reads the comments of the package; these are those of its tests."""
+    paths = sorted((ROOT / "tests" / name).rglob("*.py"))
+    found = [f"{path.name}:{line}: {fault}" for path in paths for line, fault in private(internal(path))]
+    assert paths and not found, "\n".join(found)
+
+
+def test_private_words_in_comments_are_found() -> None:
+    text = "x = 1  # kept for later\n# the ending\n# of a band\ny = 2  # type: ignore\n"
+    assert list(comments(text)) == [(1, "kept for later"), (2, "the ending of a band")]
+    assert [line for line, _ in private(comments(text))] == [1, 2, 2]
+    assert not list(private(comments("x = 1  # the cached epilogue of a row panel\n")))
+    assert not list(private([(1, "the argument `kept`")]))
+    assert room(ROOT / "src" / "nacre" / "codegen" / "gemm" / "tile.py") == "codegen/gemm"
+    assert not room(ROOT / "src" / "nacre" / "compile" / "pipeline.py")
 
 
 def test_long_sentences_and_banned_phrases_are_found() -> None:

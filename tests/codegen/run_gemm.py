@@ -1,4 +1,4 @@
-"""Runs matrix product kernels on NumPy arrays, and says to the bit what they must give."""
+"""Runs matrix product kernels on NumPy arrays, and computes the bits that they must return."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nacre.native.text import ModuleText
 
 Array = npt.NDArray[Any]
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-SCRATCH_FILL = 0x7F  # makes NaN of every float and bfloat that is read without having been written
+SCRATCH_FILL = 0x7F  # a NaN in every float type, for memory that is read before it is written
 
 
 def machines() -> list[str]:
@@ -65,7 +65,7 @@ class Product:
     ) -> GemmPlan:  # fmt: skip
         """Run on a[…, m, k], b[…, k, n] with one or two axes of batch.
 
-        `chunks` are the items at which to split; in `packed` may stay what is packed of b.
+        `chunks` are the items at which to split; `packed` is memory for prepacked b.
         """
         plan = plan or plan_of(self.meta, a, b, threads)
         values = arguments(self.meta, a, b, outputs, operands, plan, packed)
@@ -98,7 +98,7 @@ def elements(array: Array) -> list[int]:
 
 
 def axes_of(a: Array, b: Array) -> str:
-    """Which axes are contiguous, in the words of `Gemm.plan`."""
+    """The contiguous axes, in the notation of `Gemm.plan`."""
     sa, sb = elements(a), elements(b)
     first = "k" if sa[-1] == 1 else "m" if sa[-2] == 1 else "-"
     return first + ("n" if sb[-1] == 1 else "k" if sb[-2] == 1 else "-")
@@ -118,7 +118,7 @@ def arguments(
     plan: GemmPlan,
     packed: Array | None = None,
 ) -> list[int]:
-    """The argument slots; a batch of one axis is all of the inner level, and outer strides are wild.
+    """The argument slots; a batch of one axis is all of the inner level, and outer strides are arbitrary.
 
     An operand array's first strides are those of the batch and of m, as far as it has them.
     """
@@ -140,7 +140,7 @@ def arguments(
 
 
 def expected_sums(a: Array, b: Array) -> Array:
-    """The canonical sums: fma chains over 256 k at a time from +0, joined in ascending order."""
+    """The canonical sums: fma chains over 256 k at a time from +0, added in ascending order."""
     dtype = dtypes.dtype_named(a.dtype.name)
     shape = (a.shape[0], a.shape[1], b.shape[2])
     if dtype.is_integer:

@@ -74,7 +74,7 @@ def execute(
 
 
 def canonical(x: np.ndarray) -> np.ndarray:
-    """The bits of an array, all NaNs alike."""
+    """The bits of an array, with one NaN for all."""
     if x.dtype.kind in "iub" and x.dtype.names is None and x.dtype != np.dtype("V2"):
         return x.view(np.uint8) if x.dtype == np.bool_ else x
     bits = x.view(np.dtype(f"uint{8 * x.dtype.itemsize}")).copy()

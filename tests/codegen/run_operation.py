@@ -1,4 +1,8 @@
+<<<<<<< HEAD:tests/codegen/run_operation.py
 """Compiles one operation of `kernel.elementary` and runs it on arrays, for the tests beside it."""
+=======
+"""Compiles one operation of `codegen.vecmath` and runs it on arrays, for the tests in this folder."""
+>>>>>>> english:tests/codegen/run_vecmath.py
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ def interpreted(op: str, dtypes: list[DType], args: list[Array], target: DType |
 
 
 def canonical(a: Array) -> Array:
-    """The bits of an array, every NaN being one NaN."""
+    """The bits of an array, with one NaN for all."""
     if a.dtype == np.bool_:
         return a.view(np.uint8)
     if a.dtype.kind not in "iu":
@@ -86,7 +90,7 @@ def canonical(a: Array) -> Array:
 
 
 def bit_patterns(dtype: DType, count: int, rng: np.random.Generator) -> Array:
-    """Random elements of a dtype, floating-point ones by their bits, with the edges among them."""
+    """Random elements of a dtype, floating-point ones by their bits, with edge cases among them."""
     if dtype is bool_:
         return rng.integers(0, 2, count).astype(np.bool_)
     bits = rng.integers(0, 1 << dtype.bits, count, dtype=np.uint64).astype(f"u{dtype.itemsize}")

@@ -90,14 +90,14 @@ class Compiled:
         for function, slots, items, scratch, _ in self.bind(batch, buffers, packed):
             size = chunk or max(items, 1)
             for start in range(0, items, size):
-                scratch.view(np.uint8)[:] = 0xFF  # a kernel reads nothing that it has not written
+                scratch.view(np.uint8)[:] = 0xFF  # a kernel must not read memory that it has not written
                 function(slots.ctypes.data, start, min(items, start + size), scratch.ctypes.data)
 
 
 def assert_packed_alike(
     compiled: Compiled, batch: int, arrays: dict[str, np.ndarray], out: str, wanted: np.ndarray
 ) -> None:
-    """The bits are the same where operands are packed into memory that is kept, and where they are read there alone."""
+    """Check that prepacked operands give the same bits, and that the kernel then reads only those."""
     packed = {name: aligned(READY + nbytes) for name, (_, nbytes) in compiled.steps.packed.items()}
     gone = {operand: np.full_like(arrays[operand], np.nan) for operand, _ in compiled.steps.packed.values()}
     for ready in (0, 1) if packed else ():
@@ -122,7 +122,7 @@ def available(isa: str) -> bool:
 
 
 def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
-    """Equal bits, once every NaN is the same."""
+    """Whether the bits are equal, with one NaN for all."""
     assert got.dtype == expected.dtype and got.shape == expected.shape
     bits = f"u{got.itemsize}"
     a, b = (np.where(np.isnan(v), got.dtype.type(np.nan), v).view(bits) for v in (got, expected))

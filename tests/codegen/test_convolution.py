@@ -41,7 +41,7 @@ def tensors(conv: order.Convolution, batch: int, dtype: str, seed: int) -> dict[
 
 @cache
 def expected(form: str, conv: order.Convolution, batch: int, dtype: str) -> np.ndarray:
-    """What the order gives for `tensors`; half types are rounded at the end."""
+    """The canonical result for `tensors`; half types are rounded at the end."""
     arrays = tensors(conv, batch, dtype, 0)
     wide = dtype if dtype in ("float32", "float64") else "float32"
     a, b, _ = FORMS[form]
@@ -208,7 +208,7 @@ def test_epilogue(conv: order.Convolution) -> None:
 
 
 class Residual:
-    """An epilogue that adds an operand which lies like the result, and says so."""
+    """An epilogue that adds an operand of the result's layout, and declares that."""
 
     along = ("residual",)
 
@@ -219,13 +219,13 @@ class Residual:
 
 
 @pytest.mark.parametrize("conv", [square(20, 7, 18, 3, pad=1), square(160, 4, 127, 3, pad=1)], ids=["inner", "outer"])
-def test_epilogue_that_reads_along_the_result(conv: order.Convolution) -> None:
+def test_epilogue_with_an_operand_of_the_results_layout(conv: order.Convolution) -> None:
     isa = ISAS[0]
     arrays = tensors(conv, 2, "float32", 1)
     arrays["residual"] = arrays["dy"].copy()
     compiled = Compiled(convolve.forward(isa, "float", conv, epilogue=Residual(), operands=Residual.along), isa.name)
     expected = order.forward(conv, arrays["x"], arrays["w"]) + arrays["residual"]
-    for at_end in (True, False):  # what is asked for ahead may lie outside of the buffers
+    for at_end in (True, False):  # prefetches may go beyond the buffers
         arrays["y"].fill(np.nan)
         compiled.run_guarded(2, {n: arrays[n] for n in ("x", "w", "y", "residual")}, at_end)
         assert_same_bits(arrays["y"], expected)

@@ -65,7 +65,7 @@ def check(
     wanted: np.ndarray,
     arrays: dict[str, np.ndarray],
 ) -> None:
-    """Compare in memory that faults beside the arrays."""
+    """Compare in memory that faults beyond the arrays."""
     given = {
         name: in_blocks(x) if (name == "x" and blocked.source) or (name == "r" and blocked.result) else x
         for name, x in arrays.items()

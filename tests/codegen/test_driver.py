@@ -1,4 +1,4 @@
-"""The driver: every item of every step once, on any number of threads, steps in order where it matters."""
+"""The driver: every item of every step once, on any number of threads, dependent steps in order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("divided")
 
 
 def chain(extents: Sequence[int], reads: Sequence[int], grains: Sequence[int]) -> Executable:
-    """Steps of which the k-th adds k + 1 to what an earlier one (or the input) made."""
+    """Steps of which the k-th adds k + 1 to the result of an earlier one, or to the input."""
     n = max(extents, default=1)
     count = len(extents)
     kinds = ("input", *["temporary"] * (count - 1), "output")
@@ -108,7 +108,7 @@ def test_steps_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_a_program_that_is_told_to_stop_does(threads: int) -> None:
+def test_a_program_stops_on_request(threads: int) -> None:
     executable = chain([1000] * 6, [0, 1, 2, 3, 4, 5], [1] * 6)
     executable.load()
     x = np.arange(1000, dtype=np.int64)

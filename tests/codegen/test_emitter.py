@@ -51,7 +51,7 @@ def test_float(op: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, bfloat16], ids=str)
-def test_exp_of_what_is_not_above_zero(dtype: DType) -> None:
+def test_exp_of_arguments_up_to_zero(dtype: DType) -> None:
     x = bit_patterns(dtype, COUNT, np.random.default_rng(9))
     x = x[~(x.astype(np.float64) > 0)]
     want = canonical(interpreted("exp", [dtype], [x]))
@@ -94,7 +94,7 @@ def test_convert(source: DType, target: DType) -> None:
     check("cast", [source], target)
 
 
-def test_every_operation_of_the_kernel_ir_is_there() -> None:
+def test_every_operation_of_the_kernel_ir_is_covered() -> None:
     elsewhere = {"cast", "bitcast"}
     for op in OPERATIONS.keys() - elsewhere:
         assert any(supports(op, d) for d in ALL), op

@@ -1,4 +1,4 @@
-"""Generated code stands alone on every target: no calls into a library, whatever the width."""
+"""Generated code is self-contained on every target: no calls into a library, for any vector width."""
 
 from __future__ import annotations
 

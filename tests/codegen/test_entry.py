@@ -42,7 +42,7 @@ def refused(*args: Any) -> Any:
 ADD = executable(lambda x, y: [x + y], X, Y)
 
 
-def test_slots_lie_where_python_says() -> None:
+def test_slot_offsets_are_those_of_python() -> None:
     places = tape_stub.offsets()
     for names in (("type", "data", "layout", "node"), ("level", "number", "parents", "rule", "saved")):
         assert len({places[name] for name in names}) == len(names)
@@ -75,7 +75,7 @@ def test_one_result_several_and_none() -> None:
     ],
     ids=range(10),
 )
-def test_what_does_not_fit_goes_to_the_fallback(args: tuple[Any, ...]) -> None:
+def test_unsupported_calls_go_to_the_fallback(args: tuple[Any, ...]) -> None:
     found, given = entry(ADD, refused)(*args)
     assert found == "fallback" and len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
 
@@ -92,7 +92,7 @@ def test_other_classes_go_to_the_fallback() -> None:
         assert entry(ADD, refused)(x, Y)[0] == "fallback"
 
 
-def test_nodes_pass_where_they_are_not_looked_at() -> None:
+def test_nodes_are_allowed_where_they_are_ignored() -> None:
     tracked = make(X.type, X.data, None, Leaf(0))
     made = entry(ADD, refused, False)(tracked, Y)
     assert made.tolist() == (X + Y).tolist() and made.node is None
@@ -111,7 +111,7 @@ def test_an_active_interpreter_goes_to_the_fallback() -> None:
     assert call(X, Y).tolist() == (X + Y).tolist()
 
 
-def test_faults_of_the_fallback_come_through() -> None:
+def test_errors_of_the_fallback_are_raised() -> None:
     def fail(*args: Any) -> Any:
         raise KeyError("mine")
 
@@ -119,7 +119,7 @@ def test_faults_of_the_fallback_come_through() -> None:
         entry(ADD, fail)(X)
 
 
-def test_references_are_balanced() -> None:
+def test_reference_counts_are_balanced() -> None:
     x, y = nc.tensor([1.0, 2.0, 3.0]), nc.tensor([1.0, 2.0, 3.0])
     several = entry(executable(lambda x, y: [x + y, (x * y).sum()], x, y), refused)
     one = entry(ADD, refused)
@@ -138,7 +138,7 @@ def test_references_are_balanced() -> None:
     assert buffer.statistics().buffers == memory
 
 
-def test_exhausted_memory_gives_everything_back() -> None:
+def test_exhausted_memory_frees_everything() -> None:
     x = nc.ones((100_000,))
     call = entry(executable(lambda x: [x + k for k in range(6)], x), refused)
     call(x)
@@ -163,7 +163,7 @@ def test_large_workspaces_and_released_lock() -> None:
     np.testing.assert_array_equal(found.numpy(), (nc.cumulative_sum(x @ x, axis=0) @ x).numpy())
 
 
-def test_results_may_take_over_an_operand() -> None:
+def test_results_may_reuse_the_memory_of_an_operand() -> None:
     f = executable(lambda x, y: [x + y], X, Y)
     call = entry(f, refused, True, {0: 0})
     x = X + 0
@@ -246,7 +246,7 @@ def test_nodes_are_those_of_the_tape(f: Any) -> None:
     a, b = tracked(1.0, 2.0, 3.0), tracked(-1.0, 0.5, 2.0)
     for xs in ((a, Y), (X, b), (a, b), (a, a)):
         if xs[0] is not xs[1]:
-            assert call(*xs)[0] == "fallback"  # where it is learned
+            assert call(*xs)[0] == "fallback"  # which learns the rule
         one, two = call(*xs), call(*xs)
         rule = one.node.rule
         assert one.node.level == 0 and one.node.number < two.node.number and type(one.node.number) is int
@@ -265,7 +265,7 @@ def test_nodes_are_those_of_the_tape(f: Any) -> None:
     assert call(X, Y).node is None
 
 
-def test_a_result_that_is_kept_is_kept_without_its_node() -> None:
+def test_a_saved_result_has_no_node() -> None:
     made = Recording(1, lambda active: rule_for(primitive_named("exp"), {}, (X.type,), active))
     call = entry(executable(lambda x: [nc.exp(x)], X), made.fallback(refused), made)
     x = tracked(0.0, 1.0, 2.0)
@@ -278,7 +278,7 @@ def test_a_result_that_is_kept_is_kept_without_its_node() -> None:
     assert watch() is None  # no cycle
 
 
-def test_what_is_not_recorded() -> None:
+def test_operations_that_are_not_recorded() -> None:
     asked: list[Any] = []
     call, _ = recording(lambda x, y: [x + y], lambda active: asked.append(active))
     x = tracked(1.0, 2.0, 3.0)
@@ -300,7 +300,7 @@ class Quiet:
         raise AssertionError
 
 
-def test_threads_record_or_not_each_for_itself() -> None:
+def test_each_thread_has_its_own_recording() -> None:
     graph = stage(lambda x, y: [x + y], [X.type, Y.type]).graph
     call, _ = recording(lambda x, y: [x + y], lambda active: fused_rule(graph, active))
     x = tracked(1.0, 2.0, 3.0)
@@ -314,7 +314,7 @@ def test_threads_record_or_not_each_for_itself() -> None:
             with gradients(recorded):
                 for _ in range(5):
                     y = call(x, Y)
-                    if type(y) is nc.Tensor and (y.node is not None) is not recorded:  # (or Python is asked)
+                    if type(y) is nc.Tensor and (y.node is not None) is not recorded:  # otherwise Python decides
                         faults.append(y)
 
     threads = [threading.Thread(target=work, args=(k % 2 == 0,)) for k in range(4)]
@@ -325,7 +325,7 @@ def test_threads_record_or_not_each_for_itself() -> None:
     assert not faults and list(state.SILENT) == [0, 0]
 
 
-def test_references_of_records_are_balanced() -> None:
+def test_reference_counts_of_records_are_balanced() -> None:
     graph = stage(lambda x, y: [x * y], [X.type, Y.type]).graph
     call, _ = recording(lambda x, y: [x * y], lambda active: fused_rule(graph, active))
     exp = Recording(1, lambda active: rule_for(primitive_named("exp"), {}, (X.type,), active))

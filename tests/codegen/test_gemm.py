@@ -115,7 +115,7 @@ def test_few_rows(rows: int, n: int, k: int, la: str, lb: str, turned: bool, nam
 @pytest.mark.parametrize("layout", "ntp")
 @pytest.mark.parametrize("name", ["int8", "uint16", "bfloat16", "float16"])
 def test_a_row_times_a_narrower_matrix(name: str, layout: str) -> None:
-    """Whole lines, whole vectors and what is left of both; strips and groups of strips, words and what fills none."""
+    """Whole cache lines, whole vectors and remainders of both; strips and groups of strips, packed or not."""
     narrow = dtypes.dtype_named(name)
     rng = np.random.default_rng(3)
     for n, k in ((1, 1), (15, 7), (70, 16), (64, 47), (200, 300), (300, 513)):
@@ -136,7 +136,7 @@ def narrowed(isa: str, name: str) -> Product:
     return Product(isa, dtypes.float32, thin=True, matrix=dtypes.dtype_named(name))
 
 
-def test_thin_kernel_refuses_other_products() -> None:
+def test_gemv_refuses_other_products() -> None:
     with pytest.raises(ArgumentError, match="at most 8 rows"):
         product(ISAS[0], dtypes.float32, True).meta.plan(100, 100, 100)
 
@@ -157,7 +157,7 @@ def test_larger_than_every_block() -> None:
 
 @pytest.fixture
 def all_far(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every product counts as a large one; kernels written meanwhile are not kept for later."""
+    """Every product counts as a large one; the kernels written here are not cached."""
     shared_parts.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(prefetch, "FAR", -1)
@@ -243,7 +243,7 @@ def test_special_values(isa: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (5, 0, 3), (0, 0, 0)])
-def test_nothing_to_do(shape: tuple[int, int, int]) -> None:
+def test_empty_products(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     out = np.empty((1, m, n), np.float32)
     plan = product(ISAS[0], dtypes.float32)(np.ones((1, m, k), np.float32), np.ones((1, k, n), np.float32), [out])
@@ -284,7 +284,7 @@ def test_epilogue(isa: str, size: tuple[int, int, int]) -> None:
 
 @cache
 def updating(isa: str, level: bool) -> Product:
-    """A product whose ending moves two matrices in place, as an optimiser's step does."""
+    """A product whose epilogue updates two matrices in place, as an optimiser's step does."""
 
     def ending(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         mean = f.fma(f.fsub(sums, loads[0]), loads[2], loads[0])
@@ -300,8 +300,8 @@ def updating(isa: str, level: bool) -> Product:
     "size", [(30, 70, 20), (57, 96, 300), (8, 48, 256), (64, 65, 513), (40, 3, 600), (70, 64, 3), (73, 97, 0)]
 )  # fmt: skip
 @pytest.mark.parametrize("padded", ["nn", "pn"])
-def test_an_ending_writes_over_its_operands(isa: str, size: tuple[int, int, int], padded: str) -> None:
-    """Sums of some of the k wait elsewhere, and each element is read before it is written."""
+def test_an_epilogue_updates_its_operands_in_place(isa: str, size: tuple[int, int, int], padded: str) -> None:
+    """Partial sums are stored elsewhere, and each element is read before it is written."""
     m, n, k = size
     f32, rng = dtypes.float32, np.random.default_rng(7)
     a, b = matrix(rng, (2, m, k), "t", f32), matrix(rng, (2, k, n), "n", f32)
@@ -327,7 +327,7 @@ def test_an_ending_writes_over_its_operands(isa: str, size: tuple[int, int, int]
 def test_two_levels_of_batch(
     batch: tuple[int, int], size: tuple[int, int, int], threads: int, chunks: list[int], seed: int
 ) -> None:
-    """Heads are read and written where they lie, [examples, rows, heads, …], operands of an ending too."""
+    """Attention heads are read and written in place, [examples, rows, heads, …], operands of an epilogue too."""
     (outer, inner), (m, n, k) = batch, size
     f32, rng = dtypes.float32, np.random.default_rng(seed)
     a = rng.standard_normal((outer, m, inner, k), np.float32).swapaxes(1, 2)
@@ -384,7 +384,7 @@ def test_epilogue_rounds_to_half_types(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_threads_share_one_kernel(isa: str) -> None:
-    """Several products at once, on threads of their own, leave each other's bits alone."""
+    """Several products at once, on threads of their own, have the same bits."""
     rng = np.random.default_rng(9)
     a = matrix(rng, (1, 150, 270), "t", dtypes.float32)
     b = matrix(rng, (1, 270, 190), "n", dtypes.float32)
@@ -399,7 +399,7 @@ def test_threads_share_one_kernel(isa: str) -> None:
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("isa", ISAS)
 def test_shared_parts_link(isa: str, thin: bool) -> None:
-    """Kernels linked to one module of shared functions give the bits of a kernel that has its own."""
+    """Kernels linked to one module of shared functions give the bits of a kernel with its own."""
     target = engine.host_target(isa)
     parts = shared_parts(BY_NAME[isa], dtypes.float32, thin)[-1]
     library = engine.load(engine.compile_text(parts.exported(), target))
@@ -447,7 +447,7 @@ def test_axes_of_views() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("isa", list(BY_NAME))
-def test_text_is_written_for_every_machine(isa: str, dtype: DType) -> None:
+def test_text_for_every_instruction_set(isa: str, dtype: DType) -> None:
     module, meta = gemm(BY_NAME[isa], dtype, name="product")
     assert "define void @product(ptr %args, i64 %lo, i64 %hi, ptr %scratch)" in module.text()
     assert meta.slots[:4] == ("A", "B", "Packed", "Output0")

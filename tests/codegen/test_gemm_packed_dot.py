@@ -1,4 +1,4 @@
-"""Products of words give the bits of single multiply-adds: for all layouts and edges, and where sums are subnormal."""
+"""Packed dot products give the bits of single multiply-adds: for all layouts and edges, and for subnormal sums."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _bits_agree(got: Array, want: Array) -> bool:
     return bool((np.isnan(got) == nan).all()) and same_bits(np.where(nan, 0, got), np.where(nan, 0, want))
 
 
-def test_what_a_machine_has_decides_the_words() -> None:
+def test_packed_dot_instructions_by_instruction_set() -> None:
     plain = BY_NAME["avx512"]
     able = Isa("avx512", 512, 32, True, plain.pairs, fours="fours", halves="halves")
     sizes = {
@@ -84,7 +84,7 @@ def test_canonical_bits(problem: tuple[Any, ...]) -> None:
 )  # fmt: skip
 @settings(max_examples=100, deadline=None)
 def test_subnormal_numbers_and_sums(low_a: int, low_b: int, spread: int, k: int, la: str, lb: str, seed: int) -> None:
-    """Factors of so small exponents that products, or what is left of them when they cancel, may be subnormal."""
+    """Factors of such small exponents that products, or what remains after cancellation, may be subnormal."""
     rng = np.random.default_rng(seed)
     a, b = (matrix(rng, (1, *s), layout, dtypes.bfloat16) for s, layout in (((19, k), la), ((k, 50), lb)))
     for x, low in ((a, low_a), (b, low_b)):
@@ -120,7 +120,7 @@ def test_special_numbers(isa: Isa, k: int) -> None:
 
 @machines
 def test_one_subnormal_number_among_large_ones(isa: Isa) -> None:
-    """Bands and blocks are judged each for itself; a chain may become subnormal and grow again."""
+    """Each row panel and block has its own test for subnormals; a chain may become subnormal and grow again."""
     rng = np.random.default_rng(1)
     a, b = matrix(rng, (1, 60, 600), "n", dtypes.bfloat16), matrix(rng, (1, 600, 70), "n", dtypes.bfloat16)
     a[0, 33, 300] = 1e-39
@@ -133,7 +133,7 @@ def test_one_subnormal_number_among_large_ones(isa: Isa) -> None:
 
 @machines
 @pytest.mark.parametrize("name", ["int8", "uint8", "int16"])
-def test_few_rows_of_runs(isa: Isa, name: str) -> None:
+def test_gemv_along_k(isa: Isa, name: str) -> None:
     """k contiguous on both sides or on one; few rows, or few columns."""
     dtype = dtypes.dtype_named(name)
     kernel = Product(isa, dtype, outputs=[dtypes.int32], thin=True)

@@ -1,4 +1,4 @@
-"""Packed factors that stay from call to call: the same bits, without a look at the factor itself."""
+"""Prepacked factors that are reused between calls: the same bits, without reading the factor itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILL = 0x7F
 
 
 def room(nbytes: int) -> tuple[Array, Array]:
-    """Memory for so many bytes behind a word that says that they are not ready, and what lies behind it."""
+    """Memory of a number of bytes behind a word that says "not ready", and the bytes behind it."""
     whole = np.full(READY + nbytes + 2 * 64, FILL, np.uint8)
     start = -whole.ctypes.data % 64
     memory = whole[start:]
@@ -33,7 +33,7 @@ def test_bits(isa: str, dtype: DType, layout: str, size: tuple[int, int, int], t
     rng = np.random.default_rng(3)
     kernel = product(isa, dtype)
     a, b = matrix(rng, (1, m, k), "n", dtype), matrix(rng, (1, k, n), layout, dtype)
-    if dtype is dtypes.bfloat16 and n == 97:  # numbers that words' instructions would flush
+    if dtype is dtypes.bfloat16 and n == 97:  # numbers that the packed dot instruction would flush
         a, b = (x * np.array(1e-19, np.float32).astype(x.dtype) for x in (a, b))
     nbytes = prepacked_bytes(kernel.meta.tiling, m, n, k, axes_of(a, b)[1] == "n")
     if not nbytes:
@@ -47,11 +47,11 @@ def test_bits(isa: str, dtype: DType, layout: str, size: tuple[int, int, int], t
         kernel(a, b, [out], plan=plan, chunks=[1, 2], packed=memory)
         assert same_bits(out, want)
         assert (guard == FILL).all()
-        if plan.rows >= m and not plan.swap:  # else several items would write what is kept
+        if plan.rows >= m and not plan.swap:  # otherwise several items would write the prepacked blocks
             b[...] = 7
 
 
-def test_small_and_contiguous_factors_are_not_kept() -> None:
+def test_small_and_contiguous_factors_are_not_prepacked() -> None:
     tiling = product(ISAS[0], dtypes.float32).meta.tiling
     assert prepacked_bytes(tiling, 64, 768, 768, False) >= 4 * 768 * 768
     assert prepacked_bytes(tiling, 64, 768, 768, True) == 0

@@ -135,20 +135,20 @@ def test_transposed(n: int, m: int, cut: list[int], dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", (float32, float64, bfloat16, uint8, bool_), ids=str)
 @pytest.mark.parametrize(("n", "m"), ((16, 270), (300, 17), (64, 64), (65, 129)))
 def test_tiles_of_whole_lines(dtype: DType, n: int, m: int) -> None:
-    """Several tiles of both directions, whole and cut off, from any work item on."""
+    """Several tiles of both directions, whole and partial, from any work item on."""
     x = numbers((2, m, n), dtype)
     (y,) = check(copy((2, N, M), (N * M, 1, N), dtype), [x.transpose(0, 2, 1)], {"N": n, "M": m}, [1, 3])
     assert (y.view(np.uint8) == np.ascontiguousarray(x.transpose(0, 2, 1)).view(np.uint8)).all()
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_a_tile_asks_for_the_next(isa: str) -> None:
+def test_a_tile_prefetches_the_next_one(isa: str) -> None:
     text = compiled(copy((N, M), (1, N), uint8), isa)[0].text
     assert "gather" not in text and text.count("llvm.prefetch") > 16
 
 
-def test_long_chains_go_abreast() -> None:
-    """Rounds of cheap operations that wait for each other, in several vectors at a time; few or parallel ones, not."""
+def test_long_chains_are_interleaved() -> None:
+    """Cheap rounds that depend on each other run several vectors at a time; few or parallel ones do not."""
 
     def kernel(rounds: int) -> Kernel:
         x, y = Buffer("x", uint32, (M,)), Buffer("y", uint32, (M,))
@@ -165,7 +165,7 @@ def test_long_chains_go_abreast() -> None:
 
 @pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)
 def test_tiles(dtype: DType) -> None:
-    """A permuted operand beside a plain one and a row, over three axes."""
+    """A permuted operand, a plain one and a row, over three axes."""
     x, z = Buffer("x", dtype, (3, N, M), (M * N, 1, N)), Buffer("z", dtype, (3, N, M))
     w, y = Buffer("w", dtype, (M,)), Buffer("y", dtype, (3, N, M))
     value = apply("add", apply("mul", at(x, "a", "i", "j"), at(w, "j")), at(z, "a", "i", "j"))
@@ -435,7 +435,7 @@ def test_scratch_row() -> None:
 
 @given(n=st.integers(0, 700), m=small, cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16)))
 @settings(max_examples=25, deadline=None)
-def test_elementary_functions_side_by_side(n: int, m: int, cut: list[int], dtype: DType) -> None:
+def test_several_elementary_functions_in_one_loop(n: int, m: int, cut: list[int], dtype: DType) -> None:
     check(
         pointwise("side", [dtype], dtype, lambda x: apply("add", apply("tanh", x), apply("exp", x))),
         [numbers((n,), dtype)],
@@ -447,7 +447,7 @@ def test_elementary_functions_side_by_side(n: int, m: int, cut: list[int], dtype
 
 @pytest.mark.parametrize("bound", (0.0, -0.0, 1.5, -2.0, float("inf"), float("nan")))
 @pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)
-def test_bounds_that_are_known(dtype: DType, bound: float) -> None:
+def test_extremes_with_a_constant(dtype: DType, bound: float) -> None:
     x = np.array([0.0, -0.0, 1.5, -1.5, 2.0, -3.0, np.inf, -np.inf, np.nan, 1e-40] * 5).astype(dtype.numpy)
     for op in ("maximum", "minimum"):
         for f in (lambda v: apply(op, v, const(bound, dtype)), lambda v: apply(op, const(bound, dtype), v)):  # noqa: B023
@@ -662,7 +662,7 @@ def test_window() -> None:
 
 
 def test_private_arrays_of_lanes() -> None:
-    """Sorting three numbers in an array that each lane has for itself."""
+    """Sorting three numbers in an array that is private to each lane."""
     x, y = Buffer("x", float32, (N, 3)), Buffer("y", float32, (N, 3))
     b = Buffer("b", float32, (3,))
     swaps: list[Stmt] = []

@@ -1,4 +1,4 @@
-"""Stores past the caches: the same bits from any start, for any type and length; only where results are large."""
+"""Non-temporal stores: the same bits from any start, for any type and length; only for large results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def converted(dtypes: tuple[DType, ...], rows: bool) -> Kernel:
     m=st.sampled_from((0, 1, 3, 15, 16, 17, 64, 100, 257, 1024, 1037)),
     cuts=st.lists(st.integers(0, 5000), max_size=3),
 )
-def test_bits_do_not_depend_on_the_way_of_storing(
+def test_non_temporal_stores_have_the_same_bits(
     dtypes: tuple[DType, ...], rows: bool, n: int, m: int, cuts: list[int]
 ) -> None:
     kernel = converted(dtypes, rows)
@@ -60,7 +60,7 @@ def test_bits_do_not_depend_on_the_way_of_storing(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_whole_lines_go_past_the_caches(isa: str) -> None:
+def test_whole_lines_are_stored_non_temporally(isa: str) -> None:
     kernel = converted((float32,), True)
     plain = generate(kernel, BY_NAME[isa]).text
     streamed = generate(kernel, BY_NAME[isa], frozenset(("y0",))).text
@@ -68,7 +68,7 @@ def test_whole_lines_go_past_the_caches(isa: str) -> None:
     assert "nontemporal" in streamed and ("sfence" in streamed) == isa.startswith("avx")
 
 
-def test_only_large_results_that_are_not_read_again() -> None:
+def test_only_large_results_without_a_reader_are_non_temporal() -> None:
     def kernel(size: int | Dim, reads: str) -> Kernel:
         buffers = [Buffer(name, float32, (size,)) for name in "xy"]
         body = For("j", size, (Store("y", (J,), Load(reads, (J,), float32)),), vector=True)
@@ -94,7 +94,7 @@ def test_rows_of_whole_lines_may_be_short() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_rows_that_lie_apart_are_asked_for_ahead(isa: str) -> None:
+def test_strided_rows_are_prefetched(isa: str) -> None:
     def turned(index: tuple[Expr, ...]) -> str:
         x, k, y = Buffer("x", float32, (N, M, 64)), Buffer("k", int64, (N,)), Buffer("y", float32, (M, N, 64))
         loop = For("j", 64, (Store("y", (I, K, J), Load("x", index, float32)),), parallel=True, vector=True)
@@ -102,12 +102,12 @@ def test_rows_that_lie_apart_are_asked_for_ahead(isa: str) -> None:
         return generate(Kernel("turned", (x, k), (y,), (nest,)), BY_NAME[isa], frozenset("y")).text
 
     assert "llvm.prefetch" in turned((K, I, J))
-    somewhere = Load("x", (I, K, I), int64)  # nobody knows where such rows lie
+    somewhere = Load("x", (I, K, I), int64)  # the place of such rows is unknown
     assert "llvm.prefetch" not in turned((somewhere, I, J))
 
 
 def shifted(row: int | Dim, times: int) -> Kernel:
-    """y[i] = Σⱼ (… x[i, j] - Σⱼ x[i, j] …), the input read so many times."""
+    """y[i] = Σⱼ (… x[i, j] - Σⱼ x[i, j] …), with the given number of reads of the input."""
     x, y = Buffer("x", float32, (N, row)), Buffer("y", float32, (N,))
     body: list[Alloc | For | Store] = []
     value: Expr = Load("x", (I, J), float32)
@@ -120,13 +120,13 @@ def shifted(row: int | Dim, times: int) -> Kernel:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_a_row_that_is_read_again_is_when_the_next_one_is_asked_for(isa: str) -> None:
+def test_the_next_row_is_prefetched_during_the_second_read(isa: str) -> None:
     def asked(row: int | Dim, times: int) -> int:
         return generate(shifted(row, times), BY_NAME[isa]).text.count("call void @llvm.prefetch")
 
     assert asked(M, 1) == 0
     assert asked(M, 2) == asked(M, 3) == asked(1024, 2) == 16
-    assert asked(1 << 20, 2) == 0  # would drive out this one
+    assert asked(1 << 20, 2) == 0  # would evict this row
 
 
 @settings(max_examples=20)
@@ -135,5 +135,5 @@ def test_a_row_that_is_read_again_is_when_the_next_one_is_asked_for(isa: str) ->
     m=st.sampled_from((0, 1, 16, 255, 256, 257, 1024, 1037, 4096)),
     cuts=st.lists(st.integers(0, 4), max_size=2),
 )
-def test_bits_of_rows_that_are_read_again(n: int, m: int, cuts: list[int]) -> None:
+def test_bits_of_rows_that_are_read_twice(n: int, m: int, cuts: list[int]) -> None:
     check(shifted(M, 2), [numbers((n, m), float32, special=False)], {"N": n, "M": m}, cuts)

@@ -1,4 +1,4 @@
-"""What is known of values: elements less their greatest fall, and nothing else is taken for it."""
+"""Value ranges: elements minus their maximum are not positive, and no other values are taken for such."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def shifted(x: Expr, most: Expr = MOST) -> Expr:
     return apply("sub", x, most)
 
 
-def test_an_element_less_the_greatest_of_its_row_falls() -> None:
+def test_an_element_minus_the_maximum_of_its_row_is_not_positive() -> None:
     known = ValueRanges(
         kernel(*holds(element()), Let("r", MOST), row(Let("v", shifted(element(), Local("r", float32)))))
     )
@@ -90,7 +90,7 @@ def test_long_chains_are_compared_once() -> None:
     "body",
     [
         (Alloc(Buffer("a", float32, ())), row(Accumulate("min", ("a",), (element(),)))),
-        (Alloc(Buffer("a", float32, ())), row(Accumulate("max", ("a",), (element(),)), Let("r", MOST))),  # not yet all
+        (Alloc(Buffer("a", float32, ())), row(Accumulate("max", ("a",), (element(),)), Let("r", MOST))),  # incomplete
         (Alloc(Buffer("a", float32, ())), Let("r", MOST), row(Accumulate("max", ("a",), (element(),)))),
         (*holds(element()), row(Accumulate("max", ("a",), (element("w"),)))),
         (*holds(element()), Store("a", (), const(0.0, float32))),
@@ -99,12 +99,12 @@ def test_long_chains_are_compared_once() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_the_greatest(body: tuple[Stmt, ...]) -> None:
+def test_other_subtrahends_have_no_range(body: tuple[Stmt, ...]) -> None:
     known = ValueRanges(kernel(*body))
     assert not any(known.falls(shifted(element(name)), EXTENTS) for name in "xwy")
 
 
-def test_only_as_far_as_the_loops_went() -> None:
+def test_ranges_hold_only_for_the_loops_elements() -> None:
     known = ValueRanges(kernel(*holds(element())))
     assert known.falls(shifted(element()), EXTENTS)
     assert not known.falls(shifted(element()), {"i": N, "j": M + 1})
@@ -113,7 +113,7 @@ def test_only_as_far_as_the_loops_went() -> None:
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 @settings(max_examples=25)
 @given(n=st.integers(0, 3), m=st.sampled_from((0, 1, 5, 16, 64, 255, 256, 1037)), cut=st.integers(0, 3))
-def test_exponentials_keep_their_bits(dtype: DType, n: int, m: int, cut: int) -> None:
+def test_exponentials_have_the_same_bits(dtype: DType, n: int, m: int, cut: int) -> None:
     x = Load("x", (I, J), dtype)
     most = Let("r", Load("a", (), dtype))
     stored = row(Store("y", (I, J), apply("exp", shifted(x, Local("r", dtype)))))

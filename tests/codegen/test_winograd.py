@@ -1,4 +1,4 @@
-"""Winograd's kernels give the bits of their order, whichever way the work is divided."""
+"""Winograd kernels give the bits of their order, for every division of the work."""
 
 from __future__ import annotations
 
@@ -86,11 +86,9 @@ def test_float64(form: str) -> None:
     check(form, square(9, 6, 5), 2, ISAS[0], "float64")
 
 
-def test_both_divisions_are_met() -> None:
-    assert {WinogradPlan(order.forward_sides(conv), 16, 32, 4).by_row_panel for conv, _ in SHAPES.values()} == {
-        True,
-        False,
-    }
+def test_both_divisions_of_the_work_occur() -> None:
+    plans = [WinogradPlan(order.forward_sides(conv), 16, 32, 4) for conv, _ in SHAPES.values()]
+    assert {plan.by_row_panel for plan in plans} == {True, False}
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])

@@ -1,4 +1,4 @@
-"""Changes of images and sequences: what they do, and that the item's number decides it."""
+"""Augmentations of images and sequences: their results, which the item's number determines."""
 
 from __future__ import annotations
 

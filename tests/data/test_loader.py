@@ -72,7 +72,7 @@ class Count(data.IterableDataset):
 
 
 class Placed(Count):
-    """The same, which goes on from a place without reading what is before."""
+    """The same, with a place from which it resumes without reading earlier items."""
 
     at = start = read = 0
 
@@ -119,7 +119,7 @@ def test_batches_do_not_depend_on_the_workers(dataset: Callable[[], Any]) -> Non
 @pytest.mark.parametrize(
     "dataset", [Noisy, lambda: Count().map(noise), lambda: Placed().map(noise)], ids=["map", "count", "placed"]
 )
-def test_resuming_goes_on_with_the_next_batch(dataset: Callable[[], Any], crew: dict[str, Any]) -> None:
+def test_resuming_continues_with_the_next_batch(dataset: Callable[[], Any], crew: dict[str, Any]) -> None:
     def loader() -> data.DataLoader:
         shuffle = {} if isinstance(dataset(), data.IterableDataset) else {"shuffle": True}
         return data.DataLoader(dataset(), 4, **shuffle, **crew)
@@ -139,7 +139,7 @@ def test_resuming_goes_on_with_the_next_batch(dataset: Callable[[], Any], crew: 
         second.load_state_dict(saved)
         rest = [plain(b) for b in second]
         end = -(-(stop + (stop % per_epoch == 0)) // per_epoch) * per_epoch
-        if stop % per_epoch == 0:  # stopped at the last batch: nothing is left of the epoch
+        if stop % per_epoch == 0:  # stopped at the last batch: nothing remains of the epoch
             assert rest == []
             rest, end = [plain(b) for b in second], stop + per_epoch
         assert seen + rest == whole[:end]
@@ -156,7 +156,7 @@ def test_a_dataset_with_a_place_reads_nothing_twice() -> None:
     assert [plain(b) for b in second] == [[8, 9, 10, 11], [12, 13, 14, 15], [16]] and source.read == 9
 
 
-def test_breaking_off_begins_the_next_epoch() -> None:
+def test_a_break_starts_the_next_epoch() -> None:
     loader = data.DataLoader(Noisy(), 5, shuffle=True)
     whole = epochs(data.DataLoader(Noisy(), 5, shuffle=True), 3)
     for batch in loader:
@@ -196,7 +196,7 @@ def leave(k: int) -> int:
     os._exit(3)
 
 
-def test_a_worker_that_ends_is_told() -> None:
+def test_a_worker_that_ends_raises_an_error() -> None:
     dataset = data.SequenceDataset(range(4)).map(leave)
     loader = data.DataLoader(dataset, num_workers=1, workers="processes", multiprocessing_context="fork")
     with pytest.raises(nc.ArgumentError, match="ended while batch 0"):
@@ -208,14 +208,14 @@ def slow(k: int) -> int:
     return k
 
 
-def test_a_worker_that_takes_too_long_is_told() -> None:
+def test_a_worker_that_takes_too_long_raises_an_error() -> None:
     loader = data.DataLoader(data.SequenceDataset(range(2)).map(slow), num_workers=1, timeout=0.05)
     with pytest.raises(nc.ArgumentError, match=r"within 0.05 seconds"):
         list(loader)
 
 
 @pytest.mark.slow
-def test_processes_that_begin_anew() -> None:
+def test_worker_processes() -> None:
     loader = data.DataLoader(data.TensorDataset(nc.arange(5)), 2, num_workers=1, workers="processes")
     assert [plain(b) for b in loader] == [[[0, 1]], [[2, 3]], [[4]]]
 
@@ -294,7 +294,7 @@ ALIKE: list[tuple[str, Maker, Maker]] = [
 ]
 
 
-def test_a_larger_batch_in_a_late_place_is_told_as_such() -> None:
+def test_an_oversized_batch_late_in_an_epoch_is_reported() -> None:
     first, second = data.DataLoader(range(16), batch_size=4), data.DataLoader(range(16), batch_size=8)
     batches = iter(first)
     for _ in range(3):
@@ -319,11 +319,11 @@ def test_states_of_loaders_with_other_batches_are_refused(name: str, one: Maker,
         assert [plain(b) for b in third] == [plain(b) for b in make()][given:]
 
 
-def test_a_sampler_that_tells_no_order_is_asked_once_an_epoch() -> None:
+def test_a_sampler_without_an_order_is_iterated_once_an_epoch() -> None:
     asked: list[int] = []
 
     class Once:
-        """An order that is drawn when it is asked for."""
+        """An order that is drawn on request."""
 
         def __len__(self) -> int:
             return 3
@@ -346,7 +346,7 @@ def test_a_sampler_that_tells_no_order_is_asked_once_an_epoch() -> None:
 
 
 class Picky(Exception):
-    """An error that cannot be made from its text alone."""
+    """An error that cannot be constructed from its text alone."""
 
     def __init__(self, name: str, number: int) -> None:
         super().__init__(name, number)
@@ -364,7 +364,7 @@ def picky(k: int) -> int:
 
 
 class Unpickled(Exception):
-    """An error that is lost on the way from a process."""
+    """An error that cannot be unpickled from a process."""
 
     def __reduce__(self) -> Any:
         raise TypeError("cannot be pickled")
@@ -387,7 +387,7 @@ def unprepared() -> None:
 
 
 class Broken(data.IterableDataset):
-    """Items up to an error."""
+    """Items followed by an error."""
 
     def __iter__(self) -> Iterator[int]:
         yield from range(5)
@@ -415,7 +415,7 @@ FAULTS: list[tuple[str, type[Exception], int, Callable[..., data.DataLoader]]] =
 
 @pytest.mark.parametrize("crew", CREWS, ids=str)
 @pytest.mark.parametrize(("text", "kind", "item", "make"), FAULTS, ids=[text for text, *_ in FAULTS])
-def test_failures_are_of_their_own_class_and_told_in_the_house_s_form(
+def test_errors_have_their_own_class_and_the_usual_message(
     text: str, kind: type[Exception], item: int, make: Callable[..., data.DataLoader], crew: dict[str, Any]
 ) -> None:
     with pytest.raises(data.ItemError, match=rf"(?s)^DataLoader: .*{text}.*In the worker:\nTraceback") as caught:
@@ -427,7 +427,7 @@ def test_failures_are_of_their_own_class_and_told_in_the_house_s_form(
 
 
 @pytest.mark.parametrize("crew", CREWS[1:], ids=str)
-def test_failures_without_a_class_of_their_own(crew: dict[str, Any]) -> None:
+def test_errors_without_a_class_of_their_own(crew: dict[str, Any]) -> None:
     with pytest.raises(data.ItemError, match="could not be prepared by worker_init_fn: LookupError: no file"):
         list(data.DataLoader(range(4), worker_init_fn=unprepared, **crew))
     with pytest.raises(data.ItemError, match="Unpickled: gone"):
@@ -443,7 +443,7 @@ def test_failures_without_a_class_of_their_own(crew: dict[str, Any]) -> None:
             )
 
 
-def test_batches_before_a_failing_read_are_given() -> None:
+def test_batches_before_a_failing_read_are_yielded() -> None:
     for crew in CREWS:
         seen: list[Any] = []
         with pytest.raises(data.ItemError, match="item 5 of Broken"):
@@ -486,7 +486,7 @@ def test_a_stuck_worker_does_not_keep_the_program(tmp_path: Path, kind: str, end
     try:
         if ended == "interrupt":
             assert process.stdout is not None and process.stdout.readline() == "stuck\n"
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+            os.killpg(process.pid, signal.SIGINT)  # like a terminal
         _, said = process.communicate(timeout=60)
     finally:
         left = process.poll() is None
@@ -495,10 +495,10 @@ def test_a_stuck_worker_does_not_keep_the_program(tmp_path: Path, kind: str, end
     assert not left, "the program lives on"
     assert process.returncode != 0
     assert "within 0.5 seconds" in said if ended == "timeout" else "KeyboardInterrupt" in said
-    assert said.count("Traceback") <= 2  # workers say nothing of their own
+    assert said.count("Traceback") <= 2  # workers print nothing of their own
 
 
-def test_an_iteration_that_is_left_ends_its_workers() -> None:
+def test_an_abandoned_iteration_ends_its_workers() -> None:
     for crew in CREWS[1:]:
         batches = iter(data.DataLoader(Noisy(), 2, **crew))
         next(batches)
@@ -521,7 +521,7 @@ def test_numbers_of_nacre_random_belong_to_the_items(kind: type[Drawing]) -> Non
         drawn = [number for epoch in epochs for batch in epoch for number in batch if number % 1]
         assert len(set(drawn)) == len(drawn)
         told.add(repr(epochs))
-        assert nc.random.uniform(()).item() == after  # the process's own generator is left alone
+        assert nc.random.uniform(()).item() == after  # the process's own generator is unchanged
     assert len(told) == 1
 
 
@@ -556,7 +556,7 @@ def test_weights_that_give_no_probabilities_are_refused(weights: Any) -> None:
 @pytest.mark.parametrize(
     "weights", [[5e-324], [5e-324, 0.0], [0.0, 1.0, 0.0], [1e-308, 3e-308, 0.0], [1e300, 1.0, 0.0]]
 )
-def test_drawn_items_are_there_and_have_a_weight(weights: list[float]) -> None:
+def test_drawn_items_exist_and_have_a_weight(weights: list[float]) -> None:
     drawn = list(data.WeightedRandomSampler(weights, 2000))
     assert len(drawn) == 2000 and all(weights[k] > 0 for k in drawn)
 

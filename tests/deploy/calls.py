@@ -61,7 +61,7 @@ class Library:
 
 
 def outputs_of(types: Sequence[object], sizes: Mapping[str, int]) -> list[np.ndarray]:
-    """Arrays of types for given sizes, full of what no program leaves there."""
+    """Arrays of types for given sizes, filled with values that no program returns."""
     found: list[np.ndarray] = []
     for t in types:
         shape = [n if isinstance(n, int) else n.evaluate(sizes) for n in t.shape]  # type: ignore[attr-defined]

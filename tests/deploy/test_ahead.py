@@ -1,4 +1,4 @@
-"""Weights that a deployed program has packed: the bits of the function run here, and each weight once in the file."""
+"""Prepacked weights of deployed programs: the bits of the function run here, and each weight once in the file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_batch_and_a_half_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isa", ["host", "neon"])
 @pytest.mark.parametrize("name", ["small", "large", "one tap"])
-def test_a_weight_is_held_once_and_nothing_is_packed(name: str, isa: str) -> None:
+def test_a_weight_is_stored_once_and_nothing_is_packed_at_run_time(name: str, isa: str) -> None:
     f, shape = PROGRAMS[name]
     target = host_target() if isa == "host" else cross_target(isa)
     program = freeze(f, nc.zeros(shape))
@@ -89,7 +89,7 @@ def test_a_weight_is_held_once_and_nothing_is_packed(name: str, isa: str) -> Non
         assert len(after.codes) < len(before.codes)
 
 
-def test_what_is_read_as_it_is_stays() -> None:
+def test_constants_that_are_read_directly_stay() -> None:
     program = freeze(lambda x: (F.conv2d(x, LARGE), LARGE + 0.0), nc.zeros((1, 256, 4, 4)))
     before = compile_graph(program.closed).executable
     after = prepacked(before)
@@ -97,7 +97,7 @@ def test_what_is_read_as_it_is_stays() -> None:
 
 
 def normalised() -> nn.Module:
-    """A convolution with a normalisation whose statistics are not those of the beginning."""
+    """A convolution with a normalisation whose statistics are not the initial ones."""
     nc.random.seed(1)
     model = nn.Sequential(nn.Conv2d(8, 24, 3), nn.BatchNorm2d(24), nn.ReLU(), nn.MaxPool2d(2))
     for seed in range(2):
@@ -109,13 +109,13 @@ def labels(f: Any, shape: tuple[int, ...]) -> list[str]:
     return [s.label for s in compile_graph(folded(freeze(f, nc.zeros(shape)).closed)).stages]
 
 
-def test_what_is_made_of_constants_is_one() -> None:
+def test_constant_expressions_are_folded() -> None:
     assert not any("rsqrt" in s for s in labels(normalised(), (1, 8, 9, 9)))
     weight = rand(64, 32)
     assert labels(lambda x: x @ (weight / nc.sqrt(nc.sum(weight * weight, axis=0))), (4, 64)) == ["contract"]
 
 
-def test_what_would_be_larger_than_its_constants_is_not() -> None:
+def test_larger_results_than_their_constants_are_not_folded() -> None:
     half = nc.astype(rand(64, 1), nc.bfloat16)
     program = freeze(lambda x: x * nc.exp(nc.astype(half, nc.float32) + nc.arange(0.0, 640.0)), nc.zeros((64, 640)))
     graph = folded(program.closed)
@@ -129,7 +129,7 @@ OF_SIZES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", OF_SIZES)
-def test_what_is_made_of_sizes_that_a_call_chooses_is_not(name: str) -> None:
+def test_expressions_of_symbolic_sizes_are_not_folded(name: str) -> None:
     f, sizes = OF_SIZES[name], {"x": {0: nc.Dim("batch", min=1, max=8)}}
     program = freeze(f, nc.zeros((2, 3, 4, 4)), dynamic_shapes=sizes)
     executable = prepacked(compile_graph(folded(program.closed)).executable)

@@ -1,4 +1,4 @@
-"""What cannot be compiled is refused at once, by name; other machines' code is written; linkers are found."""
+"""Invalid functions are refused at once, by name; code for other machines is written; linkers are found."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_sizes_need_bounds_where_work_is_divided_by_them(tmp_path: Path) -> None
         deploy.compile(nn.Linear(3, 4), [nc.ones((5, 3))], tmp_path / "program.o", "object", dynamic_shapes=batch)
 
 
-def test_a_size_must_be_told_by_an_axis(tmp_path: Path) -> None:
+def test_a_size_must_be_determined_by_an_axis(tmp_path: Path) -> None:
     n = nc.Dim("n", max=9)
     with pytest.raises(CompileError, match="a size of an input must determine"):
         deploy.compile(double, [nc.ones(9)], tmp_path / "program.o", "object", dynamic_shapes={"x": {0: n * n}})
@@ -100,7 +100,7 @@ ALLOWED = {
 }  # fmt: skip
 
 
-def test_what_an_object_needs(tmp_path: Path) -> None:
+def test_symbols_that_an_object_imports(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 10))
     made = deploy.compile(lambda x: nc.sin(model(x)), [nc.ones((4, 64))], tmp_path / "program.o", "object")
     try:
@@ -244,8 +244,8 @@ def test_without_room_the_old_file_stays(tmp_path: Path, kind: str, ending: str,
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_compilation_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
-    """A linker that never ends is at work as SIGTERM comes."""
+def test_an_interrupted_compilation_leaves_no_files(tmp_path: Path) -> None:
+    """A linker that never ends is running when SIGTERM arrives."""
     (tmp_path / "tmp").mkdir()
     (tmp_path / "model.py").write_text("def f(x):\n    return x * 2\n", encoding="utf-8")
     linker = tmp_path / "linker"

@@ -28,7 +28,7 @@ W = matrix(64, 64)
 
 
 def normalised(x: Any) -> tuple[Any, Any]:
-    """Halve a matrix until it is small, and count; then one of two ways on."""
+    """Halve a matrix until it is small, and count; then one of two branches."""
 
     def halve(state: Any) -> Any:
         return nc.tanh(state[0] @ W) * 0.9, state[1] + 1
@@ -38,7 +38,7 @@ def normalised(x: Any) -> tuple[Any, Any]:
 
 
 def nested(xs: Any) -> tuple[Any, Any]:
-    """A loop in a loop, with a branch on what a row holds."""
+    """A loop in a loop, with a branch on a value of a row."""
 
     def outer(total: Any, x: Any) -> Any:
         def inner(held: Any, _: Any) -> Any:
@@ -101,7 +101,7 @@ def test_recurrent_networks(tmp_path: Path) -> None:
         assert same(made(x, rounds=rounds)[0], net(nc.asarray(x))[0].numpy())
 
 
-def test_products_in_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strip_mined_products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strip_mining, "LARGE", 1000)
     monkeypatch.setattr(strip_mining, "NEAR", 0)
     w, many = matrix(7, 900), RNG.normal(size=(800, 7)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Executables read and write .npy files, say what is wrong with them, and run where there is nothing else."""
+"""Executables read and write .npy files, report errors in them, and run on a bare system."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_no_half_file_is_left(program: Path, tmp_path: Path) -> None:
     assert np.load(tmp_path / "y.npy").tolist() == [0, 1, 2] and sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
 
 
-def test_a_new_file_takes_the_place_of_the_old_one(program: Path, tmp_path: Path) -> None:
+def test_a_new_file_replaces_the_old_one(program: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", images(2))
     (tmp_path / "y.npy").write_bytes(b"old")
     (tmp_path / "y.npy").chmod(0o640)
@@ -300,7 +300,7 @@ def test_small(program: Path) -> None:
 
 
 def test_quick_to_start(program: Path, tmp_path: Path) -> None:
-    """A whole run on one image, the process included; the least of many, as others use the machine too."""
+    """A whole run on one image, the process included; the least time of many, as the machine is shared."""
     np.save(tmp_path / "x.npy", images(1))
     taken: list[float] = []
     for _ in range(60):
@@ -311,7 +311,7 @@ def test_quick_to_start(program: Path, tmp_path: Path) -> None:
 
 
 def may_change_root() -> bool:
-    """Whether this process may change the root directory: asked of a child, as root in a container may not."""
+    """Whether a child process may change the root directory; even root may not in a container."""
     script = "import os, sys; os.chroot(sys.argv[1])"
     return subprocess.run([sys.executable, "-c", script, "/"], capture_output=True, check=False).returncode == 0
 
@@ -354,7 +354,7 @@ def lacking() -> str | None:
 
 
 @pytest.mark.skipif(host_target().isa == "neon" or lacking() is None, reason="nothing that this processor lacks")
-def test_a_processor_that_lacks_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_without_a_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = aim("host")
     more = dataclasses.replace(found, features=(*found.features, str(lacking())))
     monkeypatch.setattr(importlib.import_module("nacre.deploy.compile"), "aim", lambda _: more)

@@ -1,4 +1,4 @@
-"""Shared libraries give the bits of the same function run here, for every size, and check what they are given."""
+"""Shared libraries give the bits of the same function run here, for every size, and check their arguments."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(host_target().isa == "neon", reason="x86-64 levels")
 @pytest.mark.parametrize("target", ["host", "x86-64-v3", "x86-64-v4"])
 def test_short_products_for_every_level(target: str, tmp_path: Path) -> None:
-    """Whatever instructions a level has for them."""
+    """Products of short integers with the instructions of each level."""
     if not set(aim(target).features) <= set(aim("host").features):
         pytest.skip("this machine does not run that level")
 
@@ -179,7 +179,7 @@ def test_every_dtype(tmp_path: Path) -> None:
     assert ml_dtypes.bfloat16 in [x.dtype for x in inputs]
 
 
-# ---- what is checked
+# ---- checked arguments
 
 
 def test_errors(digits: Library) -> None:

@@ -1,4 +1,4 @@
-"""The reader of .npy files: arrays as they are, and the reason for any other file."""
+"""The reader of .npy files: unchanged arrays, and the reason for any other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs: frozen, saved, loaded, and run with the bits of the function that they were."""
+"""Programs: frozen, saved, loaded, and run with the bits of the original function."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def images(n: int) -> Any:
 
 def test_models(model: nn.Sequential, tmp_path: Path) -> None:
     program = nc.save_program(model, tmp_path / "m.safetensors", images(2), dynamic_shapes={"x": {0: BATCH}})
-    counts = {name for name in model.state_dict() if name.endswith("num_batches_tracked")}  # nothing reads them
+    counts = {name for name in model.state_dict() if name.endswith("num_batches_tracked")}  # without any reader
     assert set(program.weights) == set(model.state_dict()) - counts
     found = nc.load_program(tmp_path / "m.safetensors")
     assert repr(found) == repr(program) and found.graph == program.graph
@@ -42,7 +42,7 @@ def test_models(model: nn.Sequential, tmp_path: Path) -> None:
         assert program(images(n)).numpy().tobytes() == wanted == found(images(n)).numpy().tobytes()
 
 
-def test_what_is_frozen_stays(model: nn.Sequential) -> None:
+def test_frozen_values_do_not_change(model: nn.Sequential) -> None:
     program = nc.freeze(model, images(3))
     before = program(images(3)).numpy().copy()
     for p in model.parameters():

@@ -1,4 +1,4 @@
-"""Tensors by name as files: every dtype and its bits, others' files, and no file that is not one in every byte."""
+"""Tensors by name in files: every dtype and its bits, files of other writers, and refused invalid files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_dtype(dtype: dtypes.DType, shape: tuple[int, ...], tmp_path: Path
     assert set(NAMES.values()) == set(dtypes.ALL)
 
 
-def test_views_are_saved_as_they_look(tmp_path: Path) -> None:
+def test_views_are_saved_with_their_shape(tmp_path: Path) -> None:
     x = nc.reshape(nc.arange(12, dtype=nc.float32), (3, 4))
     nc.save({"t": x.T, "s": x[::2, 1:]}, tmp_path / "x.safetensors")
     found = nc.load(tmp_path / "x.safetensors")
@@ -65,7 +65,7 @@ def test_the_same_files_as_the_formats_own_library(tmp_path: Path) -> None:
         assert all(np.array_equal(np.asarray(found[k]), v) for k, v in arrays.items())
 
 
-def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_is_atomic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
     nc.save({"x": nc.ones(3)}, path)
     before = path.read_bytes()
@@ -87,7 +87,7 @@ def _umask() -> int:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe", "device", "socket"])
-def test_what_is_no_regular_file_is_never_replaced(kind: str, tmp_path: Path) -> None:
+def test_special_files_are_never_replaced(kind: str, tmp_path: Path) -> None:
     if kind == "device" and os.geteuid() != 0:
         pytest.skip("root is needed to make a device")
     path = tmp_path / "there"
@@ -111,7 +111,7 @@ def test_what_is_no_regular_file_is_never_replaced(kind: str, tmp_path: Path) ->
     assert len(os.listdir(tmp_path)) == 1 + (kind == "link to a pipe")
 
 
-def test_the_mode_of_what_is_replaced_is_kept(tmp_path: Path) -> None:
+def test_the_mode_of_a_replaced_file_is_preserved(tmp_path: Path) -> None:
     path, link = tmp_path / "x.safetensors", tmp_path / "link"
     for mode in (0o600, 0o640, 0o666):
         path.touch()
@@ -147,7 +147,7 @@ def test_names_that_no_file_has(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("names", [{1: nc.ones}, {"__metadata__": nc.ones}, {"x": "text"}])
-def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
+def test_values_that_cannot_be_saved(names: Any, tmp_path: Path) -> None:
     with pytest.raises(Error):
         nc.save({k: v(2) if callable(v) else v for k, v in names.items()}, tmp_path / "x.safetensors")
     assert not os.listdir(tmp_path)
@@ -344,7 +344,7 @@ def test_no_array_has_such_a_shape(tmp_path: Path, shape: list[int]) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         with pytest.raises(DeviceError, match="cannot read"):

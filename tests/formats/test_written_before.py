@@ -1,4 +1,4 @@
-"""What an earlier Nacre wrote is read, and gives the same bits."""
+"""Files of an earlier Nacre can be read, and give the same bits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_executables_take_the_inputs(name: str, tmp_path: Path) -> None:
     assert bits(nc.tensor(np.load(result))) == kept["results"]
 
 
-def test_a_training_goes_on(tmp_path: Path) -> None:
+def test_a_training_resumes(tmp_path: Path) -> None:
     kept = KEPT["training"]
     assert went_on(unpack(kept["files"], tmp_path / "training")) == kept["model"]
 

@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/formats/written_before.py --write    record them anew, which gives up what was promised
 
-The files are kept in base64.  A program is kept with inputs and the bits of its results, and the checkpoint with the
-digest of what the training became that went on from it.
+The files are stored in base64: a program with inputs and the bits of its results, and a checkpoint with the digest of
+the training that continued from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from train import training  # type: ignore[import-not-found]
 
 FILE = Path(__file__).with_name("written_before.json")
 F = nn.functional
-EPOCHS = 2  # of the training, before its checkpoint is kept
+EPOCHS = 2  # of the training, before its checkpoint is saved
 Case = tuple[Any, tuple[Any, ...], Any]  # the function, examples, and its dynamic shapes
 
 
@@ -41,7 +41,7 @@ def _draw(*shape: int, seed: int = 1) -> Any:
 
 
 class Vision(nn.Module):
-    """A small network of images, with what its training left in its statistics."""
+    """A small network for images, with statistics of its training."""
 
     def __init__(self) -> None:
         self.body = nn.Sequential(
@@ -87,7 +87,7 @@ def _drawn(key: Any) -> Any:
 
 
 def cases() -> dict[str, Callable[[], Case]]:
-    """What is written as programs, by name."""
+    """The functions to write as programs, by name."""
     at, key = nc.tensor([2, 0]), nc.random.key(3)
     return {
         "mlp": lambda: (
@@ -111,7 +111,7 @@ def packed(path: Path) -> dict[str, str]:
 
 
 def unpack(files: dict[str, str], path: Path) -> Path:
-    """Write files where they are wanted."""
+    """Write files into a folder."""
     for name, held in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(base64.b64decode(held))
@@ -124,7 +124,7 @@ def bits(found: Any) -> list[list[str]]:
 
 
 def went_on(out: Path) -> str:
-    """Go on with the training in a folder; the digest of the model that it becomes."""
+    """Continue the training in a folder; returns the digest of the resulting model."""
     trainer, loader, validation = training.build(out)
     trainer.fit(loader, validation, training.EPOCHS, resume=True)
     whole = hashlib.sha256()
@@ -134,7 +134,7 @@ def went_on(out: Path) -> str:
 
 
 def graphs() -> Iterator[tuple[str, str]]:
-    """For every primitive that a trace gives, the text of the smallest graph that has it."""
+    """For every primitive in a trace, the text of the smallest graph that has it."""
     found: dict[str, str] = {}
     for program in programs():
         graph = program.made().graph
@@ -146,7 +146,7 @@ def graphs() -> Iterator[tuple[str, str]]:
 
 
 def tunable() -> list[str]:
-    """The names under which a program's free choices are kept, with two threads."""
+    """The names of a program's tunable choices, with two threads."""
     before = nc.get_threads()
     nc.set_threads(2)
     x = _draw(300, 300)
@@ -186,7 +186,7 @@ def _write(folder: Path) -> dict[str, Any]:
 
 
 def recorded() -> dict[str, Any]:
-    """What was recorded."""
+    """The recorded files."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 

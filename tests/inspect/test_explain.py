@@ -53,7 +53,7 @@ def test_symbolic_sizes() -> None:
     assert "batch" in shown
 
 
-def test_the_plan_tells_what_is_updated_in_place() -> None:
+def test_the_plan_shows_updates_in_place() -> None:
     cell = nc.Variable(nc.ones(1000))
 
     @nc.jit

@@ -8,13 +8,13 @@ from nacre.inspect import bits, machine
 from nacre.native.engine import host_target
 
 
-def test_facts_name_what_runs() -> None:
+def test_facts_name_instruction_set_packages_and_compiler() -> None:
     facts = machine.facts()
     assert host_target().isa in facts["instruction set"]
     assert "numpy" in facts["packages"] and "LLVM" in facts["compiler"]
 
 
-def test_all_ways_give_the_same_bits() -> None:
+def test_all_modes_give_the_same_bits() -> None:
     found = list(machine.checks())
     assert len(found) == 3
     assert all(c.passed for c in found), found

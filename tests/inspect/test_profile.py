@@ -1,4 +1,4 @@
-"""Profiles add up, change nothing, and count right; the machine's ceilings are ceilings."""
+"""Profiles add up, change nothing, and count right; the machine's ceilings are upper limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nacre.native.pool import pool
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small measurements of the ceilings, and the threads as they were."""
+    """Small measurements of the ceilings; restores the threads afterwards."""
     monkeypatch.setattr(limits, "SIZES", (1 << 14, 1 << 17))
     monkeypatch.setattr(limits, "MULTIPLIES", 500)
     monkeypatch.setattr(limits, "MOVED", 1 << 18)
@@ -44,14 +44,14 @@ def test_rows_add_up_to_the_walk(threads: int) -> None:
 
 
 def test_epochs_are_divided_by_busy_time() -> None:
-    # two threads, three steps; a barrier before the last; thread 1 has nothing to do in step 1
+    # two threads, three steps; a barrier before the last; thread 1 is idle in step 1
     stamps = np.array([[[5, 15, 10], [15, 45, 30], [55, 65, 10]], [[5, 35, 30], [0, 0, 0], [55, 75, 20]]])
     seconds, busy = divided(stamps, np.array([False, False, True]))
     np.testing.assert_allclose(busy, [40e-9, 30e-9, 30e-9])
     np.testing.assert_allclose(seconds, [40e-9 * 4 / 7, 40e-9 * 3 / 7, 30e-9])
 
 
-def test_a_training_step_is_not_made() -> None:
+def test_a_profiled_training_step_changes_nothing() -> None:
     model = nn.Linear(40, 30)
     optimiser = optim.Adam(model.parameters())
 
@@ -83,7 +83,7 @@ def test_misuse_is_explained() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_what_a_loop_repeats_is_a_row(threads: int) -> None:
+def test_a_kernel_in_a_loop_is_one_row(threads: int) -> None:
     nc.set_threads(threads)
 
     def turned(w: nc.Tensor, x: nc.Tensor) -> nc.Tensor:

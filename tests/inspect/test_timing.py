@@ -17,7 +17,7 @@ def test_statistics() -> None:
     assert Times((1.0,)).spread == 0
 
 
-def test_contenders_take_turns() -> None:
+def test_candidates_are_timed_in_turn() -> None:
     order: list[str] = []
     taken = interleaved({n: lambda n=n: order.append(n) for n in "ab"}, rounds=3, seconds=0)
     assert "".join(order) == "a" * WARM + "b" * WARM + "ab" * 3

@@ -19,7 +19,7 @@ def test_operations_by_element() -> None:
     assert only.flops == 3 * 210 and only.bytes == 3 * 4 * 210 and only.dtype == "f32"
 
 
-def test_elementary_functions_count_what_they_do() -> None:
+def test_elementary_functions_count_their_operations() -> None:
     assert of_operation("fma", float32, 3) == 2 and of_operation("add", bfloat16, 2) == 1
     assert 10 < of_operation("exp", float32, 1) < of_operation("erf", float32, 1) < 100
 
@@ -29,7 +29,7 @@ def test_a_reduction_counts_its_elements() -> None:
     assert only.flops == 500 and only.bytes == 4 * 505
 
 
-def test_integers_are_no_floating_point() -> None:
+def test_integers_are_not_counted_as_floating_point() -> None:
     (only,) = counted(lambda x: x + 1, nc.ones(10, dtype=nc.int32))
     assert only.flops == 0 and only.bytes == 80
 
@@ -50,7 +50,7 @@ def test_launches_of_one_convolution_are_one_kernel() -> None:
     assert len(found) == 1 and found[0].launches >= 1
 
 
-def test_the_whole() -> None:
+def test_all_counts_of_a_program() -> None:
     prepared = nc.jit(lambda x: nc.sum(nc.exp(x @ x), axis=0)).prepare(nc.ones((40, 40)))
     total = work(prepared.compiled, prepared.sizes)
     assert isinstance(total, Work) and total.launches == len(prepared.compiled.stages) >= total.kernels >= 2

@@ -14,7 +14,7 @@ from nacre.inspect.workloads import WORKLOADS, chosen
 def test_compiled_and_eager_have_the_same_bits(name: str) -> None:
     compiled, arguments = WORKLOADS[name].ready(tiny=True)
     eager, _ = WORKLOADS[name].plain(tiny=True)
-    for _ in range(2):  # the second training step has gone through the first update
+    for _ in range(2):  # the second training step depends on the first update
         ours, theirs = (tree.flatten(f(*arguments))[0] for f in (compiled, eager))
         assert len(ours) == len(theirs) and all(np.isfinite(x.numpy()).all() for x in ours)
         assert all(np.array_equal(x.numpy(), y.numpy()) for x, y in zip(ours, theirs, strict=True))

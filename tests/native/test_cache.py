@@ -53,7 +53,7 @@ def test_text_target_and_nothing_else_decide_the_key() -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "header", "longer", "renamed"])
-def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_compiled_again(tmp_path: Path, damage: str) -> None:
     target = engine.host_target()
     image = ObjectCache(DiskCache(tmp_path)).compile(TEXT.format(1), target)
     (path,) = files(tmp_path)
@@ -90,7 +90,7 @@ def test_any_changed_byte_is_noticed(
 
 
 @pytest.mark.parametrize("kind", ["file in the way", "no such disk", "read-only"])
-def test_an_unusable_directory_costs_one_warning(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_directory_causes_one_warning(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "cache"
     if kind == "file in the way":
         place.write_text("not a directory")
@@ -176,7 +176,7 @@ def test_threads_share_one_compilation(tmp_path: Path) -> None:
     assert objects.compiled == 2 and len(made) == 2
 
 
-def test_libraries_are_unloaded_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreferenced_libraries_are_unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LIBRARIES", 3)
     monkeypatch.setattr(cache, "OBJECTS", 2)
     objects, target = ObjectCache(DiskCache(tmp_path)), engine.host_target()
@@ -203,13 +203,13 @@ def test_a_warning_is_never_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "NACRE_CACHE_DIR" in capsys.readouterr().err
 
 
-def test_compile_all_raises_what_one_raises(tmp_path: Path) -> None:
+def test_compile_all_raises_the_error_of_one_text(tmp_path: Path) -> None:
     objects = ObjectCache(DiskCache(tmp_path))
     with pytest.raises(CompileError):
         objects.compile_all([TEXT.format(1), "not LLVM", TEXT.format(2)], engine.host_target())
 
 
-def test_symbols_tell_libraries_apart(tmp_path: Path) -> None:
+def test_libraries_differ_by_symbols(tmp_path: Path) -> None:
     objects = ObjectCache(DiskCache(tmp_path))
     text = "declare i64 @other(i64)\ndefine i64 @kernel(i64 %a) {\n  %r = call i64 @other(i64 %a)\n  ret i64 %r\n}\n"
     target = engine.host_target()

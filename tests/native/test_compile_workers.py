@@ -1,4 +1,4 @@
-"""The crew: jobs done beside Python, larger ones first, faults left to others, forks between jobs."""
+"""Compile workers: jobs run in the background, larger ones first; errors are dropped; forks wait for jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if child:
 """
 
 
-def test_all_jobs_are_done_and_faults_are_lost() -> None:
+def test_all_jobs_run_and_their_errors_are_dropped() -> None:
     crew, done, interval = CompileWorkers(), [], sys.getswitchinterval()
     for k in range(50):
         crew.begin(k, lambda k=k: done.append(k if k % 5 else 1 // 0))
@@ -40,9 +40,9 @@ def test_all_jobs_are_done_and_faults_are_lost() -> None:
     assert sys.getswitchinterval() == interval
 
 
-def test_who_waits_helps_and_larger_jobs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_help_and_larger_jobs_run_first(monkeypatch: pytest.MonkeyPatch) -> None:
     crew, done = CompileWorkers(), []
-    monkeypatch.setattr(limits, "allowed_processors", lambda: [0])  # there is none for a thread
+    monkeypatch.setattr(limits, "allowed_processors", lambda: [0])  # no processor for a worker
     for k in (3, 9, 1, 7):
         crew.begin(k, lambda k=k: done.append((k, threading.current_thread())))
     assert not done
@@ -50,7 +50,7 @@ def test_who_waits_helps_and_larger_jobs_come_first(monkeypatch: pytest.MonkeyPa
     assert done == [(k, threading.current_thread()) for k in (9, 7, 3, 1)]
 
 
-def test_a_fork_comes_between_jobs() -> None:
+def test_a_fork_waits_until_no_job_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=60
     )

@@ -30,7 +30,7 @@ def test_import_does_not_import_llvmlite() -> None:
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
 
 
-def test_same_names_live_side_by_side() -> None:
+def test_libraries_may_define_the_same_names() -> None:
     target = engine.host_target()
     made = [engine.load(engine.compile_text(ADD.format(k), target)) for k in range(20)]
     assert [call(lib, 100) for lib in made] == [100 + k for k in range(20)]

@@ -1,4 +1,4 @@
-"""LLVM's functions: what is loaded for them, what they refuse, what they give back."""
+"""LLVM's functions: the libraries loaded for them, the inputs they refuse, and their results."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_python_classes_of_llvmlite_are_not_loaded() -> None:
     run("import sys, nacre as nc; float(nc.sum(nc.ones(3) + 1)); sys.exit('llvmlite.binding' in sys.modules)")
 
 
-def test_a_library_that_lies_elsewhere_is_asked_of_llvmlite() -> None:
+def test_an_unusual_library_path_comes_from_llvmlite() -> None:
     run(
         "from nacre.native import llvm; llvm.os.path.exists = lambda path: False; print(llvm.version()); "
         "import sys; sys.exit('llvmlite.binding' not in sys.modules)"
     )
 
 
-def test_llvmlite_may_be_used_beside() -> None:
+def test_llvmlite_may_be_used_in_the_same_process() -> None:
     run(
         "import nacre as nc; x = nc.ones(3) + 1; import llvmlite.binding as b; b.initialize_native_target(); "
         "b.parse_assembly('define void @f() { ret void }').verify(); assert float(nc.sum(x * 2)) == 12"
     )
 
 
-def test_what_means_nothing_is_refused() -> None:
+def test_invalid_texts_are_refused() -> None:
     for text, word in (
         (ANSWER[:-2], "expecting"),
         ("define i64 @f() {\n  ret i32 0\n}\n", "ret"),
@@ -60,7 +60,7 @@ def test_what_means_nothing_is_refused() -> None:
         llvm.Machine("nowhere-unknown-none", "", "", 2)
 
 
-def test_modules_are_taken_in_and_hide_what_is_not_public() -> None:
+def test_modules_are_linked_and_hide_internal_functions() -> None:
     made = machine()
     with llvm.VerifiedModule(
         made.head + "declare i64 @answer()\ndefine i64 @more() {\n  %a = call i64 @answer()\n"

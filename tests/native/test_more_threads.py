@@ -1,4 +1,4 @@
-"""More threads than processors are said once."""
+"""More threads than processors cause one warning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def said(calls: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_more_threads_than_processors_are_said_once() -> None:
+def test_more_threads_than_processors_cause_one_warning() -> None:
     count = len(os.sched_getaffinity(0))
     wanted = f"['set_threads: at most {count} threads are advised, one for each processor of this process']"
     assert said("nc.set_threads(n + 1); nc.set_threads(n + 2)").strip() == wanted

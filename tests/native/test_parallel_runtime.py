@@ -1,4 +1,4 @@
-"""The pool's text: every target offers the same names (what they do is tested with the pool)."""
+"""The pool's text: every target defines the same names (the pool's tests cover their effect)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool: every chunk is done once, on the threads that are there; nobody waits for those that are not."""
+"""The pool: every chunk runs once, on the threads that are available; no thread waits for absent ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nacre.native import pool as pools
 from nacre.native.pool import Pool
 
 # count: a chunk adds 1 to its own cell, from the 100th on, and to its thread's.  linger: the same, after a while.
-# meet: a chunk waits until another one is being done; this takes two threads, or ends after some seconds.
+# meet: a chunk waits until another one runs, too; this takes two threads, or ends after some seconds.
 KERNELS = """
 declare void @nacre_pool_run(ptr, ptr, i64)
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -116,7 +116,7 @@ def test_every_chunk_is_done_once(pool: Pool, kernels: engine.Library, threads: 
     assert sum(slots[:threads]) == 20 * chunks and not any(slots[threads:100])
 
 
-def test_a_number_of_threads_is_taken_before_the_code_is_there(kernels: engine.Library) -> None:
+def test_the_number_of_threads_can_be_set_before_the_code_is_loaded(kernels: engine.Library) -> None:
     made = Pool(3)
     made.set_threads(2)
     assert made.threads == (2 if made.parallel else 1)
@@ -140,7 +140,7 @@ def test_threads_work_at_the_same_time(pool: Pool, kernels: engine.Library) -> N
     assert list(slots[:2]) == [1, 1]
 
 
-def test_threads_that_are_left_out_take_nothing(pool: Pool, kernels: engine.Library) -> None:
+def test_excluded_threads_take_no_chunks(pool: Pool, kernels: engine.Library) -> None:
     pool.set_threads(4)
     slots, address = cells()
     pool.run(kernels.address("linger"), address, 50)
@@ -194,7 +194,7 @@ SPARE = """if True:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at as Linux shows them")
-def test_threads_that_are_too_many_now_sleep_through_all_regions() -> None:
+def test_surplus_threads_sleep_during_all_regions() -> None:
     text = SPARE.format(folder=str(Path(__file__).parent))
     assert (
         subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60).stdout
@@ -231,14 +231,14 @@ BESIDE = """if True:
 """
 
 
-def test_a_worker_without_a_processor_holds_nobody_up() -> None:
+def test_a_worker_without_a_processor_delays_no_region() -> None:
     code = BESIDE.format(folder=str(Path(__file__).parent))
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def affinities() -> list[set[int]]:
-    """Where each of this process's other threads may run."""
+    """The processors where each of this process's other threads may run."""
     own = threading.get_native_id()
     return [os.sched_getaffinity(int(task.name)) for task in Path("/proc/self/task").iterdir() if int(task.name) != own]
 

@@ -1,4 +1,4 @@
-"""What of a cache is run: only files and folders that nobody but this user and the system's could have written."""
+"""Trust in the cache: only files and folders that other users cannot write are used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _hangs(*_: object) -> None:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files, in which private folders are looked for; nothing hangs."""
+    """A folder for temporary files, in which private folders are searched; nothing hangs."""
     shared = tmp_path / "tmp"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -51,7 +51,7 @@ def kept(folder: Path, payload: bytes = b"code") -> DiskCache:
 
 
 def as_nobody(line: str, path: Path, data: bytes = b"") -> None:
-    """Run a line of the shell as another user, for whom the way to a path is open."""
+    """Run a shell command as another user, who may traverse the path."""
     for parent in path.parents:
         if parent.name.startswith(("pytest-", "popen-", "test_")):
             parent.chmod(parent.stat().st_mode | 0o011)
@@ -75,7 +75,7 @@ def test_files_and_folders_are_this_users_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o602, 0o666, 0o777])
-def test_a_file_that_others_may_write_is_not_taken(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_may_write_is_not_used(tmp_path: Path, mode: int) -> None:
     disk = kept(tmp_path / "cache")
     os.chmod(disk.path(KEY), mode)
     assert disk.read(KEY) is None
@@ -84,7 +84,7 @@ def test_a_file_that_others_may_write_is_not_taken(tmp_path: Path, mode: int) ->
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "device", "socket"])
-def test_what_is_no_regular_file_is_not_taken_and_nothing_hangs(tmp_path: Path, kind: str) -> None:
+def test_special_files_are_not_used_and_nothing_hangs(tmp_path: Path, kind: str) -> None:
     disk = kept(tmp_path / "cache")
     path = Path(disk.path(KEY))
     real = path.rename(tmp_path / "elsewhere")
@@ -122,7 +122,7 @@ def test_a_planted_link_empties_no_file(tmp_path: Path) -> None:
     kept(folder)
 
 
-def test_names_of_files_under_way_cannot_be_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_names_cannot_be_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
     real = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (used.append(a), real(a, b)))
@@ -132,7 +132,7 @@ def test_names_of_files_under_way_cannot_be_guessed(tmp_path: Path, monkeypatch:
     assert all(cache.TEMPORARY_NAME.fullmatch(Path(name).name) for name in used)
 
 
-def test_a_huge_sparse_object_is_as_good_as_absent(tmp_path: Path) -> None:
+def test_a_huge_sparse_object_is_ignored(tmp_path: Path) -> None:
     disk = kept(tmp_path / "cache")
     with open(disk.path(KEY), "r+b") as file:
         file.truncate(1 << 42)
@@ -176,7 +176,7 @@ def test_a_sticky_folder_above_is_safe(place: Path) -> None:
         assert kept(place / "mine").directory == str(place / "mine")
 
 
-def test_a_private_folder_that_is_none_is_not_used(tmp_path: Path, place: Path) -> None:
+def test_an_invalid_private_folder_is_not_used(tmp_path: Path, place: Path) -> None:
     prefix = f"nacre-{os.geteuid()}-"
     (place / f"{prefix}0").mkdir(mode=0o700)
     (place / f"{prefix}0").chmod(0o755)
@@ -189,8 +189,8 @@ def test_a_private_folder_that_is_none_is_not_used(tmp_path: Path, place: Path) 
     assert used is not None and Path(used).parent.name not in (f"{prefix}{k}" for k in range(3))
 
 
-def test_where_nothing_is_private_nothing_is_kept(tmp_path: Path, place: Path) -> None:
-    place.chmod(0o777)  # not sticky: each may exchange what others put there
+def test_without_a_private_folder_nothing_is_cached(tmp_path: Path, place: Path) -> None:
+    place.chmod(0o777)  # not sticky: each user may replace the files of others
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.warns(RuntimeWarning, match="nothing is kept"):
@@ -207,7 +207,7 @@ def test_where_nothing_is_private_nothing_is_kept(tmp_path: Path, place: Path) -
         ([], [("me", 1000), ("root", 1000)], True),
     ],
 )
-def test_who_is_alone_in_a_group(
+def test_members_of_a_group(
     monkeypatch: pytest.MonkeyPatch, members: list[str], users: list[tuple[str, int]], alone: bool
 ) -> None:
     numbers = {"root": 0, "me": 1000, "other": 1001}
@@ -252,7 +252,7 @@ def test_nothing_is_made_where_others_may_write(tmp_path: Path, place: Path) -> 
 
 
 @as_root
-def test_what_another_user_wrote_is_not_taken(tmp_path: Path) -> None:
+def test_files_of_another_user_are_not_used(tmp_path: Path) -> None:
     disk = kept(tmp_path / "cache")
     os.chown(disk.path(KEY), NOBODY, NOBODY)
     assert disk.read(KEY) is None
@@ -263,15 +263,15 @@ def test_what_another_user_wrote_is_not_taken(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_second_user_cannot_have_an_object_run(tmp_path: Path) -> None:
-    """The attack itself: in a folder that all may write, another user puts an object where this one looks."""
+def test_a_second_users_object_is_not_run(tmp_path: Path) -> None:
+    """The attack itself: another user puts an object into a world-writable folder that this user's cache reads."""
     folder = tmp_path / "cache"
     folder.mkdir()
     folder.chmod(0o777)
     head = cache.HEADER.pack(cache.MAGIC, cache.FORMAT, 0, 4, KEY, cache.hashlib.sha256(b"evil").digest())
     path = folder / (KEY.hex() + ".o")
     path.write_bytes(b"x" * 84)
-    path.chmod(0o666)  # this user's own, but all may write it
+    path.chmod(0o666)  # this user's own file, writable by all
     as_nobody(f"cat > {path}", path, head + b"evil")
     assert path.read_bytes() == head + b"evil", "the other user did write it"
     with pytest.warns(RuntimeWarning, match="only you may have write access"):
@@ -281,7 +281,7 @@ def test_a_second_user_cannot_have_an_object_run(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_second_users_private_folder_is_not_taken_for_ones_own(tmp_path: Path, place: Path) -> None:
+def test_a_second_users_private_folder_is_not_used(tmp_path: Path, place: Path) -> None:
     planted = place / f"nacre-{os.geteuid()}-0"
     as_nobody(f"mkdir -m 700 {planted}", planted)
     (tmp_path / "open").mkdir()
@@ -296,7 +296,7 @@ def test_a_second_users_private_folder_is_not_taken_for_ones_own(tmp_path: Path,
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400", "-5M", "1e308G", "M", "٣"])
 @pytest.mark.filterwarnings("ignore:NACRE_CACHE_SIZE")
-def test_any_size_is_taken_or_told_of(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_any_cache_size_is_accepted_or_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("NACRE_CACHE_SIZE", text)
     assert cache.default_size() in (cache.DEFAULT_SIZE, 3)
 
@@ -313,7 +313,7 @@ def test_any_size_is_taken_or_told_of(monkeypatch: pytest.MonkeyPatch, text: str
         b"\0" * 9,
     ],
 )
-def test_any_kept_choices_are_taken_or_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+def test_any_stored_choices_are_used_or_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     path = tmp_path / tunables.FILE
     path.write_bytes(data)
     path.chmod(0o600)
@@ -333,7 +333,7 @@ def test_any_kept_choices_are_taken_or_left(tmp_path: Path, monkeypatch: pytest.
     tunables.best.cache_clear()
 
 
-def test_choices_that_cannot_be_kept_cost_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_that_cannot_be_stored_cause_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tunables, "_path", lambda: "/proc/nowhere/tuned.json")
     tunables.best.cache_clear()
     with pytest.warns(RuntimeWarning, match="tune: the folder for tuning results must be writable"):
@@ -342,7 +342,7 @@ def test_choices_that_cannot_be_kept_cost_a_warning(monkeypatch: pytest.MonkeyPa
     tunables.best.cache_clear()
 
 
-def test_a_full_disk_costs_a_warning(tmp_path: Path) -> None:
+def test_a_full_disk_causes_a_warning(tmp_path: Path) -> None:
     code = f"""if True:
     import resource, warnings, os
     from nacre.native.cache import DiskCache

@@ -1,7 +1,7 @@
 """Every optimiser on walks with late and missing gradients, changed settings, saved and loaded state, and every dtype.
 
-`write_torch_values.py` wrote what PyTorch gives for the walks of `torch_cases.py`.  Compiled steps must give the bits
-of eager ones, and a state that is saved and loaded on the way must change none.
+`write_torch_values.py` wrote PyTorch's results for the walks of `torch_cases.py`.  Compiled steps must give the bits of
+eager ones, and saving and loading a state on the way must not change any.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ cases = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(cases)
 EXPECTED: dict[str, Any] = json.loads((HERE / "torch_values.json").read_text())
 
-MORE: dict[str, dict[int, dict[str, Any]]] = {  # what PyTorch has not, or cannot do on the way
+MORE: dict[str, dict[int, dict[str, Any]]] = {  # walks that PyTorch does not support
     "Lion(g, lr=0.1)": {3: {"weight_decay": 0.2}, 5: {"betas": (0.8, 0.9)}, 6: {"maximize": True}},
     "LAMB(g, lr=0.1)": {3: {"weight_decay": 0.2}, 5: {"betas": (0.8, 0.9)}, 6: {"eps": 0.1}},
     "Adam(g, lr=0.1)  # amsgrad from a step on": {3: {"amsgrad": True}},
@@ -46,7 +46,7 @@ def made(line: str, dtype: str, values: Any = None) -> tuple[list[nn.Parameter],
 
 
 def walk(line: str, dtype: str = "float64", compiled: bool = False, between: Between | None = None) -> list[np.ndarray]:
-    """The parameters after each step; `between` gives another optimiser of the same parameters half-way."""
+    """The parameters after each step; `between` replaces the optimiser half-way."""
     held, o = made(line, dtype)
     return walked(line, held, o, compiled, range(len(cases.PRESENT)), between)
 
@@ -95,7 +95,7 @@ def test_walks_are_those_of_torch(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", cases.WALKS)
-def test_states_of_torch_with_counts_that_differ_are_gone_on_with(line: str) -> None:
+def test_torch_states_with_different_counts_continue(line: str) -> None:
     state, half, end = EXPECTED[line]
     held, o = made(line, "float64", half)
     for k in range(cases.SAVED + 1):
@@ -153,9 +153,7 @@ def reloaded(o: Any) -> Any:
 
 @pytest.mark.parametrize(("line", "dtype"), SAMPLE)
 @pytest.mark.parametrize(("between", "compiled"), [(again, False), (reloaded, False), (reloaded, True)])
-def test_a_state_saved_and_loaded_on_the_way_changes_no_bit(
-    line: str, dtype: str, between: Between, compiled: bool
-) -> None:
+def test_saving_and_loading_a_state_changes_no_bit(line: str, dtype: str, between: Between, compiled: bool) -> None:
     if compiled and dtype != "float32":
         pytest.skip("one dtype is enough")
     whole = walk(line, dtype)
@@ -165,7 +163,7 @@ def test_a_state_saved_and_loaded_on_the_way_changes_no_bit(
 
 @pytest.mark.parametrize("line", [*WALKS, "LBFGS([p])"])
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy], ids=["pickle", "deepcopy"])
-def test_pickled_and_copied_optimisers_and_schedules_go_on(line: str, copied: Callable[[Any], Any]) -> None:
+def test_pickled_and_copied_optimisers_and_schedules_continue(line: str, copied: Callable[[Any], Any]) -> None:
     def stepped(held: Any, o: Any, steps: int, schedule: Any) -> list[np.ndarray]:
         for k in range(steps):
             for p in held:

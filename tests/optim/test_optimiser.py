@@ -79,7 +79,7 @@ def test_formulas_and_compiled_bits(kind: Any, formula: Any, settings: dict[str,
     np.testing.assert_array_equal(eager, stepped(kind([q], **settings), q, compiled=True))
 
 
-def test_maximising_turns_the_gradient_over() -> None:
+def test_maximising_negates_the_gradient() -> None:
     p, q = nn.Parameter(START), nn.Parameter(START)
     up = stepped(optim.Adam([p], maximize=True), p, False)
     np.testing.assert_array_equal(up, stepped(optim.Adam([q]), q, False, -GRADIENTS))
@@ -142,7 +142,7 @@ def test_half_types_update_in_float32() -> None:
 
 
 @pytest.mark.parametrize(("kind", "formula", "settings"), CASES, ids=label)
-def test_state_dicts_go_on_where_they_were(kind: Any, formula: Any, settings: dict[str, Any]) -> None:
+def test_state_dicts_continue_where_they_were(kind: Any, formula: Any, settings: dict[str, Any]) -> None:
     p = nn.Parameter(START)
     opt = kind([p], **settings)
     whole = stepped(opt, p, False)
@@ -155,7 +155,7 @@ def test_state_dicts_go_on_where_they_were(kind: Any, formula: Any, settings: di
     np.testing.assert_array_equal(stepped(other, q, False, GRADIENTS[3:]), whole[3:])
 
 
-def test_a_closure_gives_the_loss() -> None:
+def test_a_closure_returns_the_loss() -> None:
     p = nn.Parameter([2.0])
     opt = optim.SGD([p], lr=0.25)
 

@@ -23,7 +23,7 @@ def fresh(*shapes: tuple[int, ...]) -> tuple[list[nn.Parameter], list[np.ndarray
 
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 2.5, math.inf])
 @pytest.mark.parametrize("limit", [0.5, 1e6])
-def test_norms_are_limited(norm_type: float, limit: float) -> None:
+def test_norms_are_clipped(norm_type: float, limit: float) -> None:
     parameters, gradients = fresh((3, 4), (), (5,))
     whole = np.concatenate([g.ravel() for g in gradients]).astype(np.float64)
     wanted = np.linalg.norm(whole, norm_type)
@@ -52,7 +52,7 @@ def test_norms_of_float64_are_float64(compiled: bool) -> None:
     assert clip().item() == pytest.approx(np.linalg.norm([1 / 3, 2 / 3]), rel=1e-15)
 
 
-def test_norms_that_are_no_numbers_are_told_on_demand() -> None:
+def test_nan_norms_raise_on_request() -> None:
     parameters, _ = fresh((3,))
     parameters[0].grad = nc.tensor([1.0, math.inf, 0.0])
     with pytest.raises(nc.StateError, match="norm must be finite"):
@@ -60,7 +60,7 @@ def test_norms_that_are_no_numbers_are_told_on_demand() -> None:
     assert optim.clip_grad_norm_(parameters, 1.0).item() == math.inf
 
 
-def test_values_are_limited_and_missing_gradients_are_left() -> None:
+def test_values_are_clipped_and_missing_gradients_ignored() -> None:
     parameters, gradients = fresh((20,))
     optim.clip_grad_value_([*parameters, nn.Parameter([1.0])], 0.5)
     assert parameters[0].grad is not None

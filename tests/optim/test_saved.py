@@ -1,4 +1,4 @@
-"""States that are loaded: whole or not at all, what does not fit is refused, PyTorch's L-BFGS is gone on with."""
+"""Loaded states: complete or refused, with the reason; PyTorch's L-BFGS continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def facts(o: Any) -> str:
 
 
 def changed(o: Any, setting: dict[str, Any] | None = None, **entry: Any) -> dict[str, Any]:
-    """An optimiser's state with other entries for its parameter, and other settings; None takes an entry away."""
+    """An optimiser's state with other entries for its parameter, and other settings; None removes an entry."""
     saved = o.state_dict()
     held = {**saved["state"].get(0, {}), **entry}
     groups = [{**saved["param_groups"][0], **(setting or {})}]
@@ -80,7 +80,7 @@ WRONG: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "make", "give"), WRONG, ids=[text for text, _, _ in WRONG])
-def test_what_does_not_fit_is_refused_and_changes_nothing(
+def test_states_that_do_not_fit_are_refused_and_change_nothing(
     text: str, make: Callable[[], Any], give: Callable[[], Any]
 ) -> None:
     o = make()
@@ -114,7 +114,7 @@ def test_the_second_parameter_at_fault_leaves_the_first_as_it_was() -> None:
     assert model.state_dict()["weight"].tolist() == before
 
 
-def test_a_momentum_goes_into_an_optimiser_that_had_none() -> None:
+def test_a_momentum_is_loaded_into_an_optimiser_without_one() -> None:
     moved, plain = stepped(optim.SGD, momentum=0.9, lr=0.1), stepped(optim.SGD, lr=0.5)
     plain.load_state_dict(moved.state_dict())
     for o in (moved, plain):
@@ -126,7 +126,7 @@ def test_a_momentum_goes_into_an_optimiser_that_had_none() -> None:
     assert plain.param_groups[0]["momentum"] == 0.9
 
 
-def test_a_loaded_state_is_what_a_compiled_step_goes_on_with() -> None:
+def test_a_compiled_step_continues_from_a_loaded_state() -> None:
     p = nn.Parameter(nc.ones(2))
     o = optim.Adam([p], lr=0.5)
     blank = o.state_dict()
@@ -140,14 +140,14 @@ def test_a_loaded_state_is_what_a_compiled_step_goes_on_with() -> None:
     first = p.tolist()
     for _ in range(2):
         step(nc.ones(2))
-    o.load_state_dict(blank)  # nothing has been stepped there
+    o.load_state_dict(blank)  # without any step
     p.assign(nc.ones(2))
     step(nc.ones(2))
     assert p.tolist() == first and o.state_dict()["state"][0]["step"].item() == 1
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_gradients_that_come_late_within_one_step_have_counts_of_their_own(compiled: bool) -> None:
+def test_late_gradients_within_one_step_have_their_own_counts(compiled: bool) -> None:
     a, b = nn.Parameter(nc.ones(2)), nn.Parameter(nc.ones(2))
     o = optim.Adam([a, b], lr=0.1)
 
@@ -189,7 +189,7 @@ def test_an_aborted_trace_counts_nothing() -> None:
     assert [o.state_dict()["state"][k]["step"].item() for k in (0, 1)] == [3, 1]
 
 
-def test_settings_are_taken_where_they_count_and_else_refused() -> None:
+def test_settings_are_accepted_where_they_apply_and_else_refused() -> None:
     o = stepped(optim.SGD)
     group = o.param_groups[0]
     group |= {"lr": np.float32(0.5), "momentum": nc.tensor(0.5)}
@@ -205,7 +205,7 @@ def test_settings_are_taken_where_they_count_and_else_refused() -> None:
         adam.param_groups[0]["betas"] = 0.9
 
 
-def test_states_of_torchs_lbfgs_are_gone_on_with() -> None:
+def test_states_of_torchs_lbfgs_continue() -> None:
     name = "optim.LBFGS([p], lr=0.3, max_iter=5) saved after two steps"
     settings, state, before, after = EXPECTED[name]
     p = nn.Parameter(np.asarray(before))
@@ -269,7 +269,7 @@ HUGE = 10**400
     ],
     ids=lambda part: repr(part)[:40],
 )
-def test_any_form_is_refused_before_anything_is_changed(kind: Any, part: Any) -> None:
+def test_invalid_forms_are_refused_before_anything_changes(kind: Any, part: Any) -> None:
     o = stepped(kind) if kind is not optim.LBFGS else kind([nn.Parameter(nc.ones(2))])
     before = facts(o)
     saved = (
@@ -308,7 +308,7 @@ def test_any_memory_of_lbfgs_is_refused(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE])
-def test_a_setting_that_no_float_holds_is_refused(value: int) -> None:
+def test_a_setting_beyond_floats_is_refused(value: int) -> None:
     o = stepped(optim.Adam)
     before = facts(o)
     for name in ("lr", "weight_decay", "eps", "initial_lr"):

@@ -1,4 +1,4 @@
-"""Optimisers step by step, and schedules, against what PyTorch gives; `write_torch_values.py` wrote the numbers."""
+"""Optimisers step by step, and schedules, against PyTorch's results, which `write_torch_values.py` wrote."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_compiled_bits_are_the_eager_ones(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [*cases.OPTIMISERS[1::2], *MORE])
-def test_state_dicts_go_on(line: str) -> None:
+def test_state_dicts_continue(line: str) -> None:
     whole, o = walk(line, compiled=False)
     p = nn.Parameter(whole[-1])
     again = eval(line, {"optim": optim, "p": p})

@@ -23,11 +23,11 @@ OPTIMISERS = [
     "optim.RAdam([p], lr=0.1, betas=(0.8, 0.9), weight_decay=0.1, decoupled_weight_decay=True)",
 ]  # fmt: skip
 
-# Walks of three parameters in two groups: gradients that come late or are missing, settings that change on the way.
+# Walks of three parameters in two groups: late or missing gradients, and settings that change on the way.
 SHAPES = [(4, 3), (5,), ()]
 PRESENT = [(1, 0, 1), (1, 0, 1), (1, 1, 0), (1, 1, 0), (1, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
 WALK = [[np.random.default_rng([7, step, k]).normal(size=s) for k, s in enumerate(SHAPES)] for step in range(9)]
-SAVED = 5  # the step after which the state is written down
+SAVED = 5  # the step after which the state is saved
 WALKS = {
     "SGD(g, lr=0.1)": {3: {"weight_decay": 0.2}, 5: {"momentum": 0.8}, 6: {"nesterov": True}},
     "SGD(g, lr=0.1, momentum=0.9, maximize=True)": {3: {"momentum": 0.0}, 4: {"dampening": 0.4}, 5: {"momentum": 0.7}},
@@ -90,5 +90,5 @@ SAVED_SEARCHES = ["optim.LBFGS([p], lr=0.3, max_iter=5) saved after two steps"]
 
 
 def valley(p):  # type: ignore[no-untyped-def]
-    """Rosenbrock's function of all rows, whose minimum lies in a bent valley."""
+    """Rosenbrock's function of all rows, whose minimum is in a curved valley."""
     return (100.0 * (p[:, 1:] - p[:, :-1] ** 2) ** 2 + (1.0 - p[:, :-1]) ** 2).sum()

@@ -1,4 +1,4 @@
-"""Write what PyTorch's optimisers and schedules give for `torch_cases.py` to `torch_values.json`.
+"""Write the results of PyTorch's optimisers and schedules for `torch_cases.py` to `torch_values.json`.
 
 python tests/optim/write_torch_values.py        (where PyTorch is installed)
 """
@@ -39,7 +39,7 @@ def walked(line: str) -> list[Any]:
 
 
 def wandered(line: str) -> list[Any]:
-    """The state and the parameters on the way, and the parameters at the end."""
+    """The state and the parameters half-way, and the parameters at the end."""
     held = [torch.nn.Parameter(torch.tensor(w)) for w in cases.WALK[-1]]
     o = eval(f"optim.{line}", {"optim": optim, "g": [{"params": held[:2]}, {"params": held[2:], "weight_decay": 0.5}]})
     seen: list[Any] = []

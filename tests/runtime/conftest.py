@@ -1,4 +1,4 @@
-"""What tests of memory share: what other tests left in cycles is gone before theirs count."""
+"""Shared by the memory tests: objects in cycles of earlier tests are freed before a test counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The allocator: classes, reuse, alignment, no overlap, bounds on what is kept."""
+"""The allocator: classes, reuse, alignment, no overlap, limits of the cache."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_classes_are_tight_and_ordered(classes: engine.Library) -> None:
         assert s <= max(64, n + 63, n * 1.13)
         assert by_class.setdefault(c, s) == s
     assert [by_class[c] for c in sorted(by_class)] == sorted(by_class.values())
-    assert number(32768) == 55 and number(32769) == 56  # what @nacre_empty_cache begins with
+    assert number(32768) == 55 and number(32769) == 56  # the first step of @nacre_empty_cache
 
 
 def fill(made: Buffer, value: int) -> None:
@@ -110,13 +110,13 @@ def test_freed_memory_is_used_again(size: int) -> None:
     assert allocate(size).address == address
 
 
-def test_large_blocks_are_kept_within_the_bound() -> None:
+def test_large_blocks_are_cached_up_to_the_limit() -> None:
     buffer.cache_limit(8 * MEBIBYTE)
     blocks = [allocate(3 * MEBIBYTE) for _ in range(4)]
     assert statistics().cached == 0
     del blocks[0], blocks[0]
     assert statistics().cached == 6 * MEBIBYTE
-    del blocks[0]  # nine would pass the bound: the six are let go
+    del blocks[0]  # nine would exceed the limit: the six are freed
     assert statistics().cached == 3 * MEBIBYTE
     huge = allocate(40 * MEBIBYTE)
     del huge

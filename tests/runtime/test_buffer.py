@@ -70,7 +70,7 @@ def test_the_type_is_closed() -> None:
         allocate(1).address = 3  # pyright: ignore
 
 
-def test_foreign_memory_is_kept_alive_and_shared() -> None:
+def test_foreign_memory_stays_alive_and_is_shared() -> None:
     array = np.arange(12, dtype=np.float32)
     made = wrap(array)
     assert made.address == array.ctypes.data and len(made) == 48
@@ -102,7 +102,7 @@ def test_a_read_only_array() -> None:
 @pytest.mark.parametrize(
     "value", [np.zeros((4, 4))[:, ::2], np.array(["2020"], "datetime64[D]"), np.array([None, 3]), 3, "text", None]
 )
-def test_what_cannot_be_wrapped(value: object) -> None:
+def test_objects_that_cannot_be_wrapped(value: object) -> None:
     with pytest.raises(ArgumentError, match=type(value).__name__):
         wrap(value)
 
@@ -145,7 +145,7 @@ def test_sole_owner() -> None:
 
 
 def test_nothing_leaks() -> None:
-    gc.collect()  # what earlier tests left in cycles is not this test's
+    gc.collect()  # without objects in cycles of earlier tests
     before = statistics()
     type_references = sys.getrefcount(buffer.native().type)
     owner = np.zeros(100)
@@ -165,7 +165,7 @@ def test_nothing_leaks() -> None:
 
 
 @pytest.mark.parametrize("nbytes", [2**40, 2**46, 2**62, sys.maxsize])
-def test_too_much_is_an_error(nbytes: int) -> None:
+def test_allocations_beyond_memory_raise_an_error(nbytes: int) -> None:
     with pytest.raises(OutOfMemory, match="are needed") as caught:
         allocate(nbytes)
     assert isinstance(caught.value, MemoryError) and isinstance(caught.value, Error)
@@ -174,12 +174,12 @@ def test_too_much_is_an_error(nbytes: int) -> None:
 @pytest.mark.parametrize(
     ("value", "error"), [(-1, ArgumentError), (2**70, OverflowError), ("8", TypeError), (1.5, TypeError)]
 )
-def test_what_is_no_size(value: int, error: type[Exception]) -> None:
+def test_invalid_sizes(value: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         allocate(value)
 
 
-def test_a_limit_is_held() -> None:
+def test_the_memory_limit_holds() -> None:
     gc.collect()
     base = statistics().allocated
     held = f"{(base + (3 << 20)) / 2**20:.1f} MiB"
@@ -209,7 +209,7 @@ def test_memory_in_cycles_is_reclaimed_at_the_limit() -> None:
         gc.enable()
 
 
-def test_kept_memory_makes_room_at_the_limit() -> None:
+def test_cached_memory_is_freed_at_the_limit() -> None:
     buffer.empty_cache()
     first = allocate(8 << 20)
     del first

@@ -1,4 +1,4 @@
-"""Plans with loops and branches: rows, barriers, and how long values are needed."""
+"""Plans with loops and branches: rows, barriers, and live ranges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_launch_behind_a_loop_or_branch_waits() -> None:
     assert [r.sync for r in behind] == [True, False, True]
 
 
-def test_a_while_asks_before_each_round() -> None:
+def test_a_while_tests_before_each_round() -> None:
     loop = Loop(0, None, (0,), 7, (1,), (2,))
     rows = walk(USES, (loop,))
     assert [r.kind for r in rows] == [
@@ -55,7 +55,7 @@ def test_a_while_asks_before_each_round() -> None:
     assert list(cells((loop,))) == [7] and list(launches((loop,))) == [0, 1, 2]
 
 
-def test_what_a_loop_reads_and_hands_on_is_needed_in_all_of_its_rounds() -> None:
+def test_values_that_a_loop_reads_and_carries_are_live_in_all_rounds() -> None:
     rows = walk(USES, TREE)
     life = lives(rows, USES, lambda v: v if v < 8 else -1)
     loop = rows[1].epoch, rows[6].epoch

@@ -1,4 +1,4 @@
-"""`bind` hands an equation to the innermost interpreter that is concerned."""
+"""`bind` passes an equation to the innermost interpreter concerned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.trace.variable import Leaf
 
 
 class Recorder:
-    """An interpreter that notes what it is asked."""
+    """An interpreter that records the equations it receives."""
 
     def __init__(self, dynamic: bool = False) -> None:
         self.level, self.dynamic = next_level(), dynamic
@@ -86,7 +86,7 @@ def test_nodes_count_only_while_gradients_are_recorded() -> None:
         assert bind(primitive_named("add"), tracked, X).node is None
 
 
-def test_faults_leave_the_stack_as_it_was() -> None:
+def test_errors_restore_the_stack_of_interpreters() -> None:
     def fail() -> None:
         assert (len(STATE.interpreters), STATE.word, ACTIVE.value) == (2, 2, 2)
         raise KeyError

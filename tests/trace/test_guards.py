@@ -1,4 +1,4 @@
-"""Guards: what was read while tracing, and whether it is still so."""
+"""Guards: values that were read while tracing, and whether they are unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_values_that_cannot_be_compared_at_once_differ() -> None:
     assert not guard.holds()
 
 
-def test_owners_are_not_kept_alive() -> None:
+def test_guards_do_not_keep_owners_alive() -> None:
     owner = Owner(x=1)
     (guard,) = read((owner, "x"))
     del owner

@@ -1,4 +1,4 @@
-"""Variables: cells of one type that nobody changes but by assigning."""
+"""Variables: cells of one type that only assignment changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_other_types_are_refused_by_name() -> None:
     assert v.value.tolist() == X.tolist() and v.gradient is None
 
 
-def test_nobody_shares_the_object() -> None:
+def test_each_read_returns_its_own_object() -> None:
     given = nc.tensor([1.0, 2.0, 3.0])
     v = Variable(given)
     given[0] = 10.0
@@ -58,7 +58,7 @@ def test_a_read_inside_a_trace_is_not_a_write() -> None:
     assert v.value.tolist() == X.tolist()
 
 
-def test_gradients_come_to_the_variable() -> None:
+def test_gradients_are_stored_in_the_variable() -> None:
     v = Variable(X, requires_grad=True)
     assert isinstance(v.value.node, Leaf) and v.value.node is v.value.node
     (v.value * v.value).sum().backward()

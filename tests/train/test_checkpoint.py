@@ -1,4 +1,4 @@
-"""Checkpoints: whole or refused, the last and the best kept, damaged ones put aside and said."""
+"""Checkpoints: complete or refused; the last and the best remain; damaged ones are renamed with a message."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tensors_of_a_state_come_back_in_every_dtype() -> None:
     assert found[0]["t"][1].dtype is nc.float16
 
 
-def test_what_is_no_state_is_refused() -> None:
+def test_other_values_than_states_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"got object as x\.1"):
         packed([1, object()], "x", {})
     for document in ({"float": "1"}, {"tensor": "missing"}, {"list": []}, {"a": 1, "b": 2}):
@@ -79,7 +79,7 @@ def names(kept: train.Checkpoints) -> list[str]:
     return sorted(path.name for path in kept.folder.iterdir())
 
 
-def test_the_last_and_the_best_are_kept(kept: train.Checkpoints) -> None:
+def test_the_last_and_the_best_checkpoint_remain(kept: train.Checkpoints) -> None:
     assert names(kept) == ["best", "last", "step-00000001", "step-00000003", "step-00000004"]
     best, last = kept.best(), kept.latest()
     assert best is not None and best.step == 1 and last is not None and last.step == 4
@@ -103,7 +103,9 @@ def damages() -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("damage", "name"), [d for _, d in damages()], ids=[n for n, _ in damages()])
-def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Checkpoints, damage: Any, name: str) -> None:
+def test_a_damaged_checkpoint_is_refused_or_renamed_with_a_message(
+    kept: train.Checkpoints, damage: Any, name: str
+) -> None:
     damage(kept.folder / "step-00000004" / name)
     if name == MANIFEST and damage is not Path.unlink:
         (kept.folder / "step-00000004" / name).write_bytes(b'{"format"')
@@ -117,7 +119,7 @@ def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Check
     assert [p.name for p in kept.paths()] == ["step-00000001", "step-00000003"]
 
 
-def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None:
+def test_other_paths_are_distinguished_from_damage(kept: train.Checkpoints) -> None:
     model, out = nn.Linear(1, 1), kept.folder.parent
     best, refused = kept.folder / "best", "the path must be"
     for path, words in (
@@ -138,7 +140,7 @@ def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None
 
 @pytest.mark.parametrize("name", ["checkpoint.json", "model.safetensors"])
 @pytest.mark.parametrize(("number", "kind"), [(errno.EACCES, PermissionError), (errno.EMFILE, nc.DeviceError)])
-def test_what_the_system_refuses_is_not_damaged(
+def test_unreadable_checkpoints_are_not_damaged(
     kept: train.Checkpoints, name: str, number: int, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = checkpoint.reading
@@ -155,7 +157,7 @@ def test_what_the_system_refuses_is_not_damaged(
     assert names(kept) == before and not said
 
 
-def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) -> None:
+def test_damaged_checkpoints_alone_do_not_restart_a_training(kept: train.Checkpoints) -> None:
     for path in kept.paths():
         (path / "state.json").write_bytes(b"")
     before = names(kept)
@@ -167,7 +169,7 @@ def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) ->
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"format": "another"}])
-def test_what_something_else_wrote_is_refused_and_left(kept: train.Checkpoints, change: dict[str, Any]) -> None:
+def test_files_of_other_programs_are_refused_and_unchanged(kept: train.Checkpoints, change: dict[str, Any]) -> None:
     path = kept.folder / "step-00000004" / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(StateError, match="read it with the Nacre version that wrote it"):
@@ -175,7 +177,7 @@ def test_what_something_else_wrote_is_refused_and_left(kept: train.Checkpoints, 
     assert len(kept.paths()) == 3
 
 
-def test_what_a_killed_writer_left_is_swept(kept: train.Checkpoints) -> None:
+def test_unfinished_files_of_a_killed_writer_are_removed(kept: train.Checkpoints) -> None:
     (kept.folder / ".writing-step-00000005").mkdir()
     (kept.folder / ".discarded-step-00000002").mkdir()
     (kept.folder / ".writing-best").symlink_to("nowhere")
@@ -187,14 +189,14 @@ def test_what_a_killed_writer_left_is_swept(kept: train.Checkpoints) -> None:
 def test_a_process_killed_while_it_replaces_its_only_checkpoint_leaves_it(tmp_path: Path) -> None:
     kept = train.Checkpoints(tmp_path, keep=1)
     path = kept.save(1, {}, {"epoch": 1})
-    path.rename(path.with_name(".replaced-" + path.name))  # and the new one has not come yet
+    path.rename(path.with_name(".replaced-" + path.name))  # before the new folder has arrived
     (tmp_path / ".writing-step-00000001").mkdir()
     kept.sweep()
     found = kept.latest()
     assert found is not None and found.state == {"epoch": 1} and names(kept) == ["last", path.name]
     path.rename(path.with_name(".replaced-" + path.name))
     kept.save(1, {}, {"epoch": 2})  # sweeps too
-    (tmp_path / ".replaced-step-00000001").mkdir()  # and the new one has come
+    (tmp_path / ".replaced-step-00000001").mkdir()  # after the new folder has arrived
     kept.sweep()
     found = kept.latest()
     assert found is not None and found.state == {"epoch": 2} and names(kept) == ["last", path.name]
@@ -255,7 +257,7 @@ def trainer_weights(out: Path) -> Any:
     return nc.load(out / "checkpoints" / "last" / "model.safetensors")["weight"].tolist()
 
 
-def test_another_setting_of_a_schedule_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_setting_of_a_schedule_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     batches = [tuple(map(nc.asarray, training.rows(8, 1).batch(range(8))))]
 
     def run(epochs: int) -> None:
@@ -282,7 +284,7 @@ def a_run(out: Path, lr: float = 0.1, epochs: int = 1, **settings: Any) -> Any:
     return trainer
 
 
-def test_settings_of_the_optimizer_that_a_resume_does_not_take_are_said(tmp_path: Path) -> None:
+def test_ignored_settings_of_the_optimizer_are_reported_at_a_resume(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         a_run(tmp_path)
@@ -307,9 +309,9 @@ def test_a_resume_that_loses_work_warns_without_progress(tmp_path: Path) -> None
         a_run(tmp_path)
 
 
-def test_other_objects_are_kept_too(tmp_path: Path) -> None:
+def test_other_objects_are_saved_too(tmp_path: Path) -> None:
     class Counter:
-        """Counts the epochs that it was asked for."""
+        """Counts the epochs that were requested."""
 
         def __init__(self) -> None:
             self.count = 0
@@ -339,7 +341,7 @@ def test_other_objects_are_kept_too(tmp_path: Path) -> None:
     assert second.count == 7
 
 
-def test_an_optimiser_goes_back_to_before_its_first_step() -> None:
+def test_an_optimiser_is_restored_to_before_its_first_step() -> None:
     p = nn.Parameter([1.0])
     for kind in (optim.Adam, optim.NAdam):
         optimizer = kind([p], lr=0.1)
@@ -356,7 +358,7 @@ def test_an_optimiser_goes_back_to_before_its_first_step() -> None:
 
 
 def forged(path: Path, document: bytes) -> None:
-    """A checkpoint whose state is another one, though all its sums are right."""
+    """A checkpoint with another state, although all its checksums are right."""
     (path / "state.json").write_bytes(document)
     manifest = json.loads((path / "checkpoint.json").read_text(encoding="utf-8"))
     manifest["files"]["state.json"] = {"bytes": len(document), "sha256": hashlib.sha256(document).hexdigest()}

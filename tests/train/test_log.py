@@ -1,4 +1,4 @@
-"""Logs are cut back to where a checkpoint was, and go on; writers for others say what they need."""
+"""Logs are truncated to a checkpoint's position and continue; writers name missing requirements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nacre.train.log import Writers, files
 ROWS = [{"step": k, "epoch": 1, "loss": 1.0 / k} for k in (1, 2, 3)]
 
 
-def test_lines_after_a_position_are_taken_back_and_written_again(tmp_path: Path) -> None:
+def test_lines_after_a_position_are_removed_and_written_again(tmp_path: Path) -> None:
     def written(folder: Path, lost: int) -> list[bytes]:
         logs = Writers(files(folder))
         logs.begin(None)
@@ -44,7 +44,7 @@ def test_lines_after_a_position_are_taken_back_and_written_again(tmp_path: Path)
         assert [float(row["loss"]) for row in csv.DictReader(file)] == [row["loss"] for row in ROWS]
 
 
-def test_what_a_killed_run_wrote_before_its_first_checkpoint_is_taken_back(tmp_path: Path) -> None:
+def test_lines_of_a_killed_run_before_its_first_checkpoint_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("left\n")
     log = train.JsonLines(path)
@@ -68,7 +68,7 @@ def test_missing_values_are_blank_and_new_names_add_columns(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("cut", [0, 5])
-def test_columns_after_a_position_are_taken_back(tmp_path: Path, cut: int) -> None:
+def test_columns_after_a_position_are_removed(tmp_path: Path, cut: int) -> None:
     def written(path: Path, lost: bool) -> bytes:
         log = train.Csv(path, "step")
         log.begin(None)
@@ -113,7 +113,7 @@ def test_a_missing_package_names_its_extra(module: Any, kind: str, monkeypatch: 
 
 
 class Events:
-    """What a writer of event files is told."""
+    """The calls of an event file writer."""
 
     def __init__(self, folder: str, purge_step: int, filename_suffix: str) -> None:
         self.folder, self.purge_step = folder, purge_step
@@ -155,7 +155,7 @@ def test_tensorboard_writes_event_files(tmp_path: Path) -> None:
     assert b"step/loss" in file.read_bytes()
 
 
-def test_mlflow_goes_on_with_its_run_and_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_resumes_its_run_without_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     writer = train.MLflow("tests", tracking_uri=str(tmp_path / "runs"), parameters={"lr": 0.1})

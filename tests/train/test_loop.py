@@ -1,4 +1,4 @@
-"""The trainer does what a loop by hand does, bit for bit; interruptions; errors."""
+"""The trainer gives the bits of a loop written by hand; interruptions; errors."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_everything_at_once_is_the_same_eager_and_compiled() -> None:
     assert found[0] == found[1]
 
 
-def test_schedules_go_on_by_epoch_or_update_and_plateaus_by_what_is_watched() -> None:
+def test_schedules_step_by_epoch_or_update_and_plateaus_by_the_watched_value() -> None:
     def halved(optimizer: Any) -> Any:
         return optim.ExponentialLR(optimizer, 0.5)
 
@@ -112,7 +112,7 @@ def test_schedules_go_on_by_epoch_or_update_and_plateaus_by_what_is_watched() ->
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_early_stopping_stops_and_gives_the_best_weights_back(kept: bool, tmp_path: Path) -> None:
+def test_early_stopping_restores_the_best_weights(kept: bool, tmp_path: Path) -> None:
     model, seen = network(), []
     values = iter([3.0, 2.0, 2.5, 2.5, 1.0])
 
@@ -136,7 +136,7 @@ def test_early_stopping_stops_and_gives_the_best_weights_back(kept: bool, tmp_pa
     assert weights(model) == seen[1] != seen[3]
 
 
-def test_a_step_of_ones_own() -> None:
+def test_a_custom_step() -> None:
     model = network()
     optimizer = optim.AdamW(model.parameters(), lr=0.02)
 
@@ -175,7 +175,7 @@ def test_validation_leaves_each_modules_mode_as_it_was() -> None:
     np.testing.assert_array_equal(model[1].running_mean.numpy(), frozen)
 
 
-def test_fit_goes_on_where_it_left() -> None:
+def test_fit_continues_where_it_stopped() -> None:
     twice = trained(1)
     assert twice.fit(loader(), epochs=2)["epoch"] == [1, 2]
     assert weights(twice.model) == weights(trained(2).model)
@@ -236,7 +236,7 @@ def test_an_interrupted_training_saves_and_resumes_to_the_same_bytes(
 
 
 class Signalling:
-    """Validation batches, in the midst of which a signal comes, once."""
+    """Validation batches, during which a signal arrives, once."""
 
     def __init__(self) -> None:
         self.left = 1
@@ -308,16 +308,14 @@ def test_a_loss_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
 
 
 def cornered(p: Any, y: Any) -> Any:
-    """A finite loss with a gradient that is no number."""
+    """A finite loss with a NaN gradient."""
     zero = p * 0.0
     return cross_entropy(p, y) + nc.mean(nc.where(zero > 0.0, nc.sqrt(zero), 0.0))
 
 
 @pytest.mark.parametrize("at", [1, 5])
 @pytest.mark.parametrize("save_every", [None, 1])
-def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
-    tmp_path: Path, at: int, save_every: int | None
-) -> None:
+def test_a_nan_gradient_leaves_the_valid_checkpoints(tmp_path: Path, at: int, save_every: int | None) -> None:
     def run(cornering: int, **options: Any) -> train.Trainer:
         count = iter(range(1, 100))
         model = network()
@@ -346,7 +344,7 @@ def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
     assert run(0).epochs == 2
 
 
-def test_a_gradient_that_is_no_number_in_the_last_update_is_said_without_a_folder() -> None:
+def test_a_nan_gradient_in_the_last_update_is_reported_without_a_folder() -> None:
     count, model = iter(range(1, 100)), network()
     trainer = train.Trainer(
         model,
@@ -446,9 +444,9 @@ def test_several_schedules_multiply_and_a_rate_set_by_hand_stays(every: str) -> 
     assert trainer.history["lr"] == pytest.approx([0.02, 1e-3, 5e-4])
 
 
-def test_a_checkpoint_that_cannot_be_taken_whole_changes_nothing(tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     class Stubborn:
-        """Something to keep that refuses what it has saved."""
+        """An object to save that refuses its saved state."""
 
         def state_dict(self) -> dict[str, Any]:
             return {}
@@ -503,7 +501,7 @@ def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:
         trained(loss=lambda p, y: p)
 
 
-def test_a_folder_is_held_by_one_training_and_not_written_over(tmp_path: Path) -> None:
+def test_a_folder_is_locked_by_one_training_and_not_overwritten(tmp_path: Path) -> None:
     trained(1, out=tmp_path)
     with pytest.raises(ArgumentError, match="resume=True"):
         trained(2, out=tmp_path)

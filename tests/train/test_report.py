@@ -1,4 +1,4 @@
-"""Curves in the terminal and on a page show what was measured; the verdict says what they mean."""
+"""Curves in the terminal and on a page show the measured values; the verdict interprets them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_curves_in_the_terminal_fit_their_frame() -> None:
     dots = {c for line in frame for c in line} - {" "}
     assert dots and all(0x2800 < ord(c) <= 0x28FF for c in dots)
     first, last = ([k for k, line in enumerate(frame) if line[column] != " "] for column in (0, -1))
-    assert max(first) < HEIGHT // 2 and min(last) < HEIGHT // 4 and max(last) > 3 * HEIGHT // 4  # they part
+    assert max(first) < HEIGHT // 2 and min(last) < HEIGHT // 4 and max(last) > 3 * HEIGHT // 4  # they diverge
     assert drawn(history([1.0], [1.0])) is None and drawn(train.History()) is None
     assert drawn(history([1.0, 1.0], [1.0, 1.0])) is not None  # a level line has a frame too
 
@@ -137,7 +137,7 @@ def test_the_page_is_whole_and_shows_every_measure() -> None:
     assert [len(line.attrib["points"].split()) for line in lines] == [4, 4]
 
 
-def test_a_page_of_nothing_is_whole() -> None:
+def test_a_page_without_data_is_complete() -> None:
     reader = Reader(page(train.History(), told(settings={})))
     assert not reader.tags("table") and not reader.tags("svg")
 
@@ -209,7 +209,7 @@ def test_charts_may_mix_axes() -> None:
     assert ">1,000<" in svg and ">10<" in svg
 
 
-# ---- what is shown, and metrics
+# ---- displays and metrics
 
 
 def test_a_console_that_is_no_terminal_gets_a_line_for_each_epoch() -> None:

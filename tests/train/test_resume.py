@@ -1,4 +1,4 @@
-"""A training that is killed at any moment, and resumed, writes the same bytes as one that never was."""
+"""A training that is killed at any moment, and resumed, writes the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def start(out: Path, event: int = 0) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> bool:
-    """Wait for a process; whether it came to its end and was not killed."""
+    """Wait for a process; returns whether it ended without being killed."""
     _, told = process.communicate(timeout=120)
     assert process.returncode in (0, -signal.SIGKILL), told
     return process.returncode == 0
@@ -30,7 +30,7 @@ def finished(process: subprocess.Popen[str]) -> bool:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """The digest of a run that nobody disturbs, and the seconds that one takes."""
+    """The digest of an undisturbed run, and its seconds."""
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     assert finished(start(out.with_name("warm")))  # fills the code cache
     begun = time.perf_counter()
@@ -41,7 +41,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
 
 
 def killed_by_clock(kills: int, seed: int, folder: Path, undisturbed: tuple[str, float]) -> int:
-    """Kill and resume so often, in as many folders as that takes; every one must end in the same digest."""
+    """Kill and resume this number of times, in several folders if necessary; every folder must have the same digest."""
     draw = random.Random(seed)
     wanted, seconds = undisturbed
     done = folders = 0
@@ -69,7 +69,7 @@ def last_step(out: Path) -> int:
 
 
 def killed_by_event(events: list[int], folder: Path, wanted: str) -> None:
-    """Kill each process before its so-manieth change to the folder, and resume; every folder must end the same."""
+    """Kill each process before its n-th change to the folder, and resume; all folders must have the same digest."""
     folders, out, reached = 0, folder / "out0", 0
     for event in events:
         if finished(start(out, event)):

@@ -1,4 +1,4 @@
-"""States of trainings that something else wrote: each is refused with what is wrong, before anything is changed."""
+"""States of trainings from other writers: each is refused with the reason, before anything is changed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_any_other_state_is_refused(change: Callable[[dict[str, Any]], object], 
 
 
 @pytest.mark.parametrize("rows", [[1], [{1: 2}], [{"loss": 1.0}], [{"epoch": "x"}], [{"epoch": 10**400}], ["x"]])
-def test_rows_that_are_none(rows: Any) -> None:
+def test_invalid_rows(rows: Any) -> None:
     with pytest.raises(nc.Error, match="History: each row must be a dict"):
         train.History(rows)
 
@@ -74,7 +74,7 @@ def test_values_of_rows_that_no_curve_has() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "[]", "{}", "1", "[" * 100_000, '{"kind": "epoch"}\n5'])
-def test_lines_that_are_no_log(text: str, tmp_path: Path) -> None:
+def test_lines_that_are_not_a_log(text: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(text)
     with pytest.raises(nc.Error, match="read_json_lines: each line must be a JSON object"):
@@ -92,7 +92,7 @@ def test_logs_that_cannot_be_read(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("part", [{"epoch": "x"}, {"batch": None}, {"items": -1}, {"batch": 10**30}, {"epoch": 0.5}])
-def test_places_of_loaders_that_are_none(part: dict[str, Any]) -> None:
+def test_invalid_places_of_loaders(part: dict[str, Any]) -> None:
     loader = data.DataLoader(data.TensorDataset(nc.ones((4, 2))), batch_size=2)
     before = loader.state_dict()
     with pytest.raises(nc.StateError, match="must be a whole number of 0 or more"):

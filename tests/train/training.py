@@ -1,7 +1,7 @@
-"""A training with all that a resumed one must go on with; `python training.py OUT [EVENT]` runs or resumes it.
+"""A training with everything that a resume must restore; `python training.py OUT [EVENT]` runs or resumes it.
 
-With EVENT the process kills itself before its EVENT-th change to the folder (a file made, renamed, removed, cut …).
-What such a run leaves is judged by `digest`: every byte of every file in the folder.
+With EVENT the process kills itself before its EVENT-th change to the folder (a file created, renamed, removed, cut …).
+`digest` compares the folders of such runs: every byte of every file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def rows(count: int, seed: int) -> data.TensorDataset:
 
 
 def build(out: Path | None, **options: Any) -> tuple[train.Trainer, data.DataLoader, data.DataLoader]:
-    """The trainer and its data; its report has one date, so that runs can be compared."""
+    """The trainer and its data; its report has a fixed date, so that runs can be compared."""
     os.environ["SOURCE_DATE_EPOCH"] = "0"
     nc.random.seed(11)
     model = Blinking()
@@ -80,7 +80,7 @@ def build(out: Path | None, **options: Any) -> tuple[train.Trainer, data.DataLoa
 
 
 def run(out: Path, event: int = 0) -> None:
-    """Train to the end, from wherever the folder has left."""
+    """Train to the end, from the state of the folder."""
     trainer, loader, validation = build(out)
     if event:
         die_before(out, event)

@@ -1,4 +1,4 @@
-"""checkpoint: the same bits, less kept."""
+"""checkpoint: the same bits, with fewer saved values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_same_bits() -> None:
     np.testing.assert_allclose(nc.hessian(kept)(X).numpy(), nc.hessian(plain)(X).numpy(), rtol=1e-12)
 
 
-def test_inputs_are_all_that_is_kept() -> None:
+def test_only_inputs_are_saved() -> None:
     x = nc.tensor([0.5, -1.0]).requires_grad_()
     y = nc.checkpoint(block)(x)
     assert [v.shape for v in y.node.node.saved] == [(2,)]
@@ -46,7 +46,7 @@ def test_inputs_are_all_that_is_kept() -> None:
     assert x.grad.numpy().tobytes() == other.grad.numpy().tobytes()
 
 
-def test_what_is_computed_again_is_computed_again() -> None:
+def test_a_backward_pass_recomputes_a_checkpointed_block() -> None:
     names = [e.primitive.name for e in nc.jit(nc.grad(lambda x: nc.checkpoint(block)(x).sum())).trace(X).equations]
     assert names.count("call") == 1 and names.count("exp") == 1 and "copy" in names
 

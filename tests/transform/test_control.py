@@ -86,7 +86,7 @@ def doubled(x: Any) -> Any:
     return value, rounds
 
 
-def test_while_goes_on_as_long_as_it_should() -> None:
+def test_while_runs_while_its_condition_holds() -> None:
     value, rounds = doubled(nc.tensor(3.0))
     assert (float(value), int(rounds)) == (192.0, 6)
     value, rounds = nc.jit(doubled)(nc.tensor(200.0))
@@ -253,7 +253,7 @@ def test_scan_faults() -> None:
         nc.scan(forgets, nc.tensor(0.0), length=2)
 
 
-STILL: dict[str, Any] = {  # a condition and a body that changes nothing that the condition reads
+STILL: dict[str, Any] = {  # a condition, and a body that changes none of its inputs
     "the carry itself": (lambda c: c[0] < 100, lambda c: c),
     "one that counts something else": (lambda c: c[0] < 100, lambda c: (c[0], c[1] + 1)),
     "a condition that always holds": (lambda c: nc.tensor(True), lambda c: (c[0] + 1, c[1])),

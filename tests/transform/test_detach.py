@@ -1,4 +1,4 @@
-"""No derivative goes through `detach` or `no_grad`, whatever the function is seen through."""
+"""No derivative passes through `detach` or `no_grad`, in any transformation."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_tangents_are_those_of_the_compiled_function(name: str) -> None:
     np.testing.assert_allclose(plain.numpy(), (nc.grad(f)(X) * X).sum().numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_programs_have_no_trace_of_it() -> None:
+def test_simplified_graphs_have_no_detach() -> None:
     f = nc.jit(lambda x: (x.detach() + 1.0).detach())
     assert canonical(f(X)) == canonical(X + 1.0)
     assert "detach" in names(f.trace(X))

@@ -1,4 +1,4 @@
-"""Calls that read and write variables in native code: the same as the careful way, whoever holds or changes what."""
+"""Calls that read and write variables in native code give the results of the general path in Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nothing_is_left() -> Iterator[None]:
 
 @contextmanager
 def native() -> Iterator[None]:
-    """Any call that goes another way is a fault."""
+    """Any call on another path is an error."""
 
     def refuse(self: Jitted, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("not in native code")
@@ -45,7 +45,7 @@ def native() -> Iterator[None]:
 
 @contextmanager
 def careful(f: Any) -> Iterator[None]:
-    """Calls of f take the careful way in Python."""
+    """Calls of f take the careful path in Python."""
     held = [(c, c.direct, c.quick) for c in f.concrete_functions]
     fast, only = dict(f.fast), f.only
     for c, *_ in held:
@@ -95,7 +95,7 @@ class Training:
 X, Y = random((4, 6), 1), nc.tensor(np.array([0, 2, 1, 1], np.int32))
 
 
-# ---- what it gives
+# ---- results
 
 
 @pytest.mark.parametrize("clears", [True, False])
@@ -151,7 +151,7 @@ def another(v: Variable) -> Any:
 
 
 @pytest.mark.parametrize("hold", [held, viewed, exported, as_array, weakly, another])
-def test_what_others_hold_is_not_written_over(hold: Callable[[Variable], Any]) -> None:
+def test_shared_memory_is_not_overwritten(hold: Callable[[Variable], Any]) -> None:
     v, w = Variable(nc.arange(6).astype(nc.float32)), Variable(nc.zeros(6))
 
     @nc.jit
@@ -285,7 +285,7 @@ def test_learning_rates_and_settings_change() -> None:
     assert len(one.step.concrete_functions) == 2
 
 
-def test_gradients_that_come_and_go() -> None:
+def test_gradients_that_are_set_and_cleared() -> None:
     one, other = Training(False), Training(False)
     for k in range(9):
         for t in (one, other):
@@ -309,10 +309,10 @@ def test_parameters_that_are_frozen() -> None:
             one.step(X, Y)
         other.eagerly(X, Y)
         assert one.bits() == other.bits()
-    assert len(one.step.concrete_functions) == 3  # all; the others; all, which have not taken the same steps
+    assert len(one.step.concrete_functions) == 3  # all; the others; all, whose step counts differ
 
 
-def test_both_ways_give_the_same_in_any_order() -> None:
+def test_both_paths_give_the_same_in_any_order() -> None:
     rng = np.random.default_rng(5)
     one, other = Training(False), Training(False)
     kept: list[Any] = []
@@ -378,7 +378,7 @@ def test_exhausted_memory_changes_nothing(n: int) -> None:
         old = a.value
         a.assign(a.value + x)
         b.assign(b.value + nc.cumulative_sum(x, axis=0)[::-1])
-        c.assign(old * 3)  # of other numbers than it had: new memory
+        c.assign(old * 3)  # of other numbers than before: new memory
         return [x * k for k in range(1, 5)]
 
     x = nc.ones(n)
@@ -408,7 +408,7 @@ def test_exhausted_memory_changes_nothing(n: int) -> None:
     assert float(a.value[0]) == 4.0 + 12 - failed
 
 
-def test_wrong_arguments_go_the_slow_way() -> None:
+def test_wrong_arguments_take_the_slow_path() -> None:
     v = Variable(nc.zeros(2))
     f = nc.jit(lambda x: v.assign(v.value + x.sum()))
     one = nc.ones(2)
@@ -428,7 +428,7 @@ def test_wrong_arguments_go_the_slow_way() -> None:
     assert v.value.tolist() == [2.0, 2.0]
 
 
-def test_references_are_balanced() -> None:
+def test_reference_counts_are_balanced() -> None:
     t = Training(False)
     captured = random((3,), 0)
     v = Variable(nc.zeros(3))
@@ -474,7 +474,7 @@ def test_references_are_balanced() -> None:
     assert (now.buffers, now.allocated) == (memory.buffers, memory.allocated)
 
 
-def test_variables_with_slots_of_their_own_making() -> None:
+def test_variables_with_custom_slots() -> None:
     seen: list[Any] = []
 
     class Watched(Variable):
@@ -530,7 +530,7 @@ def test_a_variable_that_is_only_written_changed_its_type() -> None:
         assert last.value.dtype is nc.float64 and last.value.tolist() == [2.0, 2.0]
 
 
-def test_what_finalisers_do_amid_a_call() -> None:
+def test_finalisers_that_run_during_a_call() -> None:
     v = Variable(nc.zeros(4))
     f = nc.jit(lambda x: v.assign(v.value + x))
     one = nc.ones(4)
@@ -544,7 +544,7 @@ def test_what_finalisers_do_amid_a_call() -> None:
     old = v.value
     watch = weakref.ref(v.cell, when_gone)
     del old
-    f(one)  # drops what the variable held, whose going calls f again
+    f(one)  # drops the variable's value, whose finaliser calls f again
     assert watch() is None and heard == [4.0] and v.value.tolist() == [4.0] * 4
 
 

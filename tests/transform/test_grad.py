@@ -33,7 +33,7 @@ def test_gradients_of_trees_keep_their_structure() -> None:
     assert tree.flatten(both)[1] == tree.flatten((params, X))[1]
 
 
-def test_values_and_aux_come_along() -> None:
+def test_values_and_aux_are_returned() -> None:
     def f(x: Any) -> Any:
         return cube(x), {"square": x * x, "note": "kept", "count": 3}
 
@@ -50,7 +50,7 @@ def test_numbers_and_arrays_are_tensors() -> None:
     np.testing.assert_array_equal(nc.grad(cube)(np.array([1.0, 2.0])).numpy(), [3.0, 12.0])
 
 
-def test_what_does_not_matter_has_zero_gradient() -> None:
+def test_unused_arguments_have_zero_gradient() -> None:
     found = nc.grad(lambda x, y: x.sum(), argnums=1)(X, X)
     np.testing.assert_array_equal(found.numpy(), np.zeros(3))
 
@@ -100,7 +100,7 @@ def test_vjp_and_jvp() -> None:
     assert aux.node is None and pull(nc.ones_like(value))[0].shape == (3,)
 
 
-def test_jacobians_both_ways() -> None:
+def test_jacobians_in_both_modes() -> None:
     def f(x: Any, y: Any) -> Any:
         return {"outer": x[:, None] * y[None, :], "total": (x * x).sum()}
 
@@ -169,7 +169,7 @@ def test_modules_are_trees_of_variables() -> None:
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-def test_variables_that_want_no_gradient_are_left_out_and_writes_stay() -> None:
+def test_variables_without_gradients_are_omitted_and_writes_stay() -> None:
     w = Variable(X, requires_grad=True)
     steps = Variable(nc.tensor(0))
 
@@ -206,7 +206,7 @@ def test_an_error_inside_leaves_variables_as_they_were() -> None:
     assert w.value is before
 
 
-def test_derivatives_nested_too_deep_are_told() -> None:
+def test_derivatives_nested_too_deep_are_refused() -> None:
     f: Any = lambda x: nc.sum(x * x)  # noqa: E731
     for _ in range(200):
         f = nc.grad(f)

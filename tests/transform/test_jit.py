@@ -1,4 +1,4 @@
-"""Jitted functions behave as the functions they were made from, and trace again when they must."""
+"""Jitted functions behave like the original functions, and are traced again when necessary."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_plain_values_are_part_of_the_signature() -> None:
     assert next(iter(f.concrete_functions)).reason == "first call"
 
 
-def test_arrays_numbers_and_parameters_are_taken() -> None:
+def test_arrays_numbers_and_parameters_are_accepted() -> None:
     f = nc.jit(lambda x: x * 2)
     same(f(X), X * 2)
     same(f(X.numpy()), X * 2)
@@ -92,7 +92,7 @@ def test_arrays_numbers_and_parameters_are_taken() -> None:
     assert f(3) == 6 and f(1.5) == 3.0
 
 
-def test_types_shapes_and_structures_are_traced_apart() -> None:
+def test_types_shapes_and_structures_have_their_own_traces() -> None:
     f = nc.jit(lambda x: x + 1)
     for x in (X, X.astype(nc.float64), nc.zeros((2, 2)), nc.zeros((0,)), nc.tensor([1, 2])):
         same(f(x), x + 1)
@@ -234,7 +234,7 @@ def test_writes_are_seen_inside_and_outside() -> None:
     same(total.value, X + X + X + X)
 
 
-def test_updates_in_place_do_not_reach_what_others_hold() -> None:
+def test_updates_in_place_do_not_change_shared_tensors() -> None:
     v = Variable(nc.zeros((1000,)))
     step = nc.jit(lambda x: v.assign(v.value + x))
     one = nc.ones((1000,))
@@ -291,7 +291,7 @@ def test_two_variables_may_hold_one_tensor_and_swap() -> None:
     assert a.value.data.address != b.value.data.address
 
 
-def test_gradients_that_are_none_belong_to_the_signature() -> None:
+def test_missing_gradients_belong_to_the_signature() -> None:
     w = nn.Parameter(X)
 
     @nc.jit
@@ -312,8 +312,8 @@ def test_gradients_that_are_none_belong_to_the_signature() -> None:
     assert len(accumulate.concrete_functions) == 2
 
 
-def test_which_gradients_are_wanted_belongs_to_the_signature() -> None:
-    """A parameter that is frozen after the first step stays; thawed, it is trained by the first variant again."""
+def test_required_gradients_belong_to_the_signature() -> None:
+    """A parameter that is frozen after the first step stays; unfrozen, the first variant trains it again."""
 
     def trained(wrap: Callable[[Any], Any]) -> tuple[list[list[float]], Any]:
         held = [nn.Parameter(nc.ones(2)) for _ in range(2)]
@@ -411,7 +411,7 @@ CONTAINERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_what_containers_hold_is_a_guard(name: str) -> None:
+def test_contents_of_containers_are_guards(name: str) -> None:
     make, change = CONTAINERS[name]
 
     class Net(nn.Module):
@@ -458,7 +458,7 @@ def test_ambient_state_is_part_of_the_signature() -> None:
     ]
 
 
-def test_random_numbers_go_on_and_match_eager_ones() -> None:
+def test_random_numbers_continue_and_equal_eager_ones() -> None:
     f = nc.jit(lambda x: x + nc.random.uniform((3,)))
     nc.random.seed(5)
     jitted = [f(X).tolist() for _ in range(3)]
@@ -817,7 +817,7 @@ def test_threads_may_update_different_variables_at_once() -> None:
 
 
 def grown(f: Callable[..., Any], *args: Any) -> int:
-    """Bytes by which a call raises what is allocated, results included."""
+    """The bytes by which a call raises the allocated memory, results included."""
     f(*args)
     gc.collect()
     buffer.reset_peak()
@@ -855,7 +855,7 @@ def test_variables_updated_in_place_take_no_more_memory() -> None:
     assert grown(step, x) < 4096
 
 
-def test_numbers_of_numpy_are_told_from_those_of_python() -> None:
+def test_numpy_and_python_numbers_differ_in_the_signature() -> None:
     f = nc.jit(lambda x, s: x * s)
     given: list[Any] = [0.75, np.float32(0.5), 2, np.float16(-0.0), np.float16(0.0), np.float64(0.75)]
     for s in given:
@@ -866,7 +866,7 @@ def test_numbers_of_numpy_are_told_from_those_of_python() -> None:
     assert len(f.concrete_functions) == len(given) + 1
 
 
-def test_functions_that_are_gone_hold_no_memory() -> None:
+def test_deleted_functions_free_their_memory() -> None:
     def make() -> None:
         held = nc.ones((1000, 1000))
         f = nc.jit(lambda x: x * held.sum() + held[0, 0])
@@ -888,7 +888,7 @@ def test_cost_counts_products() -> None:
     assert cost.bytes == 4 * (32 * 64 + 64 * 16 + 32 * 16)
 
 
-def test_what_was_compiled_can_be_looked_at() -> None:
+def test_compiled_variants_can_be_inspected() -> None:
     f = nc.jit(lambda x: nc.exp(x) + 1)
     graph = f.trace(X)
     assert "exp" in str(graph) and graph.verify() is graph
@@ -971,7 +971,7 @@ def test_writing_into_an_argument_is_recorded() -> None:
         kept.sum().backward()
 
 
-def test_what_cannot_be_written_is_refused() -> None:
+def test_invalid_writes_are_refused() -> None:
     seen = nc.zeros(2)
 
     @nc.jit
@@ -998,7 +998,7 @@ def test_what_cannot_be_written_is_refused() -> None:
 # ---- what a function leaves behind
 
 
-def test_functions_that_are_dropped_leave_nothing() -> None:
+def test_deleted_functions_leave_nothing() -> None:
     def make(k: int) -> list[weakref.ref[Any]]:
         f = nc.jit(lambda x: nc.exp(x) * 2 + k % 3)
         g = nc.jit(lambda x: nc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (nc.tensor(0), x))[1])
@@ -1016,7 +1016,7 @@ def test_functions_that_are_dropped_leave_nothing() -> None:
     assert len(gc.get_objects()) - before < 200
 
 
-def test_every_call_takes_what_is_donated() -> None:
+def test_every_call_consumes_donated_arguments() -> None:
     f = nc.jit(lambda x: x * 2 + 1, donate=["x"])
     for _ in range(3):
         x = nc.ones(4)

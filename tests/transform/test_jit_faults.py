@@ -1,4 +1,4 @@
-"""What becomes of a compiled function when tracing it fails, is interrupted, or leaves something behind."""
+"""The state of a jitted function after its trace fails, is interrupted, or leaves traced values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_nested_module_is_compiled_for_once(name: str) -> None:
         lambda m: lambda x: nc.checkpoint(call)(m, x),
     ],
 )
-def test_what_a_transformed_module_reads_is_still_looked_at(outer: Callable[[Any], Callable[[Any], Any]]) -> None:
+def test_attributes_of_a_transformed_module_are_still_guarded(outer: Callable[[Any], Callable[[Any], Any]]) -> None:
     model = Network().eval()
     jitted = nc.jit(outer(model))
     assert nc.all(jitted(X) != 0)
@@ -79,7 +79,7 @@ def test_what_a_transformed_module_reads_is_still_looked_at(outer: Callable[[Any
 
 
 class Keeping(nn.Module):
-    """Keeps a tensor as a plain attribute, if told so."""
+    """Stores a tensor as a plain attribute, if requested."""
 
     def __init__(self) -> None:
         self.keeps, self.last = False, None
@@ -114,7 +114,7 @@ def test_a_function_whose_trace_leaves_a_tensor_says_where_and_stays_usable() ->
 
 def test_an_error_about_a_symbolic_size_names_operation_and_line() -> None:
     def halves(x: Any) -> Any:
-        return nc.split(x, sections=2)  # sizes are wanted
+        return nc.split(x, sections=2)  # needs concrete sizes
 
     with pytest.raises(nc.ShapeError) as caught:
         nc.jit(halves, dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})(X)
@@ -167,7 +167,7 @@ def plain(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [endless, nc.jit(plain), nc.jit(nc.grad(plain))])
-def test_endless_recursion_is_told(function: Any) -> None:
+def test_endless_recursion_is_reported(function: Any) -> None:
     with pytest.raises(nc.TraceError, match="recursion must end") as caught:
         function(nc.tensor(1.0))
     assert len(caught.value.__notes__) == 1

@@ -1,4 +1,4 @@
-"""Tensors from outside that a batched or differentiated function updates in place: refused, and as they were."""
+"""Captured tensors that a batched or differentiated function updates in place: refused, and unchanged."""
 
 from __future__ import annotations
 

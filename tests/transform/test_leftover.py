@@ -1,4 +1,4 @@
-"""What functions leave behind while they are traced is handed out whole, or refused at the line."""
+"""Values that a function stores while it is traced are returned whole, or refused at the line."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def test_results_that_hide_tensors_are_refused(wrap: Callable[[Any], Any]) -> No
     assert nc.jit(lambda x: (x * 2, wrap(3)))(X)[0].tolist() == [2.0, 4.0]
 
 
-# ---- what is kept
+# ---- stored values
 
 
 class Auxiliary(nn.Module):
-    """A layer that keeps something for later, as ported from elsewhere."""
+    """A layer that stores a value for later, as in code ported from elsewhere."""
 
     def __init__(self, clean: bool) -> None:
         self.clean, self.last = clean, None
@@ -116,7 +116,7 @@ class Auxiliary(nn.Module):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_an_attribute_that_keeps_a_traced_tensor_is_named(nested: bool) -> None:
+def test_an_attribute_with_a_traced_tensor_is_named(nested: bool) -> None:
     layer = Auxiliary(clean=False)
     f = nc.jit(lambda x: nc.jit(layer)(x) if nested else layer(x))
     with pytest.raises(nc.TraceError, match=r"got Auxiliary\.last, set at .*test_leftover\.py:\d+ \(forward\)"):
@@ -134,7 +134,7 @@ def test_an_attribute_may_hold_a_traced_tensor_meanwhile() -> None:
 _seen: Any = None
 
 
-def test_names_that_keep_a_traced_tensor_are_told() -> None:
+def test_names_that_refer_to_a_traced_tensor_are_reported() -> None:
     kept: list[Any] = []
 
     def to_a_list(x: nc.Tensor) -> nc.Tensor:
@@ -251,7 +251,7 @@ def emptied() -> Iterator[None]:
 @pytest.mark.usefixtures("emptied")
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("how", ["module", "called", "argument", "inside", "method"])
-def test_what_a_module_keeps_is_refused(where: str, how: str) -> None:
+def test_traced_tensors_in_modules_are_refused(where: str, how: str) -> None:
     model, x = Keeping(where), nc.ones((1, 2))
     outer = nn.Sequential(nn.Identity(), model)
     with pytest.raises(nc.TraceError, match=PLACES[where]):
@@ -268,7 +268,7 @@ def test_what_a_module_keeps_is_refused(where: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])
-def test_what_a_hook_keeps_is_refused(kind: str) -> None:
+def test_traced_tensors_in_hooks_are_refused(kind: str) -> None:
     model, store = nn.Sequential(nn.Linear(2, 2)), dict[str, Any]()
 
     def hook(module: Any, args: Any, result: Any = None) -> None:
@@ -280,7 +280,7 @@ def test_what_a_hook_keeps_is_refused(kind: str) -> None:
         nc.jit(model)(nc.ones((1, 2)))
 
 
-def test_what_holds_numbers_alone_may_stay() -> None:
+def test_concrete_values_may_stay() -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()

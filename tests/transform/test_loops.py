@@ -1,4 +1,4 @@
-"""Loops and branches inside programs: equal to the bit to what Python would do round by round, on any threads."""
+"""Loops and branches in programs: the bits of the same loop in Python, round by round, on any threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ XS = nc.tensor(RANDOM.standard_normal((9, 6, 48)).astype(np.float32))
 
 @pytest.fixture(params=[1, 2, 5])
 def threads(request: pytest.FixtureRequest, divided: None) -> Iterator[int]:
-    """Programs that divide whatever can be divided, on some threads."""
+    """Programs that divide all divisible work among some threads."""
     before = pool().threads
     pool().set_threads(request.param)
     yield request.param
@@ -36,7 +36,7 @@ def bits(tree: Any) -> list[bytes]:
 
 
 def unrolled(f: Any, carry: Any, xs: Any, reverse: bool = False) -> Any:
-    """What scan does, one compiled round after the other."""
+    """The loop of a scan in Python, one compiled round after the other."""
     step = nc.jit(lambda *args: f(*args))
     length = len(xs)
     ys: list[Any] = [None] * length
@@ -64,7 +64,7 @@ def test_scan_has_the_bits_of_its_rounds(threads: int, reverse: bool) -> None:
         assert bits(compiled(h, XS)) == wanted
 
 
-def test_rows_of_views_are_read_where_they_lie(threads: int) -> None:
+def test_rows_of_views_are_read_in_place(threads: int) -> None:
     turned = nc.tensor(RANDOM.standard_normal((48, 6, 10)).astype(np.float32)).permute(2, 1, 0)[1:]
     wanted = bits(unrolled(recurrent, nc.zeros((6, 48)), nc.tensor(turned.numpy())))
     assert bits(nc.scan(recurrent, nc.zeros((6, 48)), turned)) == wanted
@@ -138,7 +138,7 @@ def test_branches_leave_one_result(threads: int) -> None:
     assert bits(nc.jit(lambda c, x: nc.scan(step, c, x))(start, XS)) == bits(unrolled(step, start, XS))
 
 
-def test_what_a_loop_updates_in_place_is_not_what_was_given(threads: int) -> None:
+def test_a_loop_does_not_update_its_inputs(threads: int) -> None:
     x = nc.zeros((64, 64))
     f = nc.jit(lambda x: (nc.scan(lambda c, _: (c + 1.0, None), x, length=5)[0], x * 2.0))
     for _ in range(2):
@@ -234,14 +234,14 @@ def test_loops_from_several_python_threads(threads: int) -> None:
     assert len(found) == 60 and all(b == wanted for b in found)
 
 
-def test_what_is_known_before_it_runs() -> None:
+def test_the_memory_of_a_loop_is_known_before_it_runs() -> None:
     f = nc.jit(lambda h, x, w: nc.scan(lambda h, x: (nc.tanh(h @ w + x), None), h, x)[0])
     given = nc.zeros((6, 48)), XS, W
     assert f.cost(*given).product_flops == 9 * 2 * 6 * 48 * 48
     assert f.memory(*given).peak > 0
 
 
-def test_a_cache_is_updated_where_it_lies(threads: int) -> None:
+def test_a_cache_is_updated_in_place(threads: int) -> None:
     def decode(x: Any, cache: Any, w: Any) -> Any:
         def token(k: Any, state: Any) -> Any:
             x, cache = state
@@ -265,7 +265,7 @@ SMALL = nc.tensor(RANDOM.standard_normal((16, 16)).astype(np.float32) / 4)
 
 
 def random_body(seed: int) -> Any:
-    """A round that computes at random with four carries and a row, and hands on some of it, inputs among them."""
+    """A round of random operations with four carries and a row, which returns some values, inputs among them."""
 
     def body(carry: Any, x: Any) -> Any:
         random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Derivatives of models within derivatives: what meta-learning, penalties on gradients and curvature are made of."""
+"""Derivatives of models within derivatives, as in meta-learning, gradient penalties and curvature."""
 
 from __future__ import annotations
 
@@ -159,12 +159,12 @@ def test_gradients_of_each_sample() -> None:
         each = wrap(nc.vmap(nc.grad(one), in_axes=(None, 0)))(critic, X)
         np.testing.assert_allclose(each.w.numpy(), wanted)
         critic.zero_grad()
-        nc.sum(each.w**2).backward()  # and on through them
+        nc.sum(each.w**2).backward()  # and further through them
         assert critic.w.grad is not None
         np.testing.assert_allclose(critic.w.grad.numpy(), sum(2 * (2 * np.outer(r, r)) @ g for r, g in zip(q, wanted)))
 
 
-# ---- what is recorded, and what is refused
+# ---- recorded and refused calls
 
 
 def test_backward_within_backward_is_recorded_when_compiled() -> None:
@@ -192,7 +192,7 @@ def test_without_gradients_nothing_is_recorded() -> None:
             moved = nc.jvp(lambda w: w**3, (operand,), (number([1.0]),))[1]
         assert float(slope) == float(pulled) == float(moved) == 12.0
         assert not any(y.requires_grad for y in (value, slope, result, pulled, moved))
-    with nc.no_grad():  # also where it is told later that this is differentiated
+    with nc.no_grad():  # also if it is differentiated later
         assert float(nc.hessian(lambda w: nc.sum(w**3))(w)) == 12.0
     slope = nc.grad(nc.jit(lambda x: nc.sum(silent(x) * x)))(number([2.0]))
     assert float(slope) == 12.0
@@ -233,7 +233,7 @@ def test_results_of_a_step_that_overwrites_its_parameters_are_not_differentiated
     through.backward()
 
 
-def test_backward_reaches_no_tensor_from_outside_what_is_compiled() -> None:
+def test_backward_reaches_no_tensor_outside_the_compiled_function() -> None:
     w, x = nn.Parameter(number([2.0])), number([3.0]).requires_grad_()
 
     def loss(x: Any) -> None:
@@ -255,7 +255,7 @@ def test_backward_reaches_no_tensor_from_outside_what_is_compiled() -> None:
 
 
 @pytest.mark.parametrize("way", [nc.grad, nc.jacrev, nc.value_and_grad])
-def test_backward_on_what_is_followed_is_refused(way: Any) -> None:
+def test_backward_on_differentiated_values_is_refused(way: Any) -> None:
     w = nn.Parameter(number([2.0]))
 
     def f(w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Operations and transformations that change nothing give a tensor of its own: writing into it leaves the operand."""
+"""Operations and transformations without effect return a new tensor: writing into it does not change the operand."""
 
 from __future__ import annotations
 

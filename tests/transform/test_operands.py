@@ -1,4 +1,4 @@
-"""What may be differentiated, and what comes back: gradients by name, tied and frozen parameters, odd operands."""
+"""Differentiable operands and their gradients: gradients by name, tied and frozen parameters, unusual operands."""
 
 from __future__ import annotations
 
@@ -169,13 +169,13 @@ def test_integers_have_no_tangent_and_a_cotangent_of_zeros() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("operand", ["text", object(), {1, 2}, b"bytes", lambda x: x, 1j])
-def test_what_is_no_tensor_is_refused(way: str, operand: Any) -> None:
+def test_other_objects_than_tensors_are_refused(way: str, operand: Any) -> None:
     with pytest.raises(Error):
         WAYS[way](lambda x: nc.tensor(1.0))(operand)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_not_used_has_zeros(way: str) -> None:
+def test_unused_operands_have_zero_gradients(way: str) -> None:
     spare = nn.Parameter(nc.tensor([1.0, 2.0]))
     for operand in (nc.tensor([1.0, 2.0]), {"p": spare}, [nc.tensor([1.0, 2.0]).requires_grad_()]):
         found = WAYS[way](lambda x: nc.sum(X))(operand)

@@ -1,8 +1,8 @@
-"""The order in which gradients meet: the same bits with and without checkpoint and jit, eager and compiled.
+"""The order of gradient accumulation: the same bits with and without checkpoint and jit, eager and compiled.
 
-Programs are random: operations on the values so far, and regions, functions of some of them that capture others, may be
-given one value twice, give back what they were given, and hold regions themselves.  What a region is wrapped in may not
-show in a single bit of a gradient.
+Programs are random: operations on the values so far, and regions.  A region is a function of some values that captures
+others; it may get one value twice, return its operands, and contain regions.  Wrapping a region must not change a bit
+of a gradient.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INPUTS, SIZE = 3, 7
 
 
 class Region:
-    """A function of the values at some places, which also reads all others by capture; it gives several results."""
+    """A function of the values at some places, which captures all others; it has several results."""
 
     def __init__(self, choose: random.Random, count: int, depth: int) -> None:
         self.arguments = [choose.randrange(count) for _ in range(choose.randint(1, 3))]
@@ -197,20 +197,20 @@ def check(seed: int) -> None:
         for name, wrap in wraps.items():
             for way in [family[0], choose.choice(family)]:
                 assert equal(way(objective(seed, wrap), xs), wanted), (seed, way.__name__, name)
-    for way in WITHIN:  # what is around is the same: a scan sums what its rounds add in its own order
+    for way in WITHIN:  # the transformation around is the same: a scan sums the rounds' gradients in its own order
         wanted = way(first, xs)
         for name, wrap in list(wraps.items())[1:]:
             assert equal(way(objective(seed, wrap), xs), wanted), (seed, way.__name__, name)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_a_region_is_wrapped_in_does_not_show(seed: int) -> None:
+def test_wrapping_a_region_does_not_change_the_bits(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_what_a_region_is_wrapped_in_does_not_show_in_many_programs(seed: int) -> None:
+def test_wrapping_a_region_does_not_change_the_bits_of_many_programs(seed: int) -> None:
     check(seed)
 
 

@@ -1,4 +1,4 @@
-"""Weights that a compiled function keeps packed from call to call: only while they are the same."""
+"""Weights that a compiled function prepacks and reuses between calls: only while they are unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_bits_are_those_of_the_weights_that_are_given(mode: str) -> None:
             assert np.array_equal(f(x, weights[k]).numpy(), wanted[k])
 
 
-def test_they_are_kept_from_the_second_call_on_and_given_back() -> None:
+def test_weights_are_prepacked_from_the_second_call_on_and_freed() -> None:
     f, x, w, other = convolution(), random(SHAPE, 0), random(FILTERS, 1), random(FILTERS, 2)
     packed = f.memory(x, w).packed
     assert packed >= w.nbytes
@@ -48,7 +48,7 @@ def test_they_are_kept_from_the_second_call_on_and_given_back() -> None:
     before = allocated()
     f(x, w)
     assert allocated() - before >= packed
-    f(x, other)  # other weights: nothing is kept of the old ones
+    f(x, other)  # other weights: the old ones' packed copies are freed
     assert allocated() - before < packed
     for _ in range(3):
         f(x, other)
@@ -63,7 +63,7 @@ def test_they_are_kept_from_the_second_call_on_and_given_back() -> None:
 
 @pytest.mark.parametrize("dtype", [nc.float32, nc.bfloat16, nc.float64], ids=str)
 def test_other_numbers_of_threads_share_the_work_otherwise(dtype: nc.DType) -> None:
-    """Each packs for its own share: what is packed of the same weights is not that of another number of threads."""
+    """Each thread count packs for its own division of the work, so the packed weights differ."""
     x, w = random((130, 65), 0).astype(dtype), random((700, 65), 1).astype(dtype)
     wanted = (x @ w.T).astype(nc.float32).numpy()
     f = nc.jit(lambda x, w: x @ w.T)
@@ -97,7 +97,7 @@ def test_weights_that_are_updated_in_place_are_packed_anew() -> None:
             assert np.array_equal(forward(x).numpy(), conv(x).numpy())
 
 
-def test_memory_of_others_is_never_kept_packed() -> None:
+def test_foreign_memory_is_never_prepacked() -> None:
     numbers = np.random.default_rng(1).standard_normal(FILTERS, dtype=np.float32)
     foreign = make(random(FILTERS, 1).type, buffer.wrap(numbers))
     f, x = convolution(), random(SHAPE, 0)
@@ -125,7 +125,7 @@ def test_calls_of_several_threads_with_weights_of_their_own() -> None:
     assert not wrong
 
 
-def test_what_a_branch_packs_is_not_taken_for_ready_where_the_other_ran() -> None:
+def test_prepacked_weights_of_one_branch_are_not_ready_after_the_other() -> None:
     x, weights = random(SHAPE, 0), [random(FILTERS, k) for k in (1, 2)]
     wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
 
@@ -139,7 +139,7 @@ def test_what_a_branch_packs_is_not_taken_for_ready_where_the_other_ran() -> Non
         assert np.array_equal(f(nc.asarray(k == 0), x, *weights).numpy(), wanted[k])
 
 
-def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
+def test_a_call_succeeds_without_memory_for_prepacked_weights() -> None:
     f, x, w = convolution(), random(SHAPE, 0), random(FILTERS, 1)
     wanted = f(x, w).numpy()
     nc.empty_cache()
@@ -152,8 +152,8 @@ def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_factors_of_products_are_kept(dtype: str) -> None:
-    """Weights whose rows are outputs, as `nn.Linear` has them; with an ending, on other threads, after a change."""
+def test_factors_of_products_are_prepacked(dtype: str) -> None:
+    """Weights whose rows are outputs, as in `nn.Linear`; with an epilogue, on other threads, after a change."""
     x = random((20, 300), 0).astype(dtype)
     weights = [random((400, 300), k).astype(dtype) for k in (1, 2)]
     f = nc.jit(lambda x, w: nc.tanh(x @ w.T))

@@ -1,4 +1,4 @@
-"""Random numbers under `vmap`: an error, the same for all examples or each its own, wherever they are drawn."""
+"""Random numbers under `vmap`: an error, the same for all examples, or different for each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULES: dict[str, Any] = {
     "MultiheadAttention": lambda x: ATTEND(x[:, None], x[:, None], x[:, None])[0],
 }
 ATTEND = nn.MultiheadAttention(1, 1, dropout=0.5)
-DRAWN: dict[str, Callable[[Any], Any]] = {  # public functions that take a key: they draw one where none is given
+DRAWN: dict[str, Callable[[Any], Any]] = {  # public functions with a key argument: they draw a key by default
     name: function
     for name, function in FUNCTIONS.items()
     if "key" in inspect.signature(function).parameters and "key: TensorLike | None" in str(inspect.signature(function))
@@ -85,7 +85,7 @@ def check(name: str, wrap: str) -> None:
         assert all(x.numpy().tobytes() == found[0].numpy().tobytes() for x in found[1:])
         assert (
             nc.vmap(f, randomness=randomness)(XS).numpy().tobytes() != found[0].numpy().tobytes()
-        )  # the state goes on
+        )  # the state continues
         assert nc.random.generator().state.value.tolist() != after or name == "Generator"
 
 
@@ -95,12 +95,12 @@ def test_every_public_function_that_draws_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_drawn_in_a_batch(name: str) -> None:
+def test_random_numbers_in_a_batch(name: str) -> None:
     check(name, "plain")
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
-def test_what_is_drawn_in_a_function_staged_in_a_batch(wrap: str) -> None:
+def test_random_numbers_in_a_function_staged_in_a_batch(wrap: str) -> None:
     check("Dropout", wrap)
     check("Generator", wrap)
 
@@ -108,7 +108,7 @@ def test_what_is_drawn_in_a_function_staged_in_a_batch(wrap: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("name", CALLS)
-def test_all_that_is_drawn_in_all_that_is_staged(name: str, wrap: str) -> None:
+def test_random_numbers_in_every_staged_function(name: str, wrap: str) -> None:
     check(name, wrap)
 
 

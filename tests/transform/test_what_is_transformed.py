@@ -1,4 +1,4 @@
-"""What jit, grad, vmap and control flow accept: functions that return, NumPy's whole numbers, axes of every form."""
+"""The inputs of jit, grad, vmap and control flow: functions that return, NumPy's integers, axes of every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs as users write them: the same bits compiled, differentiated, in batches and in variables' places."""
+"""Random programs as users write them: the same bits compiled, differentiated, in batches and with variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Check = Callable[[Written], None]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done for large values is done for small ones."""
+    """Use the code for large values for small ones, too."""
     for name, value in {
         "LARGE": 1,
         "NEAR": 0,
@@ -77,7 +77,7 @@ def batched(program: Written) -> None:
 
 
 def in_place(program: Written) -> None:
-    """Results take the place of the variables whose type they have, three times over."""
+    """Results replace the values of the variables of their type, three times."""
     f, values = program.function, program.values()
     free = list(range(len(values)))
     places: dict[int, int] = {}

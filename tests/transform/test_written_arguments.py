@@ -1,4 +1,4 @@
-"""Functions that write into the argument they are differentiated for: every way gives the analytic gradient."""
+"""Functions that write into the argument they are differentiated for: every path gives the analytic gradient."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random programs as a user writes them, as text: products, views, reductions and what stands around them.
+"""Random programs as a user writes them, as text: products, views, reductions and pointwise operations.
 
-Axes are of few sizes, mostly equal ones, which shapes alone do not tell apart; most lines read what was made last.
-A line is kept if it runs, so no rule of the functions is told twice.
+Axes have few sizes, mostly equal ones, so that shapes alone do not identify them; most lines read recent values.  A
+line is used if it runs, so no rule of the functions is repeated here.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _meet(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 class _Writer:
-    """A program being written: what is known by which name."""
+    """A program being written: the values by name."""
 
     def __init__(self, chance: random.Random, known: dict[str, Any], sizes: Sequence[int]) -> None:
         self.chance, self.known, self.sizes = chance, known, sizes
@@ -130,7 +130,7 @@ class _Writer:
             text = f"{name} = {self.chance.choice(self.of)()}"
             names = {**NAMES, **self.known}
             exec(text, names)
-        except (Error, ValueError, IndexError, ZeroDivisionError):  # also of choices among nothing
+        except (Error, ValueError, IndexError, ZeroDivisionError):  # also for a choice from an empty list
             return
         y = names[name]
         if isinstance(y, nc.Tensor) and prod(y.shape) <= LARGEST and len(y.shape) <= 5:
@@ -144,7 +144,7 @@ class _Writer:
         return self.chance.choice(choices)
 
     def any(self, fits: Callable[[Any], bool] = lambda x: x.dtype is not nc.bool) -> str:
-        """A name, most often a late one."""
+        """A name, most often a recent one."""
         names = [n for n, x in self.known.items() if fits(x)]
         late = min(int(self.chance.expovariate(0.8)), len(names) - 1)
         return names[-1 - late] if self.chance.random() < 0.8 else self.chance.choice(names)

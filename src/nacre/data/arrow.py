@@ -114,7 +114,7 @@ def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str 
 
 
 def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
-    """The rows of Parquet files, held in memory.
+    """The rows of Parquet files, in memory.
 
     `columns` selects columns, all by default.  Raises DeviceError (also a FileNotFoundError) for files
     that do not exist, ArgumentError for other columns, MissingExtra without pyarrow.

@@ -1,4 +1,4 @@
-"""Collation of a list of items to one batch: arrays are stacked, numbers gathered, containers kept."""
+"""Collation of a list of items to one batch: arrays are stacked, numbers gathered, containers preserved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def default_collate(items: Sequence[Any]) -> Any:
     """A batch of items of one structure: arrays and tensors are stacked along a new leading axis, in NumPy.
 
     Python ints become int64, floats float32.  Texts, bytes and None stay in lists.  Tuples, lists, dicts and named
-    tuples are kept.  Raises ShapeError, DTypeError or ArgumentError if the items differ.
+    tuples are preserved.  Raises ShapeError, DTypeError or ArgumentError if the items differ.
 
     >>> data.default_collate([(1, "a"), (2, "b")])
     (array([1, 2]), ['a', 'b'])

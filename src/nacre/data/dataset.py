@@ -233,7 +233,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0
 
 
 class IterableDataset:
-    """A stream of items: a subclass defines `__iter__`, which begins anew each time.
+    """A stream of items: a subclass defines `__iter__`, which begins again each time.
 
     A subclass with `state_dict` and `load_state_dict` for its place can resume without reading the earlier items again.
 

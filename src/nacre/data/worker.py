@@ -140,7 +140,7 @@ Prepare = Callable[[], Any] | None
 
 
 def _serve(requests: Connection, parent_end: Connection | None, start: Any) -> None:
-    """The main loop of a worker process: it makes batches on request until None arrives or the parent is gone."""
+    """The main loop of a worker process: it makes batches on request until None arrives or the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if parent_end is not None:

@@ -80,7 +80,7 @@ run:
   ret i32 %result
 }}
 
-; Print what an error code means; the exit status.
+; Print the meaning of an error code; returns the exit status.
 define internal i32 @program.fail(i32 %code) {attributes} {{
   %text = call ptr @{name}_error(i32 %code)
   %r = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @program.fault, ptr @program.name, ptr %text)

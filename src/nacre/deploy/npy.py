@@ -106,7 +106,7 @@ failed:
   ret i1 false
 }}
 
-; Print what the system says of a file; print a sentence about one; both return an exit status.
+; Print the system's message for a file; print a sentence about one; both return an exit status.
 define internal i32 @npy.system(ptr %path, i32 %status) nounwind {{
   %r = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @npy.failed, ptr @program.name, ptr %path)
   ret i32 %status

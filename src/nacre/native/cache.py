@@ -254,7 +254,7 @@ class ObjectCache:
         return self.loaded(key, symbols)
 
     def known(self, key: bytes) -> bool:
-        """Whether an object of a key is cached, in memory or on disk; afterwards it is in memory."""
+        """Whether an object of a key is cached, in memory or on disk; this call loads it into memory."""
         if key not in self._objects:
             found = self.disk.read(key)
             if found is None:

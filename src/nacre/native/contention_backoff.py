@@ -33,7 +33,7 @@ define internal i64 @time(i32 %clock) nounwind {
   ret i64 %time
 }
 
-; A worker that has begun a chunk and not told of it yet; 0 where there is none.
+; A worker that has begun a chunk and not reported it done; 0 if there is none.
 define internal i64 @late() nounwind {
 entry:
   %highest = load i64, ptr getelementptr (i8, ptr @batch, i64 24)
@@ -65,8 +65,8 @@ define internal i64 @run(i64 %thread) nounwind {
   ret i64 %time
 }
 
-; Sleep until workers have done so many chunks, and see how long one that is late is kept from
-; running: from one worker that tells of its chunks to the next, the one that is watched has work.
+; Sleep until workers have done this number of chunks, and measure how long a late worker was not
+; running: between two reports of chunks, the watched worker has work.
 define internal void @await(i64 %left) nounwind noinline {
 entry:
   store atomic i32 1, ptr @joining seq_cst, align 4

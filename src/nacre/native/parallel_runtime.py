@@ -310,7 +310,7 @@ chunk:
   call void @do(i64 %taken, i64 0)
   %left.next = sub i64 %left, 1
   br label %work
-join:                                             ; what is left has been begun by workers
+join:                                             ; workers have begun the remaining chunks
   %count = phi i64 [ 0, %work ], [ %count.next, %pause ]
   %finished = load atomic i64, ptr @done seq_cst, align 8
   %all = icmp eq i64 %finished, %left

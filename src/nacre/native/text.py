@@ -346,7 +346,7 @@ class Function:
         return self.op(f"select {cond}, {yes}, {no}", yes.ty)
 
     def cast(self, op: str, a: Val, scalar: str) -> Val:
-        """`op` one of trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp; lanes are kept."""
+        """`op` one of trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp, for each lane."""
         ty = vec(scalar, lanes_of(a.ty))
         return a if ty == a.ty else self.op(f"{op} {a} to {ty}", ty)
 

@@ -29,12 +29,12 @@ __all__ = [
 
 
 def _mix(old: Any, new: Any, decay: float) -> Any:
-    """kept · old + (1 − kept) · new, for a running mean of squares."""
+    """decay · old + (1 − decay) · new, for a running mean of squares."""
     return pointwise.fma(old, filled(new, decay), pointwise.mul(new, filled(new, 1.0 - decay)))
 
 
 def _towards(old: Any, new: Any, decay: float) -> Any:
-    """old + (1 − kept) · (new − old)."""
+    """old + (1 − decay) · (new − old)."""
     return pointwise.fma(pointwise.sub(new, old), filled(new, 1.0 - decay), old)
 
 

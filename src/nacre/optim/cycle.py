@@ -204,7 +204,7 @@ class CyclicLR(_Cycling):
 
 
 class SequentialLR(Schedule):
-    """Several schedules in sequence: each begins anew when the number of steps reaches its milestone.
+    """Several schedules in sequence: each restarts when the number of steps reaches its milestone.
 
     Raises ArgumentError unless there is one milestone fewer than schedules, all of one optimiser.
 

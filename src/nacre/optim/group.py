@@ -88,7 +88,7 @@ class ParameterGroup(dict[str, Any]):
             self._settings = None
 
     def varied(self, name: str) -> dict[str, Any]:
-        """The tensors of the entries that are held in variables, by name."""
+        """The tensors of the entries that are variables, by name."""
         return {name: self.varying[name].value} if name in self.varying else {}
 
     def update(self, *others: Any, **more: Any) -> None:

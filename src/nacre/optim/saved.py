@@ -16,7 +16,7 @@ from nacre.trace.variable import Variable
 
 Entry = Mapping[str, Any]
 MOST = 1 << 53  # limit of step counts, beyond which floats are inexact
-ELSEWHERE = {  # settings of PyTorch's that change no number, and what its schedules leave in a group
+ELSEWHERE = {  # settings of PyTorch's without effect on numbers, and entries of its schedules
     "foreach", "fused", "capturable", "differentiable", "max_lr", "min_lr", "base_momentum", "max_momentum",
 }  # fmt: skip
 

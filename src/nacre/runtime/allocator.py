@@ -79,7 +79,7 @@ define internal ptr @pages(i64 %length) nounwind {
   ret ptr %r
 }
 
-; Map a block.  From 4 MiB on it lies on huge pages.  Large blocks begin at varying places of their
+; Map a block.  From 4 MiB on it is on huge pages.  Large blocks begin at varying places of their
 ; first page, so that arrays that are walked together do not all fall into the same cache sets.
 define internal ptr @map(i64 %size) nounwind noinline {
 entry:
@@ -258,7 +258,7 @@ fail:
   ret ptr null
 }
 
-; Keep a block for reuse; where the kept would pass their bound they are all unmapped first.
+; Cache a block for reuse; if the cache would exceed its limit, all its blocks are unmapped first.
 define internal void @give(ptr %block, i64 %class, i64 %size) nounwind {
 entry:
   %used = load i64, ptr @nacre_memory

@@ -38,7 +38,7 @@ class Buffer(Protocol):
 
     @property
     def owner(self) -> object:
-        """The owner of foreign memory, kept alive; None for own memory."""
+        """The owner of foreign memory, which stays alive; None for own memory."""
         ...
 
     @property

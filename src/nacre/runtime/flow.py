@@ -54,9 +54,9 @@ class Kind(IntEnum):
     """The driver's action at a row."""
 
     LAUNCH = 0
-    ENTER = 1  # a loop: sets its rounds to 0; without any round, jumps to its ending
+    ENTER = 1  # a loop: sets its rounds to 0; without any round, jumps to its `ending`
     TURN = 2  # after a round: moves addresses; jumps to the first row of a round, unless it was the last
-    LEAVE = 3  # after the ending: restores the addresses
+    LEAVE = 3  # after the `ending`: restores the addresses
     BRANCH = 4  # jumps to the target unless the cell is true
     JUMP = 5
 
@@ -119,7 +119,7 @@ class _Walk:
         self.row(Kind.LAUNCH, sync=sync, step=k)
 
     def loop(self, loop: Loop) -> None:
-        """Append a loop: enter, test, body, turn, ending, leave."""
+        """Append a loop: enter, test, body, turn, `ending`, leave."""
         self.inside += (loop,)
         self.barrier()
         enter = self.row(Kind.ENTER, sync=True, loop=loop)

@@ -276,7 +276,7 @@ define internal ptr @sole_owner(ptr %unused, ptr %object) nounwind {
   ret ptr %r
 }
 
-; What Python is told of the type.  Flags: 256 immutable, 128 not made by calling it.
+; The type's specification for Python.  Flags: 256 immutable, 128 not made by calling it.
 @members = internal global [5 x %Member] [
   %Member { ptr @s.address, i32 18, i64 16, i32 1, ptr null },
   %Member { ptr @s.nbytes, i32 19, i64 24, i32 1, ptr null },

@@ -208,7 +208,7 @@ READY = 64  # bytes before packed data; their first word says whether the data i
 
 @dataclass
 class BoundPlan:
-    """A plan for given sizes and threads: the native tables, kept alive here."""
+    """A plan for given sizes and threads: the native tables, which live as long as this object."""
 
     descriptor: np.ndarray
     output_bytes: tuple[int, ...]

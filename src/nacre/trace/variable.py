@@ -97,7 +97,7 @@ def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
 
 @contextmanager
 def hidden(variables: Sequence[Variable], places: Sequence[Value]) -> Generator[list[Value]]:
-    """Hide the values of variables from all other code during an update in place (UPDATES is held)."""
+    """Hide the values of variables from all other code during an update in place (the caller has locked UPDATES)."""
     cells = [v.cell for v in variables]  # no local name may refer to one, because references are counted
     UPDATER.value = threading.get_ident()
     try:

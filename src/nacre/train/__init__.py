@@ -7,7 +7,7 @@
                             metrics={"accuracy": train.accuracy}, out="runs/first")
     history = trainer.fit(training_loader, validation_loader, epochs=20, resume=True)
 
-What is behind a name is loaded when the name is first used.
+The module of a name is loaded when the name is first used.
 """
 
 from __future__ import annotations

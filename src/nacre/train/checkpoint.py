@@ -1,4 +1,4 @@
-"""Checkpoints: folders of safetensors and JSON files, written atomically; the last ones and the best one are kept.
+"""Checkpoints: folders of safetensors and JSON files, written atomically; the last ones and the best one remain.
 
 A checkpoint is a folder such as `step-00000120`.  `model.safetensors` is the model's state dict; any program that reads
 the format can read it.  `state.safetensors` and `state.json` hold the rest (see `train.state`).  `checkpoint.json`
@@ -86,14 +86,14 @@ class Checkpoints:
         return [path for _, path in sorted(found)]
 
     def sweep(self) -> None:
-        """Remove what a killed process has left unfinished; no other process may write here at the same time."""
+        """Remove the unfinished files of a killed process; no other process may write here at the same time."""
         if self.folder.is_dir():
             folder.sweep(self.folder)
 
     # ---- writing
 
     def save(self, step: int, model: Mapping[str, Any], state: Mapping[str, Any], best: int = -1) -> Path:
-        """Write the checkpoint of a step and remove those that are no longer kept; `best` is the step of the best one.
+        """Write the checkpoint of a step and remove those that are superseded; `best` is the step of the best one.
 
         When it returns, the checkpoint is on the disk.  If the process is killed before, the old checkpoints remain.
         Raises DeviceError if the checkpoint cannot be written.
@@ -127,7 +127,7 @@ class Checkpoints:
         folder.synced(made)
 
     def arrange(self, best: int = -1) -> None:
-        """Point the links to the best and the last checkpoint, and remove the checkpoints that are no longer kept."""
+        """Point the links to the best and the last checkpoint, and remove the superseded checkpoints."""
         paths = self.paths()
         chosen = self.folder / f"step-{best:08}"
         for link, target in ((BEST, chosen if chosen in paths else None), (LAST, paths[-1] if paths else None)):

@@ -45,7 +45,7 @@ class Writer(Protocol):
         ...
 
     def position(self) -> Any:
-        """The current position, made of numbers, texts and containers of them; all rows before it are on the disk."""
+        """The current position, of numbers, texts and containers of them; all rows before it are on the disk."""
         ...
 
     def close(self) -> None:

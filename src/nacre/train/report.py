@@ -34,7 +34,7 @@ tr.best { background: var(--best); }
 
 @dataclass(frozen=True)
 class Heading:
-    """What a report says of a training beside its history: its name, the date in seconds since 1970, and settings.
+    """The heading of a report: its name, the date in seconds since 1970, and settings.
 
     `best` is the step of the best epoch by `monitor`, or -1.
     """

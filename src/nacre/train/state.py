@@ -71,7 +71,7 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
     raise StateError(f"checkpoint: the state does not have the form of this version; got {shown!r}")
 
 
-# ---- the form of what a training saves
+# ---- the form of a saved training
 
 COUNT = 1 << 63  # limit of counts
 
@@ -182,7 +182,7 @@ def chosen(optimizer: Any) -> dict[str, Any]:
     return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
-# ---- what a model holds beside its state dict
+# ---- a model's state outside its state dict
 
 
 def named_variables(model: Module) -> dict[str, Variable]:
@@ -207,7 +207,7 @@ def unsaved_state(model: Module) -> dict[str, Any]:
 
 
 def restore_unsaved_state(model: Module, saved: Mapping[str, Any]) -> None:
-    """Restore what `beside` returned."""
+    """Restore the result of `unsaved_state`."""
     variables = named_variables(model)
     unknown = sorted({*saved["variables"], *saved["gradients"]} - set(variables))
     if unknown:

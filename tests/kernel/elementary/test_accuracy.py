@@ -1,4 +1,4 @@
-"""Elementary functions are within 2 ulp; the bounds here are near what was found."""
+"""Elementary functions are within 2 ulp; the bounds here are close to the measured errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_float64(op: str) -> None:
 
 @pytest.mark.parametrize("op", ["sin", "cos", "tan"])
 def test_arguments_next_to_multiples_of_half_pi(op: str) -> None:
-    """Where the most bits cancel: the float64 nearest of all, and neighbours of small multiples."""
+    """Arguments with the most cancellation: the worst float64 of all, and neighbours of small multiples."""
     worst_of_all = [16367173.0 * 2.0**72, 6381956970095103.0 * 2.0**797]  # in float32, float64
     n = np.arange(1.0, 3000.0)
     near = np.concatenate([n * (np.pi / 2), np.nextafter(n * (np.pi / 2), 0), worst_of_all])

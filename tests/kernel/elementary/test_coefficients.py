@@ -1,4 +1,4 @@
-"""The polynomials are as near to their functions as their comments say; the constants are right."""
+"""The polynomials approximate their functions as their comments say; the constants are right."""
 
 from __future__ import annotations
 

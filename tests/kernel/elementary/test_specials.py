@@ -87,7 +87,7 @@ def test_exact_results(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_overflow_comes_where_it_should(dtype: DType) -> None:
+def test_overflow_thresholds(dtype: DType) -> None:
     info = np.finfo(dtype.numpy)
     for op, inverse in (("exp", np.log), ("sinh", np.arcsinh), ("cosh", np.arccosh)):
         edge = np.array([dtype.numpy.type(inverse(np.longdouble(info.max)))])

@@ -51,7 +51,7 @@ EXACT: dict[str, Callable[..., Any]] = {
 BINARY = ("pow", "atan2")
 LOGARITHMS = ("log", "log2", "log10", "log1p", "acosh", "rsqrt")
 
-# intervals where a function has its error's summits, its thresholds or its steepest parts
+# intervals with a function's largest errors, its thresholds or its steepest parts
 HARD: dict[str, list[tuple[float, float]]] = {
     "exp": [(-1, 1), (-750, 720), (-746, -700), (-104, -85), (88, 89)],
     "exp2": [(-1, 1), (-1080, 1030), (-150, -120)],
@@ -130,7 +130,7 @@ def ulps_of_float32(op: str, args: list[Array]) -> Array:
 
 
 def beyond_reach(op: str, x: float, y: float = 0.0) -> bool:
-    """Whether the result over- or underflows by so much that mpmath would labour over it."""
+    """Whether the result over- or underflows so far that mpmath would take very long."""
     if op in ("exp", "exp2", "expm1", "sinh", "cosh", "sigmoid"):
         return abs(x) > 1100
     if op == "pow":

@@ -53,7 +53,7 @@ PANELS_IN_CACHE = 600 << 10
 PANEL_IN_CACHE = 640 << 10  # bytes of a packed panel that stays in a thread's own cache
 MIN_ITEMS = 8
 UNROLL = 2
-MOST_RUNS = 3  # runs of a tile whose loops are unrolled; more, at an edge of a wide kernel, make much code
+MOST_RUNS = 3  # runs of a tile whose loops are unrolled; more, at an edge of a large kernel, make much code
 FEW_CHANNELS = 4  # channels of an image up to which no loop is written
 ALIAS = 2048  # plane strides that are a multiple of this many bytes use few cache sets
 
@@ -277,7 +277,7 @@ class CorrelationKernel:
         return self.layout.panels if self.outer_panels else 1
 
     def _plan_scratch(self) -> None:
-        """Lay out the scratch: the row panel by pixels, copied input rows, a packed weight panel."""
+        """Divide the scratch: the row panel by pixels, copied input rows, a packed weight panel."""
         k, c = self.k, self.c
         self.copied = round_up(self.row_panel_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]

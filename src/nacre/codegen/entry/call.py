@@ -59,7 +59,7 @@ output.good:
   %o.next = add i64 %o, 1
   br label %output
 
-work:                                             ; what is packed, the arena, then the program
+work:                                             ; packed inputs, the arena, then the program
   %about.at = getelementptr ptr, ptr %record, i64 {packed}
   %about = load ptr, ptr %about.at
   %after.outputs = getelementptr ptr, ptr %bases, i64 %values
@@ -132,7 +132,7 @@ ran:
   call void @nacre_keep(ptr %about, ptr %read, ptr %bases, ptr %block, i1 true)
   br label %performed
 
-undo:                                             ; memory ran out, or Ctrl-C: drop what was made
+undo:                                             ; memory ran out, or Ctrl-C: release the new buffers
   %u = phi i64 [ %o, %output.fresh ], [ %outputs, %unpacked ], [ %outputs, %run.free ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %failed
@@ -370,7 +370,7 @@ slow:
   ret ptr %answer
 }
 
-; Hold what a call reads, or let go of it.
+; Acquire or release references to the inputs of a call.
 define dso_local void @nacre_hold(ptr %read, i64 %count, i1 %more) nounwind noinline {
 entry:
   br label %next

@@ -368,8 +368,8 @@ end:
   ret void
 }}
 
-; Run a bound plan: bases are the addresses of inputs and outputs, an unused one, and that of what is packed (or null);
-; workspace holds the arena and what follows it.
+; Run a bound plan: bases are the addresses of inputs and outputs, an unused one, and that of packed inputs (or null);
+; workspace is the arena and the tables behind it.
 define void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace) nounwind {{
   %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr null, ptr null)
   ret void

@@ -125,7 +125,7 @@ end:
   ret ptr null
 }
 
-; After a call: keep a block that was filled for inputs that are still the last ones; else let go of it.
+; After a call: store a block that was packed for inputs that are still the last ones; else release it.
 define dso_local void @nacre_keep(ptr %table, ptr %read, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
 entry:
   %none = icmp eq ptr %block, null
@@ -155,7 +155,7 @@ end:
   ret void
 }
 
-; Let go of what is packed; a call under way holds it for itself.
+; Release packed inputs; a running call has its own reference.
 define void @nacre_forget(ptr %table) nounwind {
 entry:
   %block.at = getelementptr i64, ptr %table, i64 1

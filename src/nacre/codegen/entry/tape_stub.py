@@ -64,7 +64,7 @@ entry:
 bare:
   ret ptr %tensor
 
-make:                                             ; the node, its number, its parents, what it keeps
+make:                                             ; the node, its number, its parents, its saved values
   %node = call ptr @PyType_GenericAlloc(ptr @nacre_node_class, i64 0)
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %fail, label %number
@@ -148,7 +148,7 @@ same:
   store ptr %node, ptr %node.at
   ret ptr %tensor
 
-another:                                          ; the tensor itself is kept, bare: it would keep the node alive
+another:                                          ; save the tensor without its node, which it would keep alive
   %class.at = getelementptr ptr, ptr %tensor, i64 1
   %class = load ptr, ptr %class.at
   %type.at = getelementptr i8, ptr %tensor, i64 {type}

@@ -110,7 +110,7 @@ ask:
   switch i64 %held, label %slow [ i64 1, label %tensor
                                   i64 -1, label %failed ]
 
-tensor:                                           ; what outputs will be in
+tensor:                                           ; the tensors of the outputs
   %ready = call i1 @nacre_tensors(ptr %record, ptr %tensors)
   br i1 %ready, label %lock, label %dropped
 
@@ -166,7 +166,7 @@ dropped:
 failed:
   ret ptr null
 
-shared:                                           ; somebody else holds what would be overwritten
+shared:                                           ; another object refers to memory that would be overwritten
   call void @nacre_show(ptr %step, ptr %operands)
   call void @nacre_hold(ptr %operands, i64 %inputs, i1 false)
   br label %misfit
@@ -372,7 +372,7 @@ good:
   %i.next = add i64 %i, 1
   br label %next
 
-slots:                                            ; do they hold what they held, and not what they did not?
+slots:                                            ; are their values unchanged?
   %kept.at = getelementptr ptr, ptr %step, i64 8
   %kept = load ptr, ptr %kept.at
   %kept.many = load i64, ptr %kept
@@ -406,7 +406,7 @@ misfit:
   ret i1 false
 }
 
-; Let variables hold placeholders instead of what is overwritten.  Whether nobody holds it but the call, once.
+; Give variables placeholders for overwritten values.  Returns whether only the call refers to each, once.
 define internal i1 @nacre_hide(ptr %step, ptr %operands) nounwind {
 entry:
   %arguments.at = getelementptr i64, ptr %step, i64 1
@@ -465,7 +465,7 @@ end:
   ret i1 %sole
 }
 
-; Let variables hold again what was hidden.
+; Restore the hidden values of variables.
 define internal void @nacre_show(ptr %step, ptr %operands) nounwind {
 entry:
   %arguments.at = getelementptr i64, ptr %step, i64 1
@@ -503,7 +503,7 @@ end:
   ret void
 }
 
-; Put what was made where it belongs; what was there, to let go of later: that may call back into Python.
+; Store the results; old values are released later, because that may call back into Python.
 define internal void @nacre_put(ptr %step, ptr %operands, ptr %tensors, ptr %made, ptr %olds) nounwind {
 entry:
   %record = load ptr, ptr %step
@@ -541,7 +541,7 @@ one:
   %in.place = icmp eq ptr %tensor, null
   br i1 %in.place, label %same, label %new
 
-same:                                             ; what the variable held, with other numbers and without a node
+same:                                             ; the variable's tensor, with other numbers and without a node
   %donor.index.1 = mul i64 %k, 3
   %donor.index = add i64 %donor.index.1, 2
   %donor.at = getelementptr i64, ptr %about, i64 %donor.index
@@ -622,7 +622,7 @@ end:
   ret void
 }
 
-; The answer of a call: its result, the tuple of its results, or what is made of that.
+; The answer of a call: its result, the tuple of its results, or a conversion of the tuple.
 define internal ptr @nacre_results(ptr %step, ptr %tensors) nounwind {
 entry:
   %results.at = getelementptr i64, ptr %step, i64 3

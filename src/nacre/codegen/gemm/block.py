@@ -144,7 +144,7 @@ def _prepare(
     f: Function, layout: ScratchLayout, end: End, slots: Slots, swap: Val,
     stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], thin: bool,
 ) -> tuple[_Block, Val]:  # fmt: skip
-    """Divide the scratch memory, and decide what is packed."""
+    """Divide the scratch memory, and select the operands to pack."""
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)

@@ -128,7 +128,7 @@ def shared_parts(
 ) -> tuple[ModuleText, ModuleText]:
     """The functions that all products of a dtype share: all but the epilogue.
 
-    Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
+    Of two modules, which may be compiled in parallel, the second includes the first: tiles, and their callers.
     """
     layout = _layout(isa, dtype, thin, matrix)
     tiles = ModuleText(f"contract.{dtype.short}.tiles")

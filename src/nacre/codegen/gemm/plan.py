@@ -12,7 +12,7 @@ from nacre.base.records import dataclass
 from nacre.runtime.plan import Cut
 from nacre.runtime.tunables import choose
 
-BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
+BLOCK = 256  # rows of k in a block: chains restart after this number of products
 FEW = 8  # rows up to which B is read once, by the GEMV kernel
 STRIPS = 4  # vectors of columns that the GEMV kernel advances together where columns are contiguous
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the L1 cache beside rows of B
