@@ -1,8 +1,4 @@
-<<<<<<< HEAD:tests/codegen/run_operation.py
-"""Compiles one operation of `kernel.elementary` and runs it on arrays, for the tests beside it."""
-=======
-"""Compiles one operation of `codegen.vecmath` and runs it on arrays, for the tests in this folder."""
->>>>>>> english:tests/codegen/run_vecmath.py
+"""Compiles one operation of `kernel.elementary` and runs it on arrays, for the tests in this folder."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the ou
 def epilogue_slots(epilogue: GemmEpilogue) -> tuple[str, ...]:
     """The slots of operands and of the outputs after the first: pointers, then strides."""
     outputs = [f"Output{k}" for k in range(1, len(epilogue.outputs))]
-    operands = [f"EpilogueOperand{k}" for k in range(len(epilogue.operands))]
+    operands = [f"Operand{k}" for k in range(len(epilogue.operands))]
     strides = [f"{name.lower()}.{axis}" for name in outputs for axis in KINDS["full"]]
     strides += [f"operand{k}.{axis}" for k, operand in enumerate(epilogue.operands) for axis in KINDS[operand.kind]]
     return (*outputs, *operands, *strides)
@@ -162,9 +162,7 @@ class Merge:
     def buffers(self) -> tuple[list[Matrix], list[Matrix]]:
         """The operands that the epilogue reads, and the outputs that it writes."""
         f, epilogue = self.f, self.epilogue
-        inputs = [
-            matrix(f, self.slots, f"EpilogueOperand{k}", o.kind, o.dtype) for k, o in enumerate(epilogue.operands)
-        ]
+        inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(epilogue.operands)]
         outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(epilogue.outputs)]
         if epilogue.level:  # one offset for all
             inputs, outputs = ([replace(x, step=outputs[0].step) if x.kind == "full" else x for x in each]
