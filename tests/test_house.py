@@ -46,11 +46,9 @@ LONG = {  # files that are longer, up to their limit, and why
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
     "interpret/linearise.py": (530, "rules of one equation and of whole graphs share what they save"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
-    "ir/text.py": (640, "a printer and a parser of one grammar"),
     "native/text.py": (570, "one builder of LLVM text with all instructions"),
     "nn/module.py": (610, "one class with PyTorch's methods"),
     "base/hints.py": (740, "tables of other libraries' names"),
-    "optim/optimiser.py": (540, "one base class with the optimisers that define its terms"),
     "train/loop.py": (540, "one class, the loop, with its states"),
     "transform/jit.py": (670, "one class with the ways of a call"),
 }
