@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from nacre.cli import demo
+from nacre.cli.demo import command as demo
 from nacre.examples import digits
 from nacre.native.engine import host_target
 

@@ -42,8 +42,9 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.formats.safetensors import opened
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Builder, Graph
+from nacre.ir.parse import parse
 from nacre.ir.primitive import registered
-from nacre.ir.text import parse, print_graph
+from nacre.ir.text import print_graph
 from nacre.native import cache as objects
 from nacre.runtime import tunables
 

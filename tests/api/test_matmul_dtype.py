@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.ir.text import parse
+from nacre.ir.parse import parse
 
 SHAPES = [
     ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((33, 300), (300, 50)), ((2, 3, 4), (4, 5)), ((0, 4), (4, 2)),

@@ -17,8 +17,11 @@ from rich.progress import Progress
 import nacre as nc
 from deploy.calls import can_link
 from nacre.base.errors import DeviceError, MissingExtra
-from nacre.cli import demo, demo_program, demo_training, drawing, main
-from nacre.cli.demo import DONE, FAILED, UNCHECKED, Demo, Report
+from nacre.cli import drawing, main
+from nacre.cli.demo import command as demo
+from nacre.cli.demo import program as demo_program
+from nacre.cli.demo import training as demo_training
+from nacre.cli.demo.command import DONE, FAILED, UNCHECKED, Demo, Report
 from nacre.examples import digits
 
 

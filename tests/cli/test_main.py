@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from nacre import __version__
-from nacre.cli import demo, faults, main
+from nacre.cli import faults, main
 from nacre.cli.commands import commands
+from nacre.cli.demo import command as demo
 from nacre.cli.grammar import MISUSED
 from nacre.cli.main import CLOSED, DONE, INTERRUPTED
 

@@ -14,8 +14,9 @@ from rich.console import Console
 
 import nacre as nc
 from cli.test_demo import report as demo_report
-from nacre.cli import bench, demo, main, topics, tune
+from nacre.cli import bench, main, topics, tune
 from nacre.cli.commands import commands
+from nacre.cli.demo import command as demo
 from nacre.compile.program.tune import Choice
 from nacre.data import TensorDataset
 from nacre.inspect.ceilings import Ceilings

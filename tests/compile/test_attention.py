@@ -19,7 +19,7 @@ from nacre.compile.passes.simplify import simplify
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import stage
-from nacre.ir.text import parse
+from nacre.ir.parse import parse
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.trace.value import make

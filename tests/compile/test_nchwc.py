@@ -16,7 +16,7 @@ from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import CompilingExecutor
 from nacre.ir.graph import Graph
-from nacre.ir.text import parse
+from nacre.ir.parse import parse
 from nacre.nn import functional as F
 
 

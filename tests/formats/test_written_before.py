@@ -12,7 +12,8 @@ import pytest
 import nacre as nc
 from formats.written_before import bits, recorded, tunable, unpack, went_on
 from nacre.cli.main import main
-from nacre.ir.text import parse, print_graph
+from nacre.ir.parse import parse
+from nacre.ir.text import print_graph
 from nacre.native import cache
 from nacre.native.engine import host_target
 from nacre.runtime import tunables

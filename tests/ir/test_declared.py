@@ -13,8 +13,8 @@ import mutations
 from nacre.base.errors import Error, GraphError
 from nacre.ir.declared import declared_types
 from nacre.ir.graph import Equation, Graph
+from nacre.ir.parse import parse
 from nacre.ir.primitive import registered
-from nacre.ir.text import parse
 
 
 def equations(graph: Graph) -> list[Equation]:

@@ -16,8 +16,9 @@ from nacre.base.dtypes import ALL, DType, bool_, float32, int64
 from nacre.base.errors import GraphError
 from nacre.base.types import TensorType
 from nacre.ir.graph import Builder, Graph, Literal
+from nacre.ir.parse import _Line, _Values, parse
 from nacre.ir.primitive import primitive_named
-from nacre.ir.text import _Line, _Values, literal_text, param_text, parse
+from nacre.ir.text import literal_text, param_text
 from nacre.ops import control, dot, pointwise, reduce, view
 
 assert dot and control and pointwise and reduce and view  # they register the primitives

@@ -8,8 +8,9 @@ from functools import partial
 
 from rich.console import Console
 
-from nacre.cli import bench, compile, completion, demo, doctor, explain, topics, train, tune
+from nacre.cli import bench, compile, completion, doctor, explain, topics, train, tune
 from nacre.cli import run as run_command
+from nacre.cli.demo import command as demo
 from nacre.cli.grammar import Parser, Rows
 
 Run = Callable[[argparse.Namespace, Console], int]

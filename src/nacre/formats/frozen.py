@@ -16,7 +16,8 @@ from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
 from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.formats.safetensors import File, opened, save
-from nacre.ir.text import parse, print_graph
+from nacre.ir.parse import parse
+from nacre.ir.text import print_graph
 
 __all__ = [
     "load_program",

@@ -1,7 +1,7 @@
 """The graph IR: an ordered list of equations in single assignment, its verifier and its builder.
 
 There is one kind of graph.  Constants are literals; control flow is a primitive whose parameters are graphs.
-`str(graph)` prints it and `nacre.ir.text.parse` reads it back.
+`str(graph)` prints it and `nacre.ir.parse.parse` reads it back.
 """
 
 from __future__ import annotations

@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING
 from nacre.base.lazy import listing, loader
 
 HOMES = {
+    "adam": "Adam AdamW",
     "adaptive": "Adadelta Adagrad Adamax LAMB Lion NAdam RAdam RMSprop",
     "clip": "clip_grad_norm_ clip_grad_value_",
     "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
     "group": "ParameterGroup",
     "lbfgs": "LBFGS",
-    "optimiser": "Adam AdamW Optimizer SGD",
+    "optimiser": "Optimizer",
     "rate": (
         "ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
         "MultiplicativeLR PolynomialLR Schedule StepLR warm_up"
     ),
+    "sgd": "SGD",
 }
 
 __getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
+    from nacre.optim.adam import *
     from nacre.optim.adaptive import *
     from nacre.optim.clip import *
     from nacre.optim.cycle import *
@@ -33,3 +36,4 @@ if TYPE_CHECKING:
     from nacre.optim.lbfgs import *
     from nacre.optim.optimiser import *
     from nacre.optim.rate import *
+    from nacre.optim.sgd import *

@@ -1,4 +1,4 @@
-"""Optimisers: SGD, Adam and AdamW, with PyTorch's formulas, as explicit primitives.
+"""The base class of optimisers: groups of parameters, their states, and the step.
 
 Variables hold all state, so a compiled training step updates it in place.  Variables hold the learning rates too, so
 changing one causes no new compilation.  The other hyper-parameters belong to the signature of a compiled step.
@@ -14,10 +14,9 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api.creation import zeros_like
-from nacre.api.operands import as_tensor, constant, filled, spread
-from nacre.api.primitives import pointwise
+from nacre.api.operands import as_tensor, constant, spread
 from nacre.base.arguments import is_flag
-from nacre.base.dtypes import DType, bool_, float64, int64
+from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError
 from nacre.base.hints import OPTIMIZER, listed, mark_absent
 from nacre.base.state import STATE, gradients
@@ -28,11 +27,9 @@ from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
 __all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
     "Optimizer",
 ]
+
 
 POSITIVE = ("lr", "weight_decay", "momentum", "eps", "lr_decay", "momentum_decay", "initial_accumulator_value")
 
@@ -359,181 +356,3 @@ def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
     """A variable of zeros, or of another number, for a parameter; it is made at once, even while tracing."""
     numbers = np.full(p.shape, value, computing(p).numpy)  # type: ignore[arg-type]
     return Variable(as_tensor(numbers), name=f"{p.name}.{name}")
-
-
-class SGD(Optimizer):
-    """Stochastic gradient descent, with momentum as in PyTorch.
-
-    g += weight_decay · p;  b = momentum · b + (1 − dampening) · g, and b = g at first;  p −= lr · b, or with nesterov
-    lr · (g + momentum · b).  Raises ArgumentError for hyper-parameters out of range.
-
-    >>> optim.SGD([nn.Parameter(1.0)], lr=0.1, momentum=0.9).param_groups[0]["momentum"]
-    0.9
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ArgumentError(f"SGD: nesterov needs a momentum, and a dampening of 0; got {momentum}, {dampening}")
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
-        })  # fmt: skip
-
-    occasional = frozenset({"momentum_buffer", "started"})
-    optional = frozenset({"step", "momentum_buffer", "started"})  # PyTorch's state has no count, and None at first
-
-    def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """−lr, and the momentum where a schedule changes it."""
-        return {"rate": pointwise.neg(group.rate.value), **group.varied("momentum")}
-
-    def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The momentum, if it is used; with dampening also whether it has had its first value."""
-        if not group["momentum"] and "momentum" not in group.varying:
-            return {}
-        held = {"momentum_buffer": zeros_for(p, "momentum_buffer")}
-        if group["dampening"]:
-            held["started"] = Variable(constant(False, bool_), name=f"{p.name}.started")
-        return held
-
-    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
-        """One step of gradient descent."""
-        g = prepared(p, g, group)
-        if not group["momentum"] and "momentum" not in group.varying:
-            return pointwise.fma(g, scalars["rate"], p), {}
-        factor = scalars["momentum"] if "momentum" in scalars else filled(g, group["momentum"])
-        new: dict[str, Any] = {}
-        moved = g
-        if group["dampening"]:
-            damped = pointwise.mul(g, filled(g, 1.0 - group["dampening"]))
-            moved = pointwise.select(spread(state["started"], g.type.shape), damped, g)
-            new["started"] = constant(True, bool_)
-        moved = new["momentum_buffer"] = pointwise.fma(state["momentum_buffer"], factor, moved)
-        step = pointwise.fma(moved, factor, g) if group["nesterov"] else moved
-        return pointwise.fma(step, scalars["rate"], p), new
-
-    def completed(self, held: Mapping[str, Variable], fresh: Mapping[str, Variable]) -> dict[str, Variable]:
-        """The completed state; a momentum that was there without dampening has had its first value."""
-        if "started" in fresh and "momentum_buffer" in held and "started" not in held:
-            return {**held, "started": Variable(constant(True, bool_), name=fresh["started"].name)}
-        return super().completed(held, fresh)
-
-
-def prepared(p: Any, g: Any, group: ParameterGroup) -> Any:
-    """The gradient, negated to maximise, plus the weight decay."""
-    if group["maximize"]:
-        g = pointwise.neg(g)
-    return pointwise.fma(p, filled(p, group["weight_decay"]), g) if group["weight_decay"] else g
-
-
-class Moments(Optimizer):
-    """An optimiser with running means of the gradient (by β₁) and of its square (by β₂)."""
-
-    def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The running means of the gradient and of its square."""
-        return {"exp_avg": zeros_for(p, "exp_avg"), "exp_avg_sq": zeros_for(p, "exp_avg_sq")}
-
-
-class Adam(Moments):
-    """Adam (Kingma and Ba 2015), as in PyTorch; the weight decay is added to the gradient.
-
-    m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  t counts the
-    parameter's own steps.  With amsgrad, v is the largest so far (Reddi et al. 2018).  Raises ArgumentError for
-    hyper-parameters out of range.
-
-    >>> optim.Adam([nn.Parameter(1.0)]).param_groups[0]["betas"]
-    (0.9, 0.999)
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, {
-            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize,
-        })  # fmt: skip
-
-    def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """−lr / (1 − β₁ᵗ), 1 / √(1 − β₂ᵗ), −lr · weight_decay; and 1 − β₁ where a schedule changes it."""
-        varied = group.varied("betas")
-        first, second = unbias(varied.get("betas", group["betas"][0]), count), unbias(group["betas"][1], count)
-        rate = pointwise.neg(group.rate.value)
-        found = {
-            "rate": pointwise.div(rate, first),
-            "root": pointwise.div(filled(second, 1.0), pointwise.sqrt(second)),
-            "decay": pointwise.mul(rate, filled(rate, group["weight_decay"])),
-        }
-        if varied:
-            found["share"] = pointwise.sub(filled(rate, 1.0), varied["betas"])
-        return found
-
-    occasional = frozenset({"max_exp_avg_sq"})
-
-    def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The running means of the gradient and of its square; with amsgrad also the largest mean square."""
-        more = {"max_exp_avg_sq": zeros_for(p, "max_exp_avg_sq")} if group["amsgrad"] else {}
-        return super().fresh(p, group) | more
-
-    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
-        """One step of Adam."""
-        if self.decoupled:
-            g = pointwise.neg(g) if group["maximize"] else g
-            p = pointwise.fma(p, scalars["decay"], p) if group["weight_decay"] else p
-        else:
-            g = prepared(p, g, group)
-        first, second = group["betas"]
-        m, v = state["exp_avg"], state["exp_avg_sq"]
-        share = scalars["share"] if "share" in scalars else filled(g, 1.0 - first)
-        m = pointwise.fma(pointwise.sub(g, m), share, m)
-        v = pointwise.fma(v, filled(g, second), pointwise.mul(pointwise.mul(g, g), filled(g, 1.0 - second)))
-        new = {"exp_avg": m, "exp_avg_sq": v}
-        if group["amsgrad"]:
-            v = new["max_exp_avg_sq"] = pointwise.maximum(state["max_exp_avg_sq"], v)
-        size = pointwise.fma(pointwise.sqrt(v), scalars["root"], filled(v, group["eps"]))
-        return pointwise.fma(pointwise.div(m, size), scalars["rate"], p), new
-
-
-def unbias(beta: Any, count: Any) -> Any:
-    """1 − βᵗ, for a number or a tensor β."""
-    t = pointwise.cast(count, float64)
-    base = filled(t, beta) if isinstance(beta, float | int) else beta
-    return pointwise.sub(filled(t, 1.0), pointwise.pow_(base, t))
-
-
-class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019): p −= lr · weight_decay · p first.
-
-    Raises ArgumentError for hyper-parameters out of range.
-
-    >>> optim.AdamW([nn.Parameter(1.0)], lr=3e-3).param_groups[0]["weight_decay"]
-    0.01
-    """
-
-    decoupled = True
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize)

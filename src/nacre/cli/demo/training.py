@@ -1,6 +1,6 @@
 """The demo's trainings: in this process, in others, and in one that is killed and resumed.
 
-`python -m nacre.cli.demo_training FOLDER EPOCHS` trains in a folder, or resumes the training that is there, and prints
+`python -m nacre.cli.demo.training FOLDER EPOCHS` trains in a folder, or resumes the training that is there, and prints
 the result as JSON.
 """
 
@@ -141,7 +141,7 @@ def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object])
 
 
 def _started(folder: Path, epochs: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    line = [sys.executable, "-m", "nacre.cli.demo_training", str(folder), str(epochs)]
+    line = [sys.executable, "-m", "nacre.cli.demo.training", str(folder), str(epochs)]
     paths = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(
         line,

@@ -24,8 +24,9 @@ from nacre.api.settings import get_threads, set_threads
 from nacre.base.errors import CompileError, MissingExtra
 from nacre.base.records import dataclass
 from nacre.base.state import gradients
-from nacre.cli import demo_program, demo_training, drawing, layout, outputs
-from nacre.cli.demo_training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained
+from nacre.cli import drawing, layout, outputs
+from nacre.cli.demo import program, training
+from nacre.cli.demo.training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained
 from nacre.cli.grammar import Parser
 from nacre.data import TensorDataset
 from nacre.examples import Run, digits
@@ -247,7 +248,7 @@ class Demo:
         """Train in another process, kill it midway, and resume in a third process."""
         report, folder = self.report, self.folder / "killed"
         move = self._task("train, kill, resume", report.updates)
-        after = max(demo_training.SAVE_EVERY, int(KILLED_AFTER * report.updates)) if report.updates > 1 else 1
+        after = max(training.SAVE_EVERY, int(KILLED_AFTER * report.updates)) if report.updates > 1 else 1
         report.killed_after_update = killed(folder, report.epochs, min(after, report.updates - 1), move)
         move(report.killed_after_update, f"killed at step {report.killed_after_update}")
         found = elsewhere(folder, report.epochs)
@@ -289,7 +290,7 @@ class Demo:
         ]
         start = time.perf_counter()
         try:
-            made = demo_program.compiled(model, self.folder)
+            made = program.compiled(model, self.folder)
         except (MissingExtra, CompileError) as fault:  # nothing here links
             report.not_checked["executable"] = str(fault)
             move(3, "not possible here")
@@ -297,9 +298,9 @@ class Demo:
             report.compile_seconds = time.perf_counter() - start
             report.executable_bytes = made.size
             move(1, "running")
-            answers["executable"] = demo_program.scores(made.path, self.images)
+            answers["executable"] = program.scores(made.path, self.images)
             move(2, "running")
-            report.executable_ms = demo_program.milliseconds(made.path, self.images[:1])
+            report.executable_ms = program.milliseconds(made.path, self.images[:1])
             move(3, readable(made.size))
         report.scores = {name: hashlib.sha256(found.tobytes()).hexdigest() for name, found in answers.items()}
 

@@ -1,0 +1,1 @@
+"""`nacre demo`: a training, and what the compiler makes of a line of it."""
