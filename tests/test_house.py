@@ -39,10 +39,9 @@ LONG = {  # files that are longer, up to their limit, and why
     "codegen/convolution/winograd_domain.py": (590, "one loop nest, from transformed tiles to the sums"),
     "codegen/entry/driver.py": (530, "the driver is one native function"),
     "codegen/entry/variables.py": (740, "one native function that reads, checks, calls and writes back"),
-    "codegen/vecmath/coefficients.py": (530, "numbers"),
+    "kernel/elementary/coefficients.py": (530, "numbers"),
     "compile/fusion/fuse.py": (560, "one pass, whose rules share the state of its groups"),
     "compile/lowering/lower.py": (550, "one pass, whose rules share the state of a nest"),
-    "compile/pipeline.py": (510, "the planner stands beside the list of passes"),
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
     "interpret/linearise.py": (530, "rules of one equation and of whole graphs share what they save"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
@@ -61,9 +60,7 @@ LONG_FUNCTIONS = {
 }
 SHARED_CLASS_NAMES = {  # public class names that stand for two things, and why
     "Buffer": "memory, a kernel's storage, and PyTorch's name for a module's tensor",
-    "Lanes": "vector lanes, generated and interpreted",
     "Linear": "a derivative that is linear, and PyTorch's name for a layer",
-    "Schedule": "the order of a kernel's loops, and a learning rate by step",
     "Writer": "the writer of a nest, and the protocol of training logs",
 }
 FILES = sorted(ROOT.rglob("*.py"))

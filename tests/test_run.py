@@ -133,7 +133,7 @@ def test_lint_runs_both_linters_and_tells_failure(run: ModuleType, monkeypatch: 
     monkeypatch.setattr(run, "set_up", lambda _: None)
     monkeypatch.setattr(run.subprocess, "call", lambda line, **_: called.append(line) or 3 - len(called))
     assert run.main(["lint"]) == 2
-    assert [line[2] for line in called] == ["ruff", "pyright"]
+    assert [line[2:4] for line in called] == [["ruff", "check"], ["ruff", "format"], ["pyright", "-p"]]
 
 
 def test_wrong_use(run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

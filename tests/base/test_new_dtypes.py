@@ -7,8 +7,8 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from nacre.api.functions import require
 
+from nacre.api.elementwise.apply import require
 from nacre.base.dims import Dim, evaluate
 from nacre.base.dtypes import (
     ANY,

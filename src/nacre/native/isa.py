@@ -13,7 +13,7 @@ from nacre.native.llvm_types import bits_of, vec
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
+class Architecture:
     """A processor architecture: its name in triples, and where its processors report features.
 
     `cpuid` maps a feature to leaf, subleaf, register (eax, ebx, ecx, edx) and bit.  A machine without it has no
@@ -30,7 +30,7 @@ class Machine:
         return f"{self.name}-unknown-linux-gnu"
 
 
-X86_64 = Machine(
+X86_64 = Architecture(
     "x86_64",
     ("amd64",),
     {
@@ -45,7 +45,7 @@ X86_64 = Machine(
         "avxvnni": (7, 1, 0, 4), "avx512bf16": (7, 1, 0, 5), "lzcnt": (0x80000001, 0, 2, 5),
     },
 )  # fmt: skip
-AARCH64 = Machine("aarch64", ("arm64",), {})
+AARCH64 = Architecture("aarch64", ("arm64",), {})
 MACHINES = {m.name: m for m in (X86_64, AARCH64)}
 
 
@@ -54,7 +54,7 @@ class Isa:
     """A vector instruction set: registers, instructions, the features that it needs, and its portable target."""
 
     name: str
-    machine: Machine
+    machine: Architecture
     vector_bits: int
     registers: int
     masks: bool  # cheap masked loads and stores
@@ -148,7 +148,7 @@ INSTRUCTION_SETS = (AVX512, AVX2, NEON)  # the best comes first: a machine uses 
 BY_NAME = {isa.name: isa for isa in INSTRUCTION_SETS}
 
 
-def portable(machine: Machine) -> Isa:
+def portable(machine: Architecture) -> Isa:
     """The instruction set that programs for any processor of a machine use: the least of those it has."""
     return next(isa for isa in reversed(INSTRUCTION_SETS) if isa.machine is machine)
 

@@ -1,7 +1,7 @@
 """LLVM through the C functions of llvmlite's shared library, without llvmlite's Python classes.
 
-Those classes would cost every process about 20 ms before its first kernel, and share one lock for all of LLVM.  Here each
-module has its own context, and each machine belongs to one thread, so that threads may compile at once::
+Those classes would cost every process about 20 ms before its first kernel, and share one lock for all of LLVM.  Here
+each module has its own context, and each machine belongs to one thread, so that threads may compile at once::
 
     machine = Machine(process_triple(), host_cpu(), "", 2)
     with VerifiedModule(machine.head + text) as module:

@@ -1,4 +1,4 @@
-"""The printer of plans: launches, barriers, loops and branches, and where each value lies in memory."""
+"""The printer of plans: launches, barriers, loops and branches, and where each value is stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plan_lines(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]
     offsets, total = arena(plan, sizes)
     names = value_names(plan, offsets)
     label_width = max((len(s.label) for s in plan.steps), default=0)
-    ends: list[int] = []  # rows at which what is inside of a loop or a side ends
+    ends: list[int] = []  # rows at which loops and sides of branches end
     rows = plan.rows
     for k, row in enumerate(rows):
         ends = [e for e in ends if e > k]

@@ -13,17 +13,17 @@ from nacre.base.dtypes import DType, bfloat16, float16, float32, float64, int8, 
 from nacre.kernel.ast import OPERATIONS
 from nacre.kernel.elementary import supports
 from nacre.kernel.elementary.arrays import Arrays
-from nacre.kernel.elementary.expansion import Expansion, Number, Operand, Register, Step, expand
+from nacre.kernel.elementary.expansion import ConstantOperand, Expansion, ExpansionStep, Operand, Register, expand
 
 ARRAYS = Arrays()
 COUNT = 300
 
 
-def execute(steps: Sequence[Step], known: dict[Register, npt.NDArray[np.generic]]) -> None:
+def execute(steps: Sequence[ExpansionStep], known: dict[Register, npt.NDArray[np.generic]]) -> None:
     """Execute steps, given the arguments' values by register; results are added to them."""
 
     def value(operand: Operand) -> npt.NDArray[np.generic]:
-        if isinstance(operand, Number):
+        if isinstance(operand, ConstantOperand):
             return ARRAYS.constant(operand.value, operand.dtype, None)
         return known[operand]
 

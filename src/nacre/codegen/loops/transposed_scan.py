@@ -36,7 +36,7 @@ class TransposedScans:
         self.results: dict[tuple[str, tuple[Expr, ...]], list[Val]] | None = None  # what the rounds of a square store
 
     def inside(self, s: For, lanes: int) -> bool:
-        """Whether the only loop inside a vector loop of so many lanes goes along rows."""
+        """Whether the only loop inside a vector loop of `lanes` lanes goes along rows."""
         inner = [t for t in s.body if isinstance(t, For)]
         scope = Scope({**self.values.known().extents, s.index: s.extent}, self.values.lets)
         return len(inner) == 1 and self.along_rows(inner[0], s.index, scope, lanes) is not None

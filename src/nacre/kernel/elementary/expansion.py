@@ -26,7 +26,7 @@ class Register(NamedTuple):
         return self.name
 
 
-class Number(NamedTuple):
+class ConstantOperand(NamedTuple):
     """A constant."""
 
     value: float | int | bool
@@ -36,11 +36,11 @@ class Number(NamedTuple):
         return f"{self.value!r}:{self.dtype}"
 
 
-Operand = Register | Number
+Operand = Register | ConstantOperand
 
 
 @dataclass(frozen=True)
-class Step:
+class ExpansionStep:
     """An instruction, or a `lookup` in a table, or a block: `rarely` executed, or a `repeat`.
 
     A block's operands are the condition or the number of rounds, and the values without the block or before its first
@@ -52,7 +52,7 @@ class Step:
     results: tuple[Register, ...]
     table: tuple[float, ...] = ()
     carried: tuple[Register, ...] = ()
-    body: tuple[Step, ...] = ()
+    body: tuple[ExpansionStep, ...] = ()
     following: tuple[Operand, ...] = ()
 
     def lines(self, indent: str = "  ") -> Iterator[str]:
@@ -67,7 +67,7 @@ class Step:
             yield f"{indent}  }} -> {', '.join(map(str, self.following))}"
 
 
-def steps_within(steps: Sequence[Step]) -> Iterator[Step]:
+def steps_within(steps: Sequence[ExpansionStep]) -> Iterator[ExpansionStep]:
     """All steps, those inside of blocks too."""
     for step in steps:
         yield step
@@ -92,7 +92,7 @@ class Expansion(Emitter):
     def __init__(self, name: str, arguments: Sequence[DType]) -> None:
         self.name = name
         self.arguments = [Register(f"x{k}", held(d)) for k, d in enumerate(arguments)]
-        self.steps: list[Step] = []
+        self.steps: list[ExpansionStep] = []
         self.result: Operand | None = None
         self.count = 0
 
@@ -112,7 +112,7 @@ class Expansion(Emitter):
     ) -> list[Register]:
         """Add a step, and return its results."""
         results = self.registers(dtypes)
-        self.steps.append(Step(name, tuple(operands), tuple(results), tuple(table)))
+        self.steps.append(ExpansionStep(name, tuple(operands), tuple(results), tuple(table)))
         return results
 
     def block(
@@ -128,13 +128,13 @@ class Expansion(Emitter):
         following = write()
         inside, self.steps = self.steps, outside
         results = self.registers(dtypes)
-        step = Step(name, tuple(operands), tuple(results), (), tuple(carried), tuple(inside), tuple(following))
+        step = ExpansionStep(name, tuple(operands), tuple(results), (), tuple(carried), tuple(inside), tuple(following))
         self.steps.append(step)
         return results
 
-    def constant(self, value: float | int | bool, dtype: DType, like: Operand) -> Number:
+    def constant(self, value: float | int | bool, dtype: DType, like: Operand) -> ConstantOperand:
         """The number itself."""
-        return Number(value, dtype)
+        return ConstantOperand(value, dtype)
 
     def lookup(self, name: str, table: Sequence[float], index: Operand) -> Register:
         """A step."""
@@ -154,14 +154,14 @@ class Expansion(Emitter):
         step: Callable[..., Sequence[Operand]],
         dtypes: Sequence[DType],
     ) -> list[Operand]:
-        """A block that is executed so many times."""
+        """A block that is executed `count` times."""
         carried = self.registers(dtypes)
-        operands = [Number(count, int64), *values]
+        operands = [ConstantOperand(count, int64), *values]
         return [*self.block("repeat", operands, dtypes, carried, lambda: step(*carried))]
 
     def known(self, x: Operand) -> float | None:
         """The value of a constant."""
-        value = float(x.value) if isinstance(x, Number) else None
+        value = float(x.value) if isinstance(x, ConstantOperand) else None
         return value if value == value else None
 
 
