@@ -3,7 +3,7 @@
     print(listing())
 
 Letters stand for types: f is float32 or float64, h float16 or bfloat16, i an integer of 8 to 64 bits.
-b is a condition, and x any of them.  f' and i' are another type of the same kind.
+The letter b stands for a condition, x for any of them.  f' and i' are another type of the same kind.
 Integers have no sign of their own: instructions have it.
 """
 
