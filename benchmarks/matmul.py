@@ -22,8 +22,8 @@ import numpy as np
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.codegen.gemm.kernel import gemm, is_gemv
-from nacre.native.isa import BY_NAME
 from nacre.native import engine
+from nacre.native.isa import BY_NAME
 
 SQUARES = [(n, n, n, layout) for n in (64, 128, 256, 512, 1024) for layout in ("nn", "nt", "tn")]
 TRAINING = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ import nacre
 from nacre import data, deploy, nn, optim
 from nacre.api import namespace
 from nacre.base import dtypes, errors
+from nacre.base.cached_property import cached_property
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def test_a_wrong_place(place: str) -> None:
 
 def test_a_name_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:linear"]) == 2
-    assert "there are affine, model, summed" in capsys.readouterr().err
+    assert "the file has affine, model, summed" in capsys.readouterr().err
 
 
 def test_too_many_types(file: str, capsys: pytest.CaptureFixture[str]) -> None:

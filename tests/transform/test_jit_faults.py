@@ -119,7 +119,7 @@ def test_an_error_about_a_symbolic_size_names_operation_and_line() -> None:
     with pytest.raises(nc.ShapeError) as caught:
         nc.jit(halves, dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})(X)
     (note,) = caught.value.__notes__
-    assert note.startswith("split, called at ") and line_of("# sizes are wanted") in note
+    assert note.startswith("split, called at ") and line_of("# needs concrete sizes") in note
 
 
 class OwnError(Exception):

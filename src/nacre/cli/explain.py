@@ -6,11 +6,12 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
+from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.cli import layout
 from nacre.cli.grammar import Parser

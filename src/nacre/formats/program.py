@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nacre.api.operands import as_tensor
 from nacre.base import tree
+from nacre.base.cached_property import cached_property
 from nacre.base.errors import ArgumentError, GradientError, ShapeError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, gradients

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
+from nacre.base.cached_property import cached_property
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -342,7 +343,7 @@ class Recomputation(Graph):
     @cached_property
     def key(self) -> Hashable:
         """The graph's key, different from that of the graph it copies."""
-        return "recomputed", *Graph.key.func(self)  # type: ignore[attr-defined]
+        return "recomputed", *Graph.key.function(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ There is one kind of graph.  Constants are literals; control flow is a primitive
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from nacre.base.cached_property import cached_property
 from nacre.base.conversion import element
 from nacre.base.errors import Error, GraphError
 from nacre.base.records import dataclass

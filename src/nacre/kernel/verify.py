@@ -156,9 +156,12 @@ class _Checker:
 
     def _gathers(self, s: For) -> bool:
         """Whether it stores at loaded positions, whose independence only the kernel's author knows."""
+        lets = {t.name: t.value for t in statements(s.body) if isinstance(t, Let)}
 
         def loaded(e: Expr) -> bool:
-            """Whether the expression contains a load."""
+            """Whether the expression contains a load, or the name of one."""
+            if isinstance(e, Local) and e.name in lets:
+                return loaded(lets[e.name])
             return isinstance(e, Load) or any(map(loaded, children(e)))
 
         return any(isinstance(t, Store) and any(map(loaded, t.index)) for t in statements(s.body))

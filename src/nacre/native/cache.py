@@ -18,9 +18,9 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import TypeVar
 
+from nacre.base.cached_property import cached_property
 from nacre.base.errors import CompileError
 from nacre.native import compile_workers, engine, trust
 from nacre.native.engine import Library, Target

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nacre.base.lazy import listing, loader
 
 HOMES = {
-    "adam": "Adam AdamW",
+    "adaptive_moments": "Adam AdamW",
     "adaptive": "Adadelta Adagrad Adamax LAMB Lion NAdam RAdam RMSprop",
     "clip": "clip_grad_norm_ clip_grad_value_",
     "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
@@ -21,19 +21,19 @@ HOMES = {
         "ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
         "MultiplicativeLR PolynomialLR Schedule StepLR warm_up"
     ),
-    "sgd": "SGD",
+    "gradient_descent": "SGD",
 }
 
 __getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
-    from nacre.optim.adam import *
     from nacre.optim.adaptive import *
+    from nacre.optim.adaptive_moments import *
     from nacre.optim.clip import *
     from nacre.optim.cycle import *
+    from nacre.optim.gradient_descent import *
     from nacre.optim.group import *
     from nacre.optim.lbfgs import *
     from nacre.optim.optimiser import *
     from nacre.optim.rate import *
-    from nacre.optim.sgd import *

@@ -12,10 +12,10 @@ from typing import Any
 from nacre.api.operands import constant, filled, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.base.dtypes import float64
-from nacre.optim.adam import Moments, unbias
+from nacre.optim.adaptive_moments import Moments, unbias
+from nacre.optim.gradient_descent import prepared
 from nacre.optim.group import Clock, ParameterGroup
 from nacre.optim.optimiser import Optimizer, Updated, zeros_for
-from nacre.optim.sgd import prepared
 from nacre.trace.variable import Variable
 
 __all__ = [

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from nacre.base.cached_property import cached_property
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
 from nacre.base.records import dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nacre.base import tree
+from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType

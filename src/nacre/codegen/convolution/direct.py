@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import gcd
 
+from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import ceil_div, panel_vectors, round_up
 from nacre.kernel.order_convolution import Convolution, restart_rows

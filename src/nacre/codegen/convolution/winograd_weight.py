@@ -7,9 +7,9 @@ sums of the blocks and transforms them to taps.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import gcd
 
+from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.pack import transpose_matrix
 from nacre.codegen.convolution.sequence import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 
+from nacre.base.cached_property import cached_property
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import bool_
 from nacre.base.errors import CompileError

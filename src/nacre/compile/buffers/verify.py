@@ -257,6 +257,8 @@ class _Checker:
                 way = evaluate(part.stride, self.sizes) * max(self.trips.get(part.loop, 1) - 1, 0)
                 low, high = low + min(way, 0), high + max(way, 0)
             low, high, v = low + at, high + at, part.of
+        if self.plan.values[v].kind == "input":  # it may have other strides than a dense one, whose bytes these are
+            low, high = max(low, 0), min(high, self.bytes[v])
         if low < 0 or high > self.bytes[v]:
             raise _Fault(f"{self.name(value)} must lie within {self.name(v)}")
         return _Access(value, self.place(v), v, (low, high) if self.bytes[value] else (low, low))

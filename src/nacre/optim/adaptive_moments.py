@@ -8,9 +8,9 @@ from typing import Any
 from nacre.api.operands import filled
 from nacre.api.primitives import pointwise
 from nacre.base.dtypes import float64
+from nacre.optim.gradient_descent import prepared
 from nacre.optim.group import ParameterGroup
 from nacre.optim.optimiser import Optimizer, Updated, zeros_for
-from nacre.optim.sgd import prepared
 from nacre.trace.variable import Variable
 
 __all__ = [
