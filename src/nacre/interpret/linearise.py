@@ -343,7 +343,7 @@ class Recomputation(Graph):
     @cached_property
     def key(self) -> Hashable:
         """The graph's key, different from that of the graph it copies."""
-        return "recomputed", *Graph.key.function(self)
+        return "recomputed", Graph.key.function(self)
 
 
 @dataclass(frozen=True, eq=False)
