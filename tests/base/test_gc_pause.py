@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
 from nacre.base.gc_pause import gc_paused
 
 
@@ -46,3 +48,13 @@ def test_frozen_objects_stay_frozen() -> None:
         assert gc.get_freeze_count() == count
     finally:
         gc.unfreeze()
+
+
+def test_an_interrupt_at_the_end_leaves_the_collector_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gc, "freeze", interrupted)
+    with pytest.raises(KeyboardInterrupt), gc_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled() and not gc.get_freeze_count()

@@ -16,7 +16,7 @@ _collects = False
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """A context or, as `@uncollected()`, a decorator in which the cyclic garbage collector is paused.
+    """A context or, as `@gc_paused()`, a decorator in which the cyclic garbage collector is paused.
 
     Tracing and compiling create hundreds of thousands of objects and drop few.  Repeated collections would take a tenth
     of the time.  At the end, all existing objects move to the oldest generation, unless the program has frozen objects.
@@ -26,19 +26,24 @@ def gc_paused() -> Generator[None]:
         _enter(depth + 1)
         yield
     finally:
-        _enter(depth)
+        try:
+            _enter(depth)
+        except BaseException:  # an interrupt, after which the collector must run all the same
+            _enter(depth)
+            raise
 
 
 def _enter(depth: int) -> None:
-    """Count the contexts that this thread has entered."""
+    """Set the number of contexts that this thread is in; a second call does what an interrupted one left undone."""
     global _collects
     with _lock:
         if depth and not _depths:
             _collects = gc.isenabled()
             gc.disable()
-        _depths[threading.get_ident()] = depth
-        if not depth:
-            del _depths[threading.get_ident()]
+        if depth:
+            _depths[threading.get_ident()] = depth
+        else:
+            _depths.pop(threading.get_ident(), None)
             _resume()
 
 
@@ -46,11 +51,13 @@ def _resume() -> None:
     """Resume garbage collection when no thread is in a context."""
     global _collects
     if not _depths and _collects:
+        gc.enable()
         _collects = False
         if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
+            try:
+                gc.freeze()
+            finally:
+                gc.unfreeze()
 
 
 of_threads_there(_depths, _resume)
