@@ -54,6 +54,7 @@ def test_powers_of_integers_whose_square_wraps_to_one() -> None:
     lambda: nc.eye(2**40), lambda: nc.linspace(0, 1, num=2**50), lambda: nc.linspace(0, 1, num=2**62),
     lambda: nc.tile([1, 2], (2**62,)), lambda: nc.repeat([1, 2], 2**63), lambda: nc.pad([1], 2**62),
     lambda: nc.random.normal((2**60,)), lambda: nc.zeros((0, 2**62, 2**62)).tolist(),
+    lambda: nc.reshape(nc.broadcast_to(nc.arange(5), (2**62, 5)), (-1,)),
     lambda: nc.broadcast_to(nc.arange(5), (2**62, 5)).numpy(), lambda: repr(nc.zeros((0, 2**62, 2**62))),
 ])  # fmt: skip
 def test_sizes_that_no_machine_has_are_refused_at_once(call: Callable[[], Any]) -> None:

@@ -13,8 +13,7 @@ from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbe
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, product
 from nacre.base.errors import ArgumentError, KindError, ShapeError
-from nacre.base.types import Shape, broadcast_shapes, bytes_of, normal_axes, normal_axis
-from nacre.runtime.buffer import require_room
+from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
 
 __all__ = [
     "broadcast_arrays",
@@ -335,9 +334,8 @@ def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
     shape = (1,) * (rank - _rank(held)) + held.type.shape
     wide = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
     kept = [2 * k + 1 for k in range(rank - _rank(held), rank)]
-    found = tuple(r * s for r, s in zip(repeats, shape, strict=True))
-    _require_addressable(found, held)
-    return view.reshape(view.broadcast(held, wide, tuple(kept)), found)
+    copied = view.broadcast(held, wide, tuple(kept))
+    return view.reshape(copied, tuple(r * s for r, s in zip(repeats, shape, strict=True)))
 
 
 def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor:
@@ -362,16 +360,7 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
     shape = held.type.shape
     wide = (*shape[: at + 1], repeats, *shape[at + 1 :])
     axes = tuple(k if k <= at else k + 1 for k in range(len(shape)))
-    found = (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
-    _require_addressable(found, held)
-    return view.reshape(view.broadcast(held, wide, axes), found)
-
-
-def _require_addressable(shape: Shape, x: Any) -> None:
-    """Raise OutOfMemory for a shape with more elements than any machine addresses."""
-    nbytes = bytes_of(product(shape), x.type.dtype)
-    if isinstance(nbytes, int) and nbytes >> 62:
-        require_room(nbytes)
+    return view.reshape(view.broadcast(held, wide, axes), (*shape[:at], shape[at] * repeats, *shape[at + 1 :]))
 
 
 def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:

@@ -22,13 +22,12 @@ from nacre.base.errors import (
     DTypeError,
     GradientError,
     KindError,
-    OutOfMemory,
     ShapeError,
     TraceError,
     explain,
 )
 from nacre.base.state import STATE
-from nacre.base.types import Shape, TensorType, broadcast_shapes
+from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable
@@ -361,6 +360,5 @@ def whole_sizes(shape: Any, operation: str) -> Shape:
     for s in listed:
         if type(s) is not int and not is_whole(s):
             raise KindError(f"{operation}: sizes must be integers; got {shown(s)}; write int(n) or n // 2")
-        if not isinstance(s, Dim) and s >= 1 << 63:
-            raise OutOfMemory(f"{operation}: a size must fit the machine's address space; got {s}; use a smaller size")
+        require_addressable(s, operation)
     return tuple(s if isinstance(s, Dim) else int(s) for s in listed)

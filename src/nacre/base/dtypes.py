@@ -134,7 +134,7 @@ class DType:
     @property
     def is_differentiable(self) -> bool:
         """Whether a tensor may require a gradient."""
-        return self.category is _floating or self.category is _complex
+        return self.is_inexact
 
     @property
     def real(self) -> DType:

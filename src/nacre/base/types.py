@@ -9,10 +9,16 @@ from typing import ClassVar, Final, NoReturn, cast
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import BYTE, DType
-from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError
+from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
 
 Shape = tuple[Size, ...]
 MOST_AXES: Final = 64  # NumPy's; loop nests and their compile time grow with them
+
+
+def require_addressable(size: Size, operation: str) -> None:
+    """Raise OutOfMemory for a size that no machine addresses."""
+    if not isinstance(size, Dim) and size >= 1 << 63:
+        raise OutOfMemory(f"{operation}: a size must fit the machine's address space; got {size}; use a smaller size")
 
 
 class TensorType:

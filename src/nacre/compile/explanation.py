@@ -7,7 +7,7 @@ from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.compilation import Compilation, KernelPass
 from nacre.compile.fusion.fuse import Fusion
-from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
+from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.pipeline import PASSES, Compiled
 from nacre.compile.program.launches import Stage, generated
 from nacre.ir.primitive import Element
@@ -72,9 +72,9 @@ class Explanation:
     def general(self, step: int) -> str:
         """The kernel for any size that a step shares with others of its form, and the sizes in this program."""
         stage = self._stage(step)
-        if stage.kernel is None:
+        if stage.forms is None:
             return _template(stage)
-        made = with_symbolic_shapes(stage.kernel)
+        made = stage.forms.last
         return show(made.kernel).rstrip() + "\n" + _sizes(made)
 
     def llvm(self, step: int, isa: str | None = None) -> str:
@@ -83,16 +83,15 @@ class Explanation:
         executable = self.compiled.executable
         if isa is None or isa == executable.target.isa:
             return executable.codes[executable.plan.steps[step].code].text.rstrip()
-        if stage.kernel is None:
+        if stage.forms is None:
             raise ArgumentError(
                 f"llvm: for another instruction set the step must have a kernel nest; step {step} "
                 f"is the template {stage.label}; set NACRE_ISA={isa} and compile again"
             )
         if isa not in BY_NAME:
             raise ArgumentError(f"llvm: isa must be one of {', '.join(BY_NAME)}; got {isa!r}")
-        return generated(
-            with_symbolic_shapes(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)
-        ).text.rstrip()
+        streams = large_results(stage.forms.concrete)
+        return generated(stage.forms.last.kernel, BY_NAME[isa], streams).text.rstrip()
 
     def assembly(self, step: int, isa: str | None = None) -> str:
         """The assembly of a step: for this machine, or for a portable machine of another instruction set."""

@@ -62,15 +62,10 @@ window_max_blocked_p = Primitive("window_max_blocked", _maximum_type, Template("
 # ---- attention
 
 
-def computed(q: TensorType) -> DType:
-    """The dtype of the computation of an attention."""
-    return q.dtype.arithmetic
-
-
 def _attend_type(
     q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType, **_: object
 ) -> tuple[TensorType, ...]:
-    rows, wide = q.shape[:-1], computed(q)
+    rows, wide = q.shape[:-1], q.dtype.arithmetic
     dtypes = {"out": out}
     return tuple(
         TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide)) for r in results
@@ -81,7 +76,7 @@ def _grads_type(
     q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...], **_: object
 ) -> tuple[TensorType, ...]:
     shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
-    return tuple(TensorType(shapes[r], computed(q)) for r in results)
+    return tuple(TensorType(shapes[r], q.dtype.arithmetic) for r in results)
 
 
 attend_p = Primitive(

@@ -13,7 +13,7 @@ from typing import Any
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import NUMERIC
 from nacre.base.errors import ShapeError
-from nacre.base.types import Shape, TensorType, row_major
+from nacre.base.types import Shape, TensorType, require_addressable, row_major
 from nacre.ir.axes import AxisMap, AxisRule, Needs, Run, moved, neighbours, one, same_place
 from nacre.ir.facts import Facts, same_type
 from nacre.ir.graph import Atom, Equation
@@ -116,6 +116,8 @@ def reshape(x: Value, shape: Shape) -> Value:
 
 
 def _reshape_type(x: TensorType, shape: Shape) -> TensorType:
+    for s in shape:
+        require_addressable(s, "reshape")  # sizes are multiplied here
     if product(shape) != x.size:
         raise ShapeError(
             f"reshape: the shape for {x} must have {x.size} elements; got {show(shape)} with {product(shape)}"

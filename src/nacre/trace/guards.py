@@ -95,9 +95,7 @@ class _Recorder(threading.local):
     def __init__(self) -> None:
         self.stack: list[dict[tuple[int, tuple[str, ...]], Guard]] = []
         self.changes: list[list[AttributeChange]] = []  # of the same length
-        self.representatives: dict[
-            int, Any
-        ] = {}  # by identity, the representatives of other objects in the outermost trace
+        self.representatives: dict[int, Any] = {}  # of other objects in the outermost trace, by identity
 
 
 _RECORDER = _Recorder()

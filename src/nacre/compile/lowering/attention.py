@@ -18,7 +18,7 @@ from nacre.compile.fusion.fuse import View
 from nacre.compile.lowering.kernel_registry import always, register_kernel
 from nacre.compile.lowering.template_step import ArgSlot, Place, TemplateStep
 from nacre.compile.passes.layout import batch_strides, splits
-from nacre.compile.primitives import attend_grads_p, attend_p, computed
+from nacre.compile.primitives import attend_grads_p, attend_p
 from nacre.ir.graph import Equation, Var
 from nacre.native.isa import Isa
 from nacre.runtime.executable import Code
@@ -97,7 +97,7 @@ def _launch(
     mask = e.inputs[-1].type if "Mask" in places else None
     repeats = mask is not None and (strides["Mask"][2][1] == 0 or mask.shape[-1] == 1)
     operands = tuple(x.type.dtype for x in e.inputs[:3])
-    wide = computed(e.inputs[0].type)
+    wide = e.inputs[0].type.dtype.arithmetic
     same = all(d is wide for d in operands)
     out: DType = e.params.get("out", wide)
     scores = Scores(

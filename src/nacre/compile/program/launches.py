@@ -45,9 +45,13 @@ class Stage:
     """What one launch came from, for those who want to look: its kernel IR, or the template's name."""
 
     label: str
-    kernel: Kernel | None
     equations: tuple[Equation, ...]
-    forms: KernelForms | None = None
+    forms: KernelForms | None = None  # None for a template
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel IR with the program's own sizes; None for a template."""
+        return None if self.forms is None else self.forms.concrete
 
 
 @dataclass
@@ -125,7 +129,7 @@ class LaunchWriter:
                 over=over,
                 idle=idle and bool(over),
             ),
-            Stage(label, forms.concrete, tuple(equations), forms),
+            Stage(label, tuple(equations), forms),
         )
 
     def per_item(self, kernel: Kernel, cost: int, extent: Size) -> int:
@@ -189,7 +193,7 @@ class LaunchWriter:
                 s.cut_sizes,
                 tuple((value(x), value(y)) for x, y in s.over),
             ),
-            Stage(label, None, (e,)),
+            Stage(label, (e,)),
         )
 
     def packed(self, place: PrepackedOperand) -> Slot:
