@@ -10,7 +10,8 @@ import pytest
 import nacre as nc
 from nacre import nn, optim
 from nacre.base.errors import ArgumentError
-from nacre.codegen.entry.driver import driver_text, stamped_driver_text
+from nacre.codegen.entry.driver import driver_text
+from nacre.codegen.entry.stamped_driver import stamped_driver_text
 from nacre.compile.program.clock import divided
 from nacre.inspect import ceilings as limits
 from nacre.inspect.profile import profile

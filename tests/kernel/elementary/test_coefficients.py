@@ -11,6 +11,7 @@ import pytest
 
 from nacre.base.dtypes import DType, float32, float64
 from nacre.kernel.elementary import coefficients as c
+from nacre.kernel.elementary import tanh_pieces, two_over_pi
 
 mp = mpmath.mp
 HALF_LN2, QUARTER_PI_SQUARED = 0.34675, 0.61709
@@ -83,18 +84,19 @@ def test_polynomial(
 def test_tanh_by_pieces() -> None:
     """Each piece ends where the leading bits of the sum change, and is near tanh there and between."""
     sums = [2.0**power * (1 + quarter / 4) for power in range(5) for quarter in range(4)]
-    inner = [(s - c.TANH_START) / c.TANH_SLOPE for s in sums if s > c.TANH_START]
-    ends = [0.0, *inner[:15], c.TANH_SATURATES]
-    assert inner[15] > c.TANH_SATURATES
+    inner = [(s - tanh_pieces.TANH_START) / tanh_pieces.TANH_SLOPE for s in sums if s > tanh_pieces.TANH_START]
+    ends = [0.0, *inner[:15], tanh_pieces.TANH_SATURATES]
+    assert inner[15] > tanh_pieces.TANH_SATURATES
     for k in range(16):
-        middle, *row = (float(np.float32(r[k])) for r in c.TANH_PIECES)
+        middle, *row = (float(np.float32(r[k])) for r in tanh_pieces.TANH_PIECES)
         with mpmath.workprec(150):
             points = [ends[k] + (ends[k + 1] - ends[k]) * (i + mpmath.mpf(1) / 2) / 100 for i in range(100)]
             error = max(abs(value(tuple(row), x - middle) / mp.tanh(x) - 1) for x in points)
         assert mp.log(error, 2) <= -25.2
-        bits = int((np.float32(c.TANH_SLOPE * middle + c.TANH_START)).view(np.uint32))
+        bits = int((np.float32(tanh_pieces.TANH_SLOPE * middle + tanh_pieces.TANH_START)).view(np.uint32))
         assert all(
-            np.float32(r[bits >> 21 & 15]) == np.float32(p[k]) for r, p in zip(c.TANH_ROWS, c.TANH_PIECES, strict=True)
+            np.float32(r[bits >> 21 & 15]) == np.float32(p[k])
+            for r, p in zip(tanh_pieces.TANH_ROWS, tanh_pieces.TANH_PIECES, strict=True)
         )
 
 
@@ -107,10 +109,10 @@ def test_scaled_erfc(dtype: DType, k: int, top: float, bound: float) -> None:
 
 def test_two_over_pi_modulo_four() -> None:
     with mpmath.workprec(1400):
-        assert mp.floor(2 / mp.pi * mp.power(2, c.TWO_OVER_PI_BITS)) == c.TWO_OVER_PI
+        assert mp.floor(2 / mp.pi * mp.power(2, two_over_pi.TWO_OVER_PI_BITS)) == two_over_pi.TWO_OVER_PI
         for b in range(31):
-            row = c.TWO_OVER_PI_ROWS[c.ROW * b : c.ROW * (b + 1)]
-            exact = mp.fmod(2 / mp.pi * mp.power(2, c.BUCKET * b), 4)
+            row = two_over_pi.TWO_OVER_PI_ROWS[two_over_pi.ROW * b : two_over_pi.ROW * (b + 1)]
+            exact = mp.fmod(2 / mp.pi * mp.power(2, two_over_pi.BUCKET * b), 4)
             assert abs(sum(map(mpmath.mpf, row)) - exact) < mp.power(2, -205)
 
 

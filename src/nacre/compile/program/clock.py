@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.driver import STAMPS, STAMPS_WORD, stamped_driver_text
+from nacre.codegen.entry.stamped_driver import STAMPS, STAMPS_WORD, stamped_driver_text
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable, driver
 from nacre.runtime.flow import Kind

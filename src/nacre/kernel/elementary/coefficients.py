@@ -1,14 +1,11 @@
 """Constants and minimax polynomials, by format.
 
-The polynomials were found by Remez exchange in 60 digits: leading coefficients were rounded to the
-format first and the others refitted to what the rounding left.  Each comment gives the interval of
-the polynomial's variable and the error as a power of two, in float32 and in float64.
+The polynomials were found by Remez exchange in 60 digits.  Leading coefficients were rounded to the format first, and
+the others were fitted again to the rest.  Each comment gives the interval of the polynomial's variable and the error as
+a power of two, in float32 and in float64.  `tanh_pieces` and `two_over_pi` have two larger tables.
 """
 
 from __future__ import annotations
-
-import struct
-from fractions import Fraction
 
 from nacre.base.dtypes import DType, float32, float64
 
@@ -91,8 +88,7 @@ EXP2: ByFormat = {
     ),
 }
 
-# 2 (atanh(s)/s − 1) / z with z = s², on [0.0,0.0294397]; error 2^-30.2, 2^-59.4, relative to
-# atanh(s)
+# 2 (atanh(s)/s − 1) / z with z = s², on [0.0,0.0294397]; error 2^-30.2, 2^-59.4, relative to atanh(s)
 ATANH: ByFormat = {
     float32: (0.66666776, 0.3997758, 0.29870978),
     float64: (
@@ -106,8 +102,7 @@ ATANH: ByFormat = {
     ),
 }
 
-# the same with 2/3 taken away, divided by z once more, on [0.0,0.0294397]; error 2^-36.7,
-# 2^-66.2, relative to atanh(s)
+# (ATANH − 2/3) / z, on [0.0,0.0294397]; error 2^-36.7, 2^-66.2, relative to atanh(s)
 ATANH_REST: ByFormat = {
     float32: (0.40000153, 0.2854709, 0.23419572),
     float64: (
@@ -249,150 +244,6 @@ TANH: ByFormat = {
     ),
 }
 
-# tanh in float32 by sixteen pieces: the leading bits of SLOPE |x| + START count them, four for each power of two
-TANH_SLOPE, TANH_START = 1.625, 1.0625
-TANH_SATURATES = 9.02  # tanh rounds to 1 above
-
-# the pieces' middles m, where tanh is nearly a float32, then c0 … c5 with tanh(m + r) = c0 + c1 r + …; error 2^-25.2,
-# relative to tanh
-TANH_PIECES: tuple[tuple[float, ...], ...] = (
-    (
-        0.0,
-        0.19232653,
-        0.34612182,
-        0.4999708,
-        0.73080486,
-        1.0384922,
-        1.3462956,
-        1.6536751,
-        2.1155982,
-        2.7305908,
-        3.3460445,
-        3.9618635,
-        4.8845315,
-        6.1146693,
-        7.3454385,
-        8.492199,
-    ),
-    (
-        0.0,
-        0.18998975,
-        0.3329317,
-        0.4620942,
-        0.6235575,
-        0.77729195,
-        0.8731761,
-        0.9293602,
-        0.9713465,
-        0.9915389,
-        0.9975217,
-        0.99927616,
-        0.9998856,
-        0.9999902,
-        0.99999917,
-        0.99999994,
-    ),
-    (
-        1.0,
-        0.9639039,
-        0.8891565,
-        0.786469,
-        0.6111761,
-        0.3958172,
-        0.23756349,
-        0.1362896,
-        0.056485943,
-        0.016850658,
-        0.0049504675,
-        0.0014471561,
-        0.00022877278,
-        1.9539693e-05,
-        1.6668074e-06,
-        1.6623261e-07,
-    ),
-    (
-        2.093548e-07,
-        -0.18313096,
-        -0.29602766,
-        -0.3634222,
-        -0.38110247,
-        -0.3076701,
-        -0.20743762,
-        -0.12666297,
-        -0.05486552,
-        -0.016705913,
-        -0.004937403,
-        -0.0014458611,
-        -0.00022807119,
-        -1.9375371e-05,
-        -1.6396122e-06,
-        -8.6751726e-07,
-    ),
-    (
-        -0.33334953,
-        -0.2865137,
-        -0.1978459,
-        -0.09423133,
-        0.033900514,
-        0.10721116,
-        0.101943016,
-        0.07228619,
-        0.03446977,
-        0.010948831,
-        0.0032752994,
-        0.00096249196,
-        0.00015199003,
-        1.3013854e-05,
-        1.1100632e-06,
-        1.2598233e-07,
-    ),
-    (
-        0.00037189355,
-        0.11498385,
-        0.16401938,
-        0.16430524,
-        0.10575196,
-        0.019852377,
-        -0.019474339,
-        -0.02484194,
-        -0.015257864,
-        -0.00536153,
-        -0.0016485497,
-        -0.0004882889,
-        -8.1694765e-05,
-        -7.282437e-06,
-        -6.562752e-07,
-        2.4385233e-06,
-    ),
-    (
-        0.13048023,
-        0.095617704,
-        0.03299526,
-        -0.025838219,
-        -0.06267405,
-        -0.042008862,
-        -0.0116129145,
-        0.0020137455,
-        0.004460416,
-        0.0019865118,
-        0.0006452749,
-        0.00019422076,
-        3.2606233e-05,
-        2.734233e-06,
-        2.3384227e-07,
-        2.41983e-08,
-    ),
-)
-
-
-def by_leading_bits(row: tuple[float, ...], start: float) -> tuple[float, ...]:
-    """A row of pieces in the order of the leading bits of float32 numbers from `start` on, modulo the row's length."""
-    first = struct.unpack("<I", struct.pack("<f", start))[0] >> 21
-    return tuple(row[(k - first) % len(row)] for k in range(len(row)))
-
-
-TANH_ROWS = tuple(by_leading_bits(row, TANH_START) for row in TANH_PIECES)
-
 # (sinh(r)/r − 1) / z with z = r², on [0.0,1.001]; error 2^-31.6, 2^-61.7, relative to sinh
 SINH: ByFormat = {
     float32: (0.16666667, 0.0083333105, 0.00019842891, 2.7822705e-06),
@@ -454,8 +305,8 @@ ERF: ByFormat = {
     ),
 }
 
-# (1 + 2x) e^(x²) erfc(x) in t = (x − K)/(x + K), K = 2 or 4, on [-1,0.68] and [-1,0.744]; error
-# 2^-25.1, 2^-54.0, relative
+# (1 + 2x) e^(x²) erfc(x) in t = (x − K)/(x + K), K = 2 or 4, on [-1,0.68] and [-1,0.744]; error 2^-25.1, 2^-54.0,
+# relative
 ERFCX: ByFormat = {
     float32: (
         1.2769784,
@@ -500,32 +351,3 @@ CBRT: ByFormat = {
     float32: (0.55282336, 0.58711445, -0.1629697, 0.02310495),
     float64: (0.5528233450265257, 0.587114474108722, -0.1629696911467037, 0.023104947932469817),
 }
-
-# ⌊2/π · 2^1280⌋
-TWO_OVER_PI_BITS = 1280
-TWO_OVER_PI = int(
-    "A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0"
-    "06492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484E99C7026B45F7E413991D639835339F4"
-    "9C845F8BBDF9283B1FF897FFDE05980FEF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D"
-    "7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D",
-    16,
-)
-
-BUCKET = 32  # exponents that share one row of the table
-ROW = 4
-
-
-def two_over_pi_rows() -> tuple[float, ...]:
-    """Rows of four doubles that sum to 2^(32 b) · 2/π mod 4, b = 0 … 30, for huge arguments."""
-    table: list[float] = []
-    for b in range(31):
-        scale = TWO_OVER_PI_BITS - BUCKET * b
-        rest = TWO_OVER_PI % (1 << scale + 2)
-        for _ in range(ROW):
-            drop = max(rest.bit_length() - 53, 0)
-            table.append(float(Fraction(rest >> drop << drop, 1 << scale)))
-            rest &= (1 << drop) - 1
-    return tuple(table)
-
-
-TWO_OVER_PI_ROWS = two_over_pi_rows()

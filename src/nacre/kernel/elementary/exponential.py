@@ -1,4 +1,4 @@
-"""Exponentials and what follows from them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
+"""Exponentials and functions made of them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
 
 x = k ln 2 + r with |r| ≤ ½ ln 2, so that e^x = 2^k e^r.
 """
@@ -17,12 +17,9 @@ from nacre.kernel.elementary.coefficients import (
     LOG2E_HIGH,
     SINH,
     TANH,
-    TANH_ROWS,
-    TANH_SATURATES,
-    TANH_SLOPE,
-    TANH_START,
 )
 from nacre.kernel.elementary.scaling import Exponent, nearest_exponent
+from nacre.kernel.elementary.tanh_pieces import TANH_ROWS, TANH_SATURATES, TANH_SLOPE, TANH_START
 from nacre.kernel.elementary.value import (
     FLOAT,
     Real,

@@ -12,19 +12,17 @@ from nacre.base.dtypes import float32, float64, int32
 from nacre.kernel.elementary.coefficients import (
     ASIN,
     ATAN,
-    BUCKET,
     COS,
     HALF_PI_HIGH,
     HALF_PI_LOW,
     HALF_PI_MIDDLE,
     PI_HIGH,
     PI_LOW,
-    ROW,
     SIN,
     TAN,
-    TWO_OVER_PI_ROWS,
 )
 from nacre.kernel.elementary.exponential import nearest
+from nacre.kernel.elementary.two_over_pi import BUCKET, ROW, TWO_OVER_PI_ROWS
 from nacre.kernel.elementary.value import (
     DOUBLE,
     Real,
@@ -62,8 +60,8 @@ def sum_in_two(terms: list[Real], passes: int) -> tuple[Real, Real]:
 def reduce_huge(x: Real, parts: int) -> tuple[Real, Real, Whole]:
     """r in two parts, and q, for float64 x of any size, by `parts` numbers for 2/π.
 
-    A float64 may come within 2^-61 of a multiple of π/2, which asks for 4 parts; a float32 within
-    2^-30, for which 3 are enough and their sum needs one pass.
+    A float64 may be within 2^-61 of a multiple of π/2, and needs 4 parts.  A float32 may be within 2^-30; it needs 3
+    parts, and their sum needs one pass.
     """
     exponent = ((x.as_whole() >> DOUBLE.fraction) & 0x7FF) - (DOUBLE.bias + DOUBLE.fraction)
     bucket = where(exponent < 0, exponent ^ exponent, exponent) >> 5
