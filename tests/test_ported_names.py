@@ -14,6 +14,8 @@ import pytest
 import nacre as nc
 from nacre import nn, optim
 from nacre.base import hints
+from nacre.base.porting.functions import NACRE
+from nacre.base.porting.keywords import KEYWORDS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("from_pytorch.md", "from_jax.md", "from_numpy.md")
@@ -48,7 +50,7 @@ def unresolved(names: set[str]) -> list[str]:
 
 
 ENTRIES = [(place, name, code) for place, table in hints.PLACES.items() for name, code in table.items()]
-ENTRIES += [("keyword", name, code) for name, code in hints.KEYWORDS.items()]
+ENTRIES += [("keyword", name, code) for name, code in KEYWORDS.items()]
 
 
 @pytest.mark.parametrize(("place", "name", "code"), ENTRIES, ids=lambda v: str(v)[:20])
@@ -283,12 +285,12 @@ def test_the_code_of_hints_gives_the_foreign_functions_numbers() -> None:
             "trace": np.trace(square), "flipud": np.flipud(square), "rot90": np.rot90(square),
         }  # fmt: skip
     for name, value in wanted.items():
-        code = hints.NACRE[name].removesuffix(" for floats")
+        code = NACRE[name].removesuffix(" for floats")
         operand = {"trace": square, "flipud": square, "rot90": square, "convolve": b[:5], "correlate": b[:5]}
         x = operand.get(name, b[:4] if name in ("digitize", "searchsorted") else a)
         names = {"nacre": nc, "x": nc.tensor(x), "y": nc.tensor(b), "w": nc.tensor(short), "n": 3,
                  "edges": nc.tensor(short.cumsum())}  # fmt: skip
         np.testing.assert_array_equal(eval(code, names).numpy(), value, err_msg=name)
-    added = eval(hints.NACRE["index_add"].split(", which")[0], {
+    added = eval(NACRE["index_add"].split(", which")[0], {
         "nacre": nc, "x": nc.zeros((4, 2)), "i": nc.tensor([1, 1, 3]), "n": 4, "v": nc.ones((3, 2))})  # fmt: skip
     assert added.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]

@@ -27,7 +27,8 @@ from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.boundary import public_class, publish, publish_all
 from nacre.base.dims import Dim
-from nacre.base.hints import NACRE, mark_absent
+from nacre.base.hints import mark_absent
+from nacre.base.porting.functions import NACRE
 from nacre.trace.variable import Variable
 
 MODULES = (

@@ -34,7 +34,8 @@ from nacre.base.errors import (
     TraceError,
     explain,
 )
-from nacre.base.hints import TENSOR, listed, mark_absent
+from nacre.base.hints import listed, mark_absent
+from nacre.base.porting.methods import TENSOR
 from nacre.base.types import unlike
 from nacre.interpret import tape
 from nacre.ops.detach import detach

@@ -18,7 +18,8 @@ from typing import Any, Final, TypeGuard, cast
 
 from nacre.base.arguments import Parameters, shown
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, OutOfMemory
-from nacre.base.hints import KEYWORDS, closest, refusal, worded
+from nacre.base.hints import closest, refusal, worded
+from nacre.base.porting.keywords import KEYWORDS
 
 SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
     "dim": ("axis", "axes"),

@@ -22,7 +22,9 @@ from nacre.base.conversion import unchanged
 from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, ShapeError, explain
 from nacre.base.exact import Same, exact_key
-from nacre.base.hints import CPU, DEVICES, MODULE, listed, mark_absent
+from nacre.base.hints import listed, mark_absent
+from nacre.base.porting.advice import CPU, DEVICES
+from nacre.base.porting.methods import MODULE
 from nacre.base.state import STATE
 from nacre.base.tree import register
 from nacre.interpret.evaluate import to_numpy

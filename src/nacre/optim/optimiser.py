@@ -18,7 +18,8 @@ from nacre.api.operands import as_tensor, constant, spread
 from nacre.base.arguments import is_flag
 from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError
-from nacre.base.hints import OPTIMIZER, listed, mark_absent
+from nacre.base.hints import listed, mark_absent
+from nacre.base.porting.methods import OPTIMIZER
 from nacre.base.state import STATE, gradients
 from nacre.optim.group import Clock, ParameterGroup, plain
 from nacre.optim.saved import planned
