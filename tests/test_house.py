@@ -41,7 +41,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "compile/fusion/fuse.py": (560, "one pass, whose rules share the state of its groups"),
     "compile/lowering/lower.py": (550, "one pass, whose rules share the state of a nest"),
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
-    "interpret/linearise.py": (530, "rules of one equation and of whole graphs share what they save"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
     "native/text.py": (570, "one builder of LLVM text with all instructions"),
     "nn/module.py": (610, "one class with PyTorch's methods"),

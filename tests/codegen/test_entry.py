@@ -18,7 +18,8 @@ from nacre.base.state import gradients
 from nacre.codegen.entry.points import entry, tape_stub, view_entry
 from nacre.codegen.entry.tape_stub import Recording
 from nacre.compile.pipeline import compile_graph
-from nacre.interpret.linearise import fused_rule, rule_for
+from nacre.interpret.pullback import rule_for
+from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import stage
 from nacre.interpret.tape import TapeNode
 from nacre.ir.primitive import primitive_named

@@ -1,4 +1,4 @@
-"""Rules of equations, transposes, and derivatives of whole graphs."""
+"""Pullbacks of equations, transposes, linearisation, and reverse mode of graphs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from nacre.base.errors import GradientError
 from nacre.base.types import TensorType
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.forward import jvp_graph
-from nacre.interpret.linearise import linearise, reverse, rule_for, transpose
+from nacre.interpret.linearise import linearise
+from nacre.interpret.pullback import rule_for
+from nacre.interpret.reverse import reverse
 from nacre.interpret.stage import run, stage
+from nacre.interpret.transpose import transpose
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Pointwise, primitive_named
 from nacre.ops.pointwise import add, cast, div, exp, maximum, mul, neg, sin

@@ -17,7 +17,7 @@ from nacre.codegen.entry.points import entry
 from nacre.codegen.entry.tape_stub import Recording
 from nacre.compile.program.cache import program
 from nacre.compile.program.executor import EXECUTOR
-from nacre.interpret.linearise import fused_rule
+from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Equation, Graph
 from nacre.trace.value import Value, is_concrete

@@ -1,1 +1,1 @@
-"""The interpreters that nest: evaluate, stage, forward, linearise, tape, batch."""
+"""The interpreters that nest (evaluate, stage, forward, tape, batch), and reverse mode of equations and graphs."""

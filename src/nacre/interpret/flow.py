@@ -16,25 +16,28 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret import scan_accumulation
 from nacre.interpret.forward import carried, no_derivative
-from nacre.interpret.linearise import (
-    REVERSE,
-    Positions,
-    Recomputation,
-    Reverse,
-    Rule,
-    fill_zeros,
-    positions,
-    reverse,
-    types_of,
-)
+from nacre.interpret.pullback import REVERSE, Positions, Rule
+from nacre.interpret.reverse import Recomputation, Reverse, reverse
 from nacre.ir.graph import Atom, Builder, Graph, Var
 from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
 from nacre.ops.copy import copy_p
+from nacre.ops.pointwise import fill_p
 
 Types = tuple[TensorType, ...]
 Params = Mapping[str, Any]
+
+
+def positions(mask: Sequence[bool]) -> Positions:
+    """Where a mask is true."""
+    return tuple(k for k, m in enumerate(mask) if m)
+
+
+def fill_zeros(b: Builder, type: TensorType) -> Var:
+    """Append zeros of a type."""
+    zero = type.dtype.python(0)
+    return b.add(fill_p, (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
 
 
 # ---- call
@@ -67,7 +70,7 @@ Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
 
 
 def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
-    """The rule of a call, in whose pullback cotangents meet as they would without it."""
+    """The rule of a call; its pullback adds cotangents in the order of the inlined graph."""
     rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
     rule.onto, rule.repeats, rule.aliases = onto, back.repeats, back.aliases
     return rule.prepare()
@@ -101,8 +104,7 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
 
 
 def _slots(first: Sequence[Var], second: Sequence[Var]) -> tuple[list[TensorType], Positions, Positions]:
-    """Shared places for the residuals of two branches: their types, and where each residual
-    lies."""
+    """Shared slots for the residuals of two branches: their types, and the slots of each branch's residuals."""
     types = [v.type for v in first]
     free = list(range(len(types)))
     places: list[int] = []
@@ -126,7 +128,7 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
     residuals = [[v for v in r.needed if v not in r.graph.inputs and v not in r.graph.outputs] for r in backs]
     slots, *places = _slots(*residuals)
     forward = [_padded(r.graph, kept, at, slots) for r, kept, at in zip(backs, residuals, places, strict=True)]
-    results = types_of(backs[0].graph.outputs)
+    results = tuple(a.type for a in backs[0].graph.outputs)
     known = types[1:] + results + tuple(slots)
 
     def make(present: Positions) -> tuple[Graph, Positions]:
@@ -160,8 +162,7 @@ def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Se
 
 
 def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[Graph]) -> Graph:
-    """A graph of one cond over branches of equal inputs, of which it passes only those that either
-    reads."""
+    """A graph of one cond over branches with equal inputs; it passes the inputs that a branch reads."""
     used: set[int] = set()
     for g in branches:
         _, live = live_equations(g.equations, g.outputs)
@@ -202,7 +203,7 @@ def _traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
 
 
 class _Scan:
-    """What is known of a scan when its pullbacks are made."""
+    """The structure of a scan, from which its pullbacks are made."""
 
     def __init__(self, params: Params, types: Types, active: Positions) -> None:
         body: Graph = params["body"]
@@ -211,7 +212,7 @@ class _Scan:
         rows = tuple(k for k in active if k >= self.n)
 
         def round_(mask: tuple[bool, ...]) -> tuple[bool, ...]:
-            """Which carries are traced after one more round, given which are before it."""
+            """The carries that are traced after an iteration, from those that are traced before it."""
             return _traced_mask(reverse(body, positions(mask) + rows), self.n)
 
         self.moving = positions(carried(round_, tuple(k in active for k in range(self.n))))
@@ -222,8 +223,7 @@ class _Scan:
         invariant = {v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a}
         inputs = {v: k for k, v in enumerate(graph.inputs)}
         outputs = {a: k for k, a in enumerate(graph.outputs) if k >= self.n}
-        # where pullbacks find what they need: operands of the scan, its stacked results, or stacked
-        # residuals
+        # the places of the values that pullbacks read: operands, stacked results or stacked residuals of the scan
         self.fixed: dict[Var, int] = {}
         self.rows: dict[Var, int] = {}
         self.stacked: list[Var] = []
@@ -251,7 +251,7 @@ class _Scan:
         return self.types + primitive.result_types(self.types, forward)
 
     def pull(self, primitive: Primitive, known: Types, present: Positions) -> tuple[Graph, Positions]:
-        """The scan that goes back, as a graph of (operands, results, cotangents of `present`)."""
+        """The backward scan, as a graph of (operands, results, cotangents of `present`)."""
         ys = tuple(k for k in present if k >= self.n)
         back = self.backward_body(ys)
         b = Builder("scan.pull")
@@ -284,8 +284,11 @@ class _Scan:
         return b.finish([results[k] for k in out]), tuple(out)
 
     def backward_body(self, ys: Positions) -> _Back:
-        """The body of the scan that goes back: (cotangents of carries, fixed values, kept rows,
-        cotangents of ys) → (the first two, cotangents of xs, what is summed behind the scan)."""
+        """The body of the backward scan.
+
+        It maps (cotangents of carries, fixed values, saved rows, cotangents of ys) to (the first two, cotangents of xs,
+        operands of the sums after the scan).
+        """
         carries = tuple(k for k in self.moving if k in self.back.traced)
         pull, found = self.back.pull(carries + ys)
         b = Builder(pull.name)
@@ -307,7 +310,7 @@ class _Scan:
         for k in (k for k in invariant if k in cotangents):
 
             def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
-                """Whether what must be stacked for a term is no larger than what it adds to."""
+                """Whether the values that must be stacked for a term are no larger than the cotangent."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
@@ -326,10 +329,10 @@ class _Scan:
 
 @dataclass(frozen=True)
 class _Back:
-    """The body of a scan that goes back, and what is done behind it.
+    """The body of a backward scan, and the sums after it.
 
-    `inputs` are its inputs that are rows; to the cotangents of the carries in `terms` the sums of
-    terms are added; those in `staying` also have summands that are added round by round.
+    `inputs` are the inputs of the body that are rows.  `terms` has, for carries, the terms whose sums are added to
+    their cotangents after the scan.  Carries in `staying` also have summands that each iteration adds.
     """
 
     body: Graph

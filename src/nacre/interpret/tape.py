@@ -1,6 +1,6 @@
 """The tape: one node for each equation on values that need gradients, and the backward pass over nodes.
 
-A node saves the operands and results that the equation's pullback reads (see `linearise.Rule`), and its parents.  Nodes
+A node saves the operands and results that the equation's pullback reads (see `pullback.Rule`), and its parents.  Nodes
 have the level of their transformation: 0 for plain tensors, a staging's level for variables read while staging, a new
 level for each functional `vjp`.  A value with a node of one level keeps its node of the next lower level in `outer`, so
 that transformations nest.
@@ -23,7 +23,7 @@ from nacre.base.state import STATE, gradients
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
-from nacre.interpret.linearise import REMEMBERED, Positions, Pull, Rule, rule_for
+from nacre.interpret.pullback import REMEMBERED, UNKNOWN, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging, run
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -164,9 +164,6 @@ def require_no_record(operation: str, variable: Variable, held: Value) -> None:
             f"{variable.name or variable.number} stores only numbers; got one of type {held.type} that does; "
             "write value.detach(), or do it inside `with nacre.no_grad():`"
         )
-
-
-UNKNOWN: Any = object()
 
 
 class Recorder:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
-from nacre.interpret.linearise import Recomputation
+from nacre.interpret.reverse import Recomputation
 from nacre.ops.control import call
 from nacre.transform.arguments import like, name_of
 from nacre.transform.closure_conversion import Environment, Operands, stage_function

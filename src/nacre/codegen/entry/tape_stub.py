@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nacre.base.state import SILENT
-from nacre.interpret.linearise import Rule
+from nacre.interpret.pullback import Rule
 from nacre.interpret.tape import NUMBERS, TapeNode
 from nacre.ir.primitive import Layout
 from nacre.trace.value import Origin, Value, is_concrete

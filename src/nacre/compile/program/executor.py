@@ -17,7 +17,7 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.tape_stub import MOST, Recording
 from nacre.compile.program.cache import program
 from nacre.interpret.evaluate import view
-from nacre.interpret.linearise import rule_for
+from nacre.interpret.pullback import rule_for
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.copy import copy_p

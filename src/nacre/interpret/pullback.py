@@ -1,0 +1,208 @@
+"""Pullbacks of equations: for each form, the values to save and the graphs from cotangents to cotangents.
+
+A `Rule` is derived once for each primitive, parameters, operand types and active operands: forward mode (`push`) is
+staged on unknown tangents, and its linear part is transposed.  The graphs of a rule have the saved values and the
+cotangents of results as inputs, and cotangents of operands as outputs.  Rules of control flow register in `REVERSE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final
+
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType
+from nacre.interpret.forward import push
+from nacre.interpret.stage import derived
+from nacre.interpret.transpose import transpose
+from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.ir.primitive import Constant, Primitive, RuleKind, Structural
+from nacre.ir.rewrite import live_equations, without_dead_code
+from nacre.trace.value import Value
+
+Positions = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """graph: (saved values, cotangents of some results) → cotangents of the operands `targets`."""
+
+    graph: Graph
+    targets: Positions
+    places: Positions  # of the targets among the rule's active operands
+    direct: Positions | None  # the place of each output among the inputs, if nothing is computed
+    single: tuple[Equation, Positions] | None  # the only equation, and the places of its operands among the inputs
+
+
+@dataclass(eq=False)
+class Rule:
+    """How an equation is recorded and pulled back.
+
+    The forward pass runs `primitive` with `params`.  For control flow these return residuals after the `results` of the
+    equation.  `saved` are the positions of the values to save, among the operands and then the results.  `traced` are
+    the results that depend on the active operands.  `make(present)` derives the graph from all operands, all results
+    and the cotangents of the results `present`; it also returns the targets.
+
+    `onto(present, groups, held)` derives a graph that adds to the cotangents that operands have received so far.  Its
+    further inputs are those of the active operands `held`.  `groups` has, for each active operand, the first active
+    operand that is the same value.  `onto` is None if each operand receives one cotangent at most.
+
+    `aliases` has, for each result, the operand or the earlier result that it is, as a position among operands and then
+    results.  It is None for a value of its own.
+    """
+
+    primitive: Primitive
+    params: Mapping[str, Any]
+    operands: int
+    results: int
+    total: int  # operands and results, residuals included
+    traced: Positions
+    active: Positions
+    make: Callable[[Positions], tuple[Graph, Positions]]
+    saved: Positions = ()
+    keeps_results: bool = False
+    keeps_operands: bool = False  # all of them, and no results
+    onto: Callable[[Positions, Positions, Positions], tuple[Graph, Positions]] | None = None
+    repeats: bool = False  # whether an operand alone may receive several cotangents
+    aliases: tuple[int | None, ...] = ()
+    pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
+
+    def prepare(self) -> Rule:
+        """Find the values to save."""
+        graph, targets = self._made(self.traced)
+        _, live = live_equations(graph.equations, graph.outputs)
+        self.saved = tuple(k for k, v in enumerate(graph.inputs[: self.total]) if v in live)
+        self.keeps_results = any(k >= self.operands for k in self.saved)
+        self.keeps_operands = self.saved == tuple(range(self.operands))
+        self._restrict(self.traced, graph, targets)
+        return self
+
+    def _made(self, present: Positions) -> tuple[Graph, Positions]:
+        graph, targets = self.make(present)
+        return without_dead_code(graph), targets
+
+    def _restrict(self, key: object, graph: Graph, targets: Positions) -> Pull:
+        inputs = tuple(graph.inputs[k] for k in self.saved) + graph.inputs[self.total :]
+        kept = Graph(inputs, graph.equations, graph.outputs, graph.name)
+        direct = None if graph.equations else _places(inputs, graph.outputs)
+        places = tuple(self.active.index(k) for k in targets)
+        pull = self.pulls[key] = Pull(kept, targets, places, direct, _single(kept))
+        return pull
+
+    def pull(self, present: Positions) -> Pull:
+        """The pullback where the results `present` have cotangents."""
+        found = self.pulls.get(present)
+        return self._restrict(present, *self._made(present)) if found is None else found
+
+    def gathering(self, operands: Sequence[object]) -> Positions | None:
+        """The groups of the active operands, if the pullback adds cotangents of one value; otherwise None."""
+        if self.onto is None:
+            return None
+        first: dict[object, int] = {}
+        groups = tuple(first.setdefault(x, k) for k, x in enumerate(operands))
+        return groups if self.repeats or len(first) < len(groups) else None
+
+    def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
+        """The pullback that adds to the cotangents that the active operands `held` have so far."""
+        key = present, groups, held
+        found = self.pulls.get(key)
+        if found is None:
+            assert self.onto is not None
+            graph, targets = self.onto(*key)
+            found = self._restrict(key, without_dead_code(graph), targets)
+        return found
+
+
+def _places(inputs: Sequence[Var], atoms: Sequence[Atom]) -> Positions | None:
+    """The positions of atoms among inputs; None if an atom is not an input."""
+    at: dict[Atom, int] = {v: k for k, v in enumerate(inputs)}
+    return tuple(at[a] for a in atoms) if all(a in at for a in atoms) else None
+
+
+def _single(graph: Graph) -> tuple[Equation, Positions] | None:
+    if len(graph.equations) != 1:
+        return None
+    (e,) = graph.equations
+    places = _places(graph.inputs, e.inputs)
+    if places is None or e.primitive.multiple or graph.outputs != e.outputs:
+        return None
+    return e, places
+
+
+REMEMBERED: Final = 8192  # rules in the cache, which is emptied when it is full
+UNKNOWN: Final[Any] = object()
+_rules: dict[object, Rule | None] = {}
+
+
+def rule_for(
+    primitive: Primitive,
+    params: Mapping[str, Any],
+    types: tuple[TensorType, ...],
+    active: Positions,
+) -> Rule | None:
+    """The rule of an equation for the operands `active`; None if no result depends on them."""
+    if isinstance(primitive.derivative, Constant):
+        return None
+    key = (primitive, tuple(sorted(params.items())), types, active)
+    known = _rules.get(key, UNKNOWN)
+    if known is not UNKNOWN:
+        return known
+    if isinstance(primitive.derivative, Structural):
+        rule = REVERSE.required(primitive)(primitive, params, types, active)
+    else:
+        rule = _equation(primitive, params, types, active)
+    if len(_rules) >= REMEMBERED:
+        _rules.clear()
+    _rules[key] = rule
+    return rule
+
+
+def _equation(
+    primitive: Primitive,
+    params: Mapping[str, Any],
+    types: tuple[TensorType, ...],
+    active: Positions,
+) -> Rule | None:
+    results = primitive.result_types(types, params)
+    n, total = len(types), len(types) + len(results)
+    traced: list[int] = []
+
+    def pushed(*values: Value) -> list[Value]:
+        """The tangents of the outputs that have one; sets `traced` to the positions of these outputs."""
+        ys: Any = values[n:total] if primitive.multiple else values[n]
+        ts: list[Value | None] = [None] * n
+        for position, t in zip(active, values[total:], strict=True):
+            ts[position] = t
+        tangents = push(primitive, ys, values[:n], ts, params)
+        traced[:] = [k for k, t in enumerate(tangents) if t is not None]
+        return [t for t in tangents if t is not None]
+
+    known = types + results
+    graph = derived(pushed, known + tuple(types[k] for k in active), f"{primitive.name}.push")
+    if not traced:
+        return None
+    outputs = tuple(traced)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The graph that pulls the cotangents of the results `present` back, and its targets."""
+        targets: list[int] = []
+
+        def pulled(*values: Value) -> list[Value]:
+            """The cotangents of active inputs that are not zero."""
+            given = dict(zip(present, values[total:], strict=True))
+            cotangents = transpose(graph, values[:total], [given.get(k) for k in outputs])
+            targets[:] = [k for k, c in zip(active, cotangents, strict=True) if c is not None]
+            return [c for c in cotangents if c is not None]
+
+        cotangent_types = tuple(results[k] for k in present)
+        pull = derived(pulled, known + cotangent_types, f"{primitive.name}.pull")
+        return pull, tuple(targets)
+
+    return Rule(primitive, params, n, len(results), total, outputs, active, make).prepare()
+
+
+# the rules of control flow: (primitive, params, types, active) → rule
+REVERSE: RuleKind[Callable[[Primitive, Mapping[str, Any], tuple[TensorType, ...], Positions], Rule | None]] = RuleKind(
+    "reverse mode"
+)
