@@ -8,7 +8,7 @@ import nacre as nc
 from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError, CompileError
 from nacre.base.types import TensorType
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.kernel_registry import (
     RULE,
     always,

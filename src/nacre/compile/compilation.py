@@ -7,7 +7,7 @@ from dataclasses import field
 
 from nacre.base.records import dataclass
 from nacre.compile import verification
-from nacre.compile.fusion.fuse import Fusion
+from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.program.launches import KernelForms, LaunchWriter
 from nacre.compile.program.settings import is_verified

@@ -6,7 +6,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.compilation import Compilation, KernelPass
-from nacre.compile.fusion.fuse import Fusion
+from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.pipeline import PASSES, Compiled
 from nacre.compile.program.launches import Stage, generated

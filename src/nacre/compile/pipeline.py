@@ -12,7 +12,8 @@ from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.compilation import Compilation, GraphPass, KernelPass, Pass, ProgramPass
-from nacre.compile.fusion.fuse import Fusion, fuse
+from nacre.compile.fusion.fuse import fuse
+from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.passes.attention import fuse_attention

@@ -15,8 +15,8 @@ from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
 from nacre.codegen.convolution.sequence import ResultPlace
 from nacre.codegen.loops.operations import memory
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.cache import lower_over
 from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.ir.graph import Equation, Var

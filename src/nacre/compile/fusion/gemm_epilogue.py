@@ -15,8 +15,8 @@ from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.kernel import EpilogueOperand, Gemm
 from nacre.compile.buffers.reuse import same_layout
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.cache import lower_over
 from nacre.compile.lowering.constants_to_operands import literal, split_constants
 from nacre.compile.lowering.inline_emission import computed, inline_body

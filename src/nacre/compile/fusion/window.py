@@ -25,9 +25,9 @@ from nacre.compile.fusion.convolution_epilogue import (
     load,
     operand,
 )
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.gemm_epilogue import readers
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.cache import lower_over
 from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.compile.lowering.kernel_registry import FusedClusters, kernel_for, register_kernel

@@ -14,7 +14,7 @@ from nacre.codegen.attention.forward import RESULTS, Attention, forward
 from nacre.codegen.attention.online import online
 from nacre.codegen.attention.rows import Scores
 from nacre.codegen.gemm.plan import FEW
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.kernel_registry import always, register_kernel
 from nacre.compile.lowering.template_step import ArgSlot, Place, TemplateStep
 from nacre.compile.passes.layout import batch_strides, splits

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering import lower as lowering
 from nacre.compile.lowering.lower import Lowered
 from nacre.ir.graph import Atom, Equation, Literal, Var, params_key

@@ -13,8 +13,8 @@ from typing import Final
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.template_step import TemplateStep
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Nest, Primitive, Template

@@ -25,8 +25,8 @@ from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
 from nacre.codegen.gemm.prepack import prepacked_bytes
 from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue, fused_epilogue
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.kernel_registry import FusedClusters, always, register_kernel
 from nacre.compile.lowering.template_step import ArgSlot, Place, PrepackedOperand, Scratch, TemplateStep
 from nacre.compile.passes.layout import is_dense, result_strides, run

@@ -14,8 +14,8 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, int64
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
-from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
 from nacre.compile.lowering.cost import instructions, work
 from nacre.ir.graph import Atom, Equation, Literal, Var

@@ -9,9 +9,10 @@ from nacre.base.errors import CompileError
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
-from nacre.compile.fusion.fuse import Fusion, View, fuse
+from nacre.compile.fusion.fuse import fuse
 from nacre.compile.fusion.gemm_epilogue import epilogues
 from nacre.compile.fusion.graph import Node
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.fusion.window import prologues
 from nacre.compile.lowering import attention as attention  # registers its kernels
 from nacre.compile.lowering.cache import lower

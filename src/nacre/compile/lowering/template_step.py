@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Fill
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.materialisation import View
 from nacre.ir.graph import Var
 from nacre.runtime.executable import Code
 from nacre.runtime.plan import Cut

@@ -10,7 +10,7 @@ from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, TensorType
-from nacre.compile.fusion.fuse import is_pointwise
+from nacre.compile.fusion.pointwise import is_pointwise
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, one
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Element, Primitive, Reduce

@@ -20,7 +20,7 @@ from nacre.base.dtypes import float32
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.codegen.window.kernel import WIDEST
-from nacre.compile.fusion.fuse import is_pointwise
+from nacre.compile.fusion.pointwise import is_pointwise
 from nacre.compile.primitives import BLOCK, convolve_blocked_p, in_blocks, window_max_blocked_p, winograd_blocked_p
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Primitive, Reduce, RuleKind, register_rule

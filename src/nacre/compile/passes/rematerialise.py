@@ -7,7 +7,9 @@ bits.
 
 from __future__ import annotations
 
-from nacre.compile.fusion.fuse import FAR, INLINE_COST, is_pointwise, large
+from nacre.compile.fusion.fuse import FAR, large
+from nacre.compile.fusion.materialisation import INLINE_COST
+from nacre.compile.fusion.pointwise import is_pointwise
 from nacre.ir.axes import spreads
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Element, Reduce

@@ -19,7 +19,8 @@ from nacre.base.dims import Size, product
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.gemm.plan import FEW
 from nacre.compile.buffers.reuse import Carry
-from nacre.compile.fusion.fuse import Fusion, View, large
+from nacre.compile.fusion.fuse import large
+from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.lower import copy_kernel
 from nacre.compile.passes.loop_simplification import unchanged
 from nacre.compile.program.launches import LaunchWriter

@@ -14,7 +14,7 @@ from nacre.base.types import row_major
 from nacre.codegen.loops.kernel import Generated, generate
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import Carry, overwritable
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.lower import copy_kernel
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.lowering.template_step import ArgSlot, PrepackedOperand, Scratch, TemplateStep

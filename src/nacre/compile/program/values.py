@@ -9,7 +9,7 @@ import numpy as np
 
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Fill
-from nacre.compile.fusion.fuse import View
+from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.constants_to_operands import literal
 from nacre.ir.graph import Atom, Graph, Literal, Var
 from nacre.kernel.ast import Const

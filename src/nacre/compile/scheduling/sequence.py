@@ -7,9 +7,9 @@ it frees the factors, and the new weights overwrite the old.
 
 from __future__ import annotations
 
-from nacre.compile.fusion.fuse import Fusion
 from nacre.compile.fusion.gemm_epilogue import Finishing, readers
 from nacre.compile.fusion.graph import Node, current
+from nacre.compile.fusion.materialisation import Fusion
 
 
 def sequence(fusion: Fusion, finishing: Finishing) -> list[Node]:
