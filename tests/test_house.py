@@ -38,7 +38,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "codegen/convolution/direct.py": (600, "one loop nest, from the outermost loop to the tile"),
     "codegen/convolution/winograd_domain.py": (590, "one loop nest, from transformed tiles to the sums"),
     "codegen/entry/variables.py": (740, "one native function that reads, checks, calls and writes back"),
-    "compile/lowering/lower.py": (550, "one pass, whose rules share the state of a nest"),
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
     "native/text.py": (570, "one builder of LLVM text with all instructions"),

@@ -1,8 +1,8 @@
-"""Clusters of one form are lowered once, since the layers of a model differ in little but the values they read.
+"""Clusters of one form are lowered once: the layers of a model often differ only in the values that they read.
 
-A form is all input of the lowering, with values numbered in order of appearance.  The result for the first cluster of a
-form is reused for the others, with their values in place of the first one's.  They share one kernel object, so later
-stages also process it once.
+A form is the whole input of the lowering, with values numbered in order of appearance.  The result for the first
+cluster of a form is reused for the others, with their own values.  They share one kernel object, so later stages also
+process it once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
-    """The kernel of a pointwise cluster over given groups of axes, or None if its buffers do not lie that way."""
+    """The kernel of a pointwise cluster over given groups of axes, or None if its buffers do not allow the groups."""
     form = _Form(fusion, node)
     key = name, tuple(groups), form.key
     if key not in fusion.lowered:

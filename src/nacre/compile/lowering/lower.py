@@ -1,14 +1,14 @@
 """Lowering: a cluster of equations becomes one kernel.
 
-The kernel's loops run over the cluster's domain: the kept axes outside, the reduced ones inside, once for each
-*pass*.  Pass p computes the full values that need the row values of p reductions; between two passes stand the row
-values.  Axes that lie next to each other in every operand are merged first, so that dense kernels have one loop.
+The loops of the kernel run over the domain of the cluster: the kept axes outside, the reduced axes inside, once for
+each *pass* (see `levels`).  The row values are computed between passes.  Axes that are adjacent in every operand are
+merged first, so that dense kernels have one loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, int64
@@ -18,6 +18,7 @@ from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
 from nacre.compile.lowering.cost import instructions, work
+from nacre.compile.lowering.levels import DomainPass, Levels
 from nacre.ir.graph import Atom, Equation, Literal, Var
 from nacre.ir.primitive import Element, Reduce
 from nacre.kernel.ast import (
@@ -40,26 +41,15 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.loop_partition import long_lanes, partition_loops
 
-RECOMPUTE_COST = 4  # a full value dearer than this is kept for later passes rather than computed again
-
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel and what its buffers are: views of stored values, read or written."""
+    """A kernel, and the views of stored values that its buffers are."""
 
     kernel: Kernel
     reads: tuple[View, ...]
     writes: tuple[Var, ...]
-    cost: int  # instructions for one round of the parallel loops, roughly (sizes unknown count 64)
-
-
-@dataclass
-class _Pass:
-    """What one sweep over the reduced axes (or the domain) does."""
-
-    reductions: list[Equation] = field(default_factory=list[Equation])
-    roots: list[Var] = field(default_factory=list[Var])
-    kept: list[Var] = field(default_factory=list[Var])
+    cost: int  # a rough number of instructions for one iteration of the parallel loops; unknown sizes count as 64
 
 
 class _Lowering:
@@ -69,17 +59,15 @@ class _Lowering:
         self.domain = node.domain
         self.axes = node.axes or ()
         self.kept_axes = tuple(k for k in range(len(self.domain)) if k not in self.axes)
-        self.members = {v for e in node.equations for v in e.outputs}
         self.merge = merge if merge is not None else [(k,) for k in range(len(self.domain))]
-        self.plain = merge is None  # the first round: look at how operands are read
+        self.plain = merge is None  # the first lowering only finds how operands are read
         self.identity = tuple(Index(f"d{k}") for k in range(len(self.domain)))
         self.row_identity = tuple(self.identity[k] for k in self.kept_axes)
         self.inputs: dict[tuple[Atom, View], Buffer] = {}
         self.outputs: dict[Var, Buffer] = {}
         self.own_strides: list[tuple[Size, ...]] = []  # of buffers read or written at the own index
         self.uses_index = False
-        self.level: dict[Var, int] = {}
-        self.row_level: dict[Var, int] = {}
+        self.levels = Levels(fusion, node)
         self.names: dict[Var, Expr] = {}
         self.accumulators: dict[Var, Expr] = {}
         self.memo: dict[tuple[Atom, tuple[Expr, ...]], Expr] = {}
@@ -110,7 +98,7 @@ class _Lowering:
         """The element of x at an index."""
         if isinstance(x, Literal) and not x.type.shape:
             return Const(x.array.item(), x.type.dtype)
-        if isinstance(x, Var) and x in self.members:
+        if isinstance(x, Var) and x in self.levels.members:
             return self.own(x, index)
         if self.fusion.in_memory(x):
             return self.load(x, self.fusion.views[x], index)
@@ -124,7 +112,7 @@ class _Lowering:
         """The value of a variable of this node at an index: a name, scratch or a store."""
         if v in self.names:
             return self.names[v]
-        if v in self.level and self.is_kept(v):
+        if v in self.levels.full and self.is_kept(v):
             if v in self.scratch:
                 return Load(self.scratch[v].name, (self.innermost(),), v.type.dtype)
             return Load(self.output(v).name, self.place(index), v.type.dtype)
@@ -147,7 +135,7 @@ class _Lowering:
         return lambda index: self.read(x, tuple(index))
 
     def shared(self, e: Expr) -> Expr:
-        """Bind a compound expression to a name, so that readers share it."""
+        """Bind a compound expression to a name that its readers share."""
         if not isinstance(e, Apply):
             return e
         self.bound += 1
@@ -178,7 +166,7 @@ class _Lowering:
         return tuple(full)
 
     def merged_index(self, row: bool) -> tuple[Expr, ...]:
-        """The loop indices of all groups, or of the groups that a row keeps."""
+        """The loop indices of all groups, or of the kept groups for a row."""
         groups = [g for g in range(len(self.merge)) if not (row and self.is_reduced(self.merge[g]))]
         return tuple(self.loop_index(g) for g in groups)
 
@@ -212,7 +200,7 @@ class _Lowering:
     def output(self, v: Var) -> Buffer:
         """The buffer that a variable is stored to, made at its first use."""
         if v not in self.outputs:
-            row = v in self.row_level
+            row = v in self.levels.row
             strides = row_major(self.domain) if v in self.fusion.flat else self.fusion.views[v].strides
             full = self.spread(strides) if row else strides
             if self.plain:
@@ -222,7 +210,7 @@ class _Lowering:
         return self.outputs[v]
 
     def note_indices(self, index: tuple[Expr, ...]) -> None:
-        """Remember that the kernel computes with loop indices."""
+        """Record whether the kernel computes with loop indices."""
         if any(mentions_index(i) for i in index):
             self.uses_index = True
 
@@ -230,71 +218,11 @@ class _Lowering:
         """The merged loop indices for a full or a row index."""
         return self.merged_index(index != self.identity)
 
-    # ---- levels and passes
-
-    def assign_levels(self) -> int:
-        """The pass of each full value, and for each row value the pass before which it is known."""
-        for e in self.node.equations:
-            v = e.outputs[0]
-            if isinstance(e.primitive.lowering, Reduce):
-                self.row_level[v] = self.operand_level(e.inputs[0]) + 1
-            elif self.is_row_equation(e):
-                self.row_level[v] = max((self.operand_level(x) for x in e.inputs), default=0)
-            else:
-                self.level[v] = max((self.operand_level(x) for x in e.inputs), default=0)
-        return max([*self.level.values(), *(lv - 1 for lv in self.row_level.values()), 0])
-
-    def is_row_equation(self, e: Equation) -> bool:
-        """Whether the equation is computed once per row, not per element."""
-        v = e.outputs[0]
-        return bool(self.axes) and v.type.shape == self.node.row_shape and v.type.shape != self.domain
-
-    def operand_level(self, x: Atom) -> int:
-        """The pass after which the atom is known; 0 for what comes from memory."""
-        if isinstance(x, Var) and x in self.members:
-            return self.level[x] if x in self.level else self.row_level[x]
-        if isinstance(x, Var) and not self.fusion.in_memory(x) and x in self.fusion.producer:
-            return max((self.operand_level(y) for y in self.fusion.producer[x].inputs), default=0)
-        return 0
-
-    def passes(self) -> list[_Pass]:
-        """The passes over the domain, each with its equations and reductions."""
-        count = self.assign_levels() + 1
-        found = [_Pass() for _ in range(count)]
-        for e in self.node.equations:
-            v = e.outputs[0]
-            if isinstance(e.primitive.lowering, Reduce):
-                found[self.operand_level(e.inputs[0])].reductions.append(e)
-            elif v in self.level and v in self.fusion.stored:
-                found[self.level[v]].roots.append(v)
-        for v, level in self.level.items():
-            if v not in self.fusion.stored and self.dear(v) and self.later(v, level):
-                found[level].kept.append(v)
-        return found
-
-    def later(self, v: Var, level: int) -> bool:
-        """Whether some pass after `level` reads v."""
-        return any(v in e.inputs and (self.level.get(e.outputs[0], level) > level) for e in self.node.equations)
-
-    def dear(self, v: Var) -> bool:
-        """Whether v takes more to compute again than to read."""
-        seen: set[Atom] = set()
-        todo: list[Atom] = [v]
-        total = 0
-        while todo and total <= RECOMPUTE_COST:
-            x = todo.pop()
-            if x in self.level and x not in seen:
-                seen.add(x)
-                e = self.fusion.producer[x]  # type: ignore[index]
-                total += e.primitive.lowering.cost if isinstance(e.primitive.lowering, Element) else 1
-                todo += e.inputs
-        return total > RECOMPUTE_COST
-
     # ---- the body
 
     def build(self) -> Lowered:
         """The kernel of the node, with the buffers it reads and writes."""
-        passes = self.passes()
+        passes = self.levels.passes()
         body: list[Stmt] = []
         total = 0
         self.row_statements(-1, body)
@@ -319,17 +247,15 @@ class _Lowering:
         return Lowered(kernel, tuple(self.order), writes, max(1, total))
 
     def vector_group(self) -> int:
-        """The merged axis along which most buffers are dense; among equals the last."""
-        if not self.merge:
-            return -1
+        """The group of axes that vector lanes run along: the last one."""
         return len(self.merge) - 1
 
     def row_statements(self, finished: int, body: list[Stmt]) -> None:
-        """Row values that are known once pass `finished` is done, and stores of those that are wanted."""
+        """Row values that are known after pass `finished`, and stores of those that are stored values."""
         self.block = []
         for e in self.node.equations:
             v = e.outputs[0]
-            if self.row_level.get(v) != finished + 1:
+            if self.levels.row.get(v) != finished + 1:
                 continue
             value = self.accumulators[v] if v in self.accumulators else self.own(v, self.row_identity)
             self.names[v] = value
@@ -338,9 +264,9 @@ class _Lowering:
         body += self.block
         self.block = []
 
-    def sweep(self, each: _Pass, body: list[Stmt]) -> int:
-        """One pass: loops over the reduced axes around what is computed, stored and accumulated."""
-        rows = {v: n for v, n in self.names.items() if v in self.row_level}
+    def sweep(self, each: DomainPass, body: list[Stmt]) -> int:
+        """One pass: loops over the reduced axes around its statements.  Returns the cost."""
+        rows = {v: n for v, n in self.names.items() if v in self.levels.row}
         self.names, self.memo, self.block = dict(rows), {}, []
         targets: list[tuple[Equation, list[Buffer]]] = []
         self.compute(each)
@@ -378,13 +304,13 @@ class _Lowering:
         size = product([s for k, s in enumerate(self.domain) if k in self.axes])
         return cost * (size if isinstance(size, int) else 64)
 
-    def compute(self, each: _Pass) -> None:
-        """Bind what a pass reads to names, each after its operands, so that long chains need no recursion."""
+    def compute(self, each: DomainPass) -> None:
+        """Bind the values that a pass reads to names, operands first, so that long chains need no recursion."""
         wanted = {*each.roots, *each.kept, *(e.inputs[0] for e in each.reductions)}
         needed: list[Equation] = []
         for e in reversed(self.node.equations):
             v = e.outputs[0]
-            if v in wanted and v in self.level and v not in self.names:
+            if v in wanted and v in self.levels.full and v not in self.names:
                 needed.append(e)
                 if not self.is_kept(v):
                     wanted.update(self.operands_of(e))
@@ -392,15 +318,15 @@ class _Lowering:
             self.own(e.outputs[0], self.identity)
 
     def operands_of(self, e: Equation) -> Iterator[Atom]:
-        """What an equation reads, through values that are computed where they are read."""
+        """The values that an equation reads, also through values that are computed where they are read."""
         for x in e.inputs:
             yield x
-            if x not in self.members and not self.fusion.in_memory(x) and x in self.fusion.producer:
+            if x not in self.levels.members and not self.fusion.in_memory(x) and x in self.fusion.producer:
                 yield from self.operands_of(self.fusion.producer[x])  # type: ignore[index]
 
     def is_kept(self, v: Var) -> bool:
-        """Whether v is in memory since an earlier pass, and dear enough to be read from there."""
-        return v in self.stored_level and self.stored_level[v] < self.current and self.dear(v)
+        """Whether v is read from the memory that an earlier pass wrote."""
+        return v in self.stored_level and self.stored_level[v] < self.current and self.levels.is_expensive(v)
 
     def can_keep(self) -> bool:
         """Whether a row of values between passes can be kept in scratch."""
@@ -419,7 +345,7 @@ class _Lowering:
         return buffer
 
     def reduced_values(self, e: Equation, value: Expr) -> tuple[Expr, ...]:
-        """What a reduction accumulates: the value, with its position for argmax."""
+        """The values that a reduction accumulates: the operand, and its position for argmax and argmin."""
         low = e.primitive.lowering
         assert isinstance(low, Reduce)
         if low.op in ("argmax", "argmin"):
@@ -442,7 +368,7 @@ class _Lowering:
         updates: list[tuple[Equation, tuple[Expr, ...]]],
         targets: list[tuple[Equation, list[Buffer]]],
     ) -> list[Stmt]:
-        """Nested loops: runs of adjacent reduced axes, the innermost reduced first."""
+        """Nested loops, one for each run of adjacent reduced axes; the innermost run is reduced first."""
         runs = self.reduced_runs()
         block: list[Stmt] = list(inner)
         for depth in reversed(range(len(runs))):
@@ -459,7 +385,7 @@ class _Lowering:
         return block
 
     def reduced_runs(self) -> list[list[int]]:
-        """Merged reduced axes by runs that are adjacent in the domain."""
+        """The reduced groups, divided into runs that are adjacent in the domain."""
         runs: list[list[int]] = []
         for g, group in enumerate(self.merge):
             if self.is_reduced(group):
@@ -510,7 +436,7 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
-    """The kernel of a pointwise cluster over given groups of axes, or None if its buffers do not lie that way."""
+    """The kernel of a pointwise cluster over given groups of axes; None if its buffers do not allow the groups."""
     first = _Lowering(fusion, node, name, None)
     lowered = first.build()
     if not lowered.writes or first.uses_index or uses_indices(lowered.kernel, {i.name for i in first.identity}):
@@ -523,7 +449,7 @@ def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int
 
 
 def copy_kernel(type: TensorType, strides: tuple[Size, ...], dtype: DType, name: str) -> Kernel:
-    """A kernel that makes a strided view dense."""
+    """A kernel that copies a strided view to dense memory."""
     index = tuple(Index(f"c{k}") for k in range(type.rank))
     source = Buffer("x0", dtype, type.shape, strides)
     target = Buffer("y0", dtype, type.shape, row_major(type.shape))
