@@ -42,7 +42,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
     "native/text.py": (570, "one builder of LLVM text with all instructions"),
     "nn/module.py": (610, "one class with PyTorch's methods"),
-    "train/loop.py": (540, "one class, the loop, with its states"),
     "transform/jit.py": (670, "one class with the ways of a call"),
 }
 LONG_FUNCTIONS = {

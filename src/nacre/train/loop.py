@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -12,11 +11,9 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from nacre.api.elementwise.logic import isfinite, isnan
 from nacre.api.random import generator
-from nacre.api.utility import all as all_
 from nacre.base.arguments import is_whole, shown
-from nacre.base.errors import ArgumentError, KindError, StateError
+from nacre.base.errors import ArgumentError, KindError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
 from nacre.optim.optimiser import Optimizer
@@ -24,12 +21,14 @@ from nacre.train.batches import begin_epoch, length, place, remaining
 from nacre.train.checkpoint import FOLDER, Checkpoint, Checkpoints, taking
 from nacre.train.curves import drawn
 from nacre.train.display import Display
+from nacre.train.finite import require_finite_loss, require_finite_state
 from nacre.train.folder import locked, replace, sweep
 from nacre.train.history import VALID, History
 from nacre.train.interrupt import Interrupted, SignalFlag, listening
 from nacre.train.log import LOG, Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
+from nacre.train.resume import differing_choices, differing_notes, require_same_training, schedule_notes
 from nacre.train.state import chosen, require_form, restore_unsaved_state, unsaved_state
 from nacre.train.step import LOSS, Forward, Loss, StandardStep, Step, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
@@ -37,7 +36,6 @@ from nacre.train.stopping import EarlyStopping, Watch
 __all__ = ["Trainer"]
 
 EPOCH, STEP = "epoch", "step"
-_ADVICE = "lower the learning rate, clip gradients (clip_norm), or look at the data"
 
 
 class Trainer:
@@ -233,7 +231,7 @@ class Trainer:
             while group := list(islice(batches, self.accumulate)):
                 found = self.step.train(group, self.accumulate == 1)
                 self.batches, self.updates = self.batches + len(group), self.updates + 1
-                self._require_finite(found)
+                require_finite_loss(found, self.updates, self._saved)
                 self.means.add(found)
                 self.rates = self._rates()
                 if self.updates % self.log_every == 0:
@@ -251,7 +249,7 @@ class Trainer:
         if not self.batches:
             raise ArgumentError("Trainer: the training loader must give batches; got none")
         if self.checkpoints is None:  # otherwise before each checkpoint is written
-            self._require_sound()
+            self._require_finite_state()
         self.passed, self._place = True, None
 
     def validate(self, validation: Iterable[Any]) -> dict[str, float]:
@@ -312,26 +310,8 @@ class Trainer:
         groups = self.optimizer.param_groups
         return {f"lr_{k}" if k else "lr": float(group["lr"]) for k, group in enumerate(groups)}
 
-    def _require_finite(self, found: Mapping[str, tuple[float, float]]) -> None:
-        total, _ = found.get(LOSS, (0.0, 0.0))
-        if not math.isfinite(total):
-            raise StateError(
-                f"Trainer: the loss must be finite; got {total} in update {self.updates}; {_ADVICE}; {self._saved()}"
-            )
-
-    def _require_sound(self) -> None:
-        """Raise StateError if a parameter or the optimiser's state is not finite, so that no checkpoint holds it."""
-        named = {id(p): name for name, p in self.model.named_parameters()}
-        for group in self.optimizer.param_groups:
-            for p in group.params:
-                found = [("weights", p.value)] + [(k, v.value) for k, v in self.optimizer.state.get(p, {}).items()]
-                for what, value in found:
-                    if value.dtype.is_float and not bool(all_(isfinite(value) if what == "weights" else ~isnan(value))):
-                        raise StateError(
-                            f"Trainer: weights must be finite; {what} of {named.get(id(p), p.name)!r} hold "
-                            f"NaN or infinity after update {self.updates}, from a gradient; the loss was finite; "
-                            f"{_ADVICE}; {self._saved()}"
-                        )
+    def _require_finite_state(self) -> None:
+        require_finite_state(self.model, self.optimizer, self.updates, self._saved)
 
     def _saved(self) -> str:
         """The description of the checkpoint saved before."""
@@ -398,7 +378,7 @@ class Trainer:
         """
         if self.checkpoints is None:
             return None
-        self._require_sound()
+        self._require_finite_state()
         return self.checkpoints.save(self.updates, self.model.state_dict(), self.state_dict(), self.watch.best_step)
 
     def state_dict(self) -> dict[str, Any]:
@@ -410,7 +390,7 @@ class Trainer:
             "history": self.history.rows, "watch": self.watch.state_dict(), "model": unsaved_state(self.model),
             "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
             "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
-            "writers": self.writers.position(), "notes": self._notes(), "chosen": self._chosen,
+            "writers": self.writers.position(), "notes": schedule_notes(self.schedules), "chosen": self._chosen,
         }  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
@@ -422,16 +402,6 @@ class Trainer:
             "also": sorted(self.also),
         }  # fmt: skip
 
-    def _notes(self) -> dict[str, Any]:
-        """The plain settings of the schedules; if they differ, the training continues, but not with the same bits."""
-        names = [set(s.state_dict()) for s in self.schedules]
-        return {
-            f"{type(s).__name__} {k}": v
-            for s, own in zip(self.schedules, names, strict=True)
-            for k, v in cast("dict[str, Any]", vars(s)).items()
-            if isinstance(v, bool | int | float | str) and k not in own
-        }
-
     def load(self, checkpoint: Checkpoint) -> Any:
         """Restore the state of a checkpoint; returns the positions of the writers.
 
@@ -439,34 +409,29 @@ class Trainer:
         """
         state = checkpoint.state
         require_form(state, checkpoint.path)
-        self._require_same_training(checkpoint)
+        require_same_training(checkpoint, self.model, self._settings())
         before = self.model.state_dict(), self.state_dict()
         try:
             self._take(checkpoint.model, state)
         except BaseException:
             self._take(*before)
             raise
-        own = self._notes()
-        changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
+        changed = differing_notes(state["notes"], schedule_notes(self.schedules))
         if changed:
             self.display.warn(f"resumed with other settings, so the bits will differ: {'; '.join(changed)}")
         self._keep_chosen(state.get("chosen"))
         return state["writers"]
 
     def _keep_chosen(self, saved: Any) -> None:
-        """Say which settings of the optimiser are those of the checkpoint, and not those that it was made with."""
-        paths = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
-        names = [
-            f"{k} is {paths.get(k)}, not {self._chosen.get(k)}"
-            for k in sorted({*paths, *self._chosen})
-            if paths.get(k) != self._chosen.get(k)
-        ]
-        if names:
+        """Use the optimiser's settings of the checkpoint, and report those that it was not made with."""
+        found = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
+        differing = differing_choices(found, self._chosen)
+        if differing:
             self.display.warn(
-                f"resumed with the optimizer's settings of the checkpoint: {'; '.join(names)}; to use "
+                f"resumed with the optimizer's settings of the checkpoint: {'; '.join(differing)}; to use "
                 "others, begin anew in another folder"
             )
-        self._chosen = paths
+        self._chosen = found
 
     def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Restore the model's state dict and the trainer's state."""
@@ -483,22 +448,6 @@ class Trainer:
         self.means.sums, self.rates = dict(state["means"]), dict(state["rates"])
         self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
         self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
-
-    def _require_same_training(self, checkpoint: Checkpoint) -> None:
-        own, saved = self._settings(), checkpoint.state["settings"]
-        differing = [f"{k} {saved.get(k)!r}, now {own[k]!r}" for k in own if own[k] != saved.get(k)]
-        types = {k: v.type for k, v in self.model.state_dict().items()}
-        found = {k: v.type for k, v in checkpoint.model.items()}
-        differing += [
-            f"{k} {found.get(k)}, now {types.get(k)}"
-            for k in sorted({*types, *found})
-            if types.get(k) is not found.get(k)
-        ]
-        if differing:
-            raise StateError(
-                f"Trainer: cannot resume from {checkpoint.path}: it is of another training: {'; '.join(differing)}; "
-                "begin anew in another folder"
-            )
 
     def _begin(self, resume: bool) -> None:
         """Begin at the beginning, or after a checkpoint or an earlier call of `fit`."""
