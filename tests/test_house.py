@@ -40,7 +40,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "codegen/entry/variables.py": (740, "one native function that reads, checks, calls and writes back"),
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
-    "native/text.py": (570, "one builder of LLVM text with all instructions"),
     "nn/module.py": (610, "one class with PyTorch's methods"),
     "transform/jit.py": (670, "one class with the ways of a call"),
 }

@@ -15,7 +15,8 @@ from nacre.kernel.elementary.arrays import Arrays
 from nacre.native.engine import Library, compile_text, host_target, load
 from nacre.native.isa import BY_NAME
 from nacre.native.llvm_types import scalar_of, vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 Array = npt.NDArray[Any]
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)

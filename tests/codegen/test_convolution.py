@@ -17,7 +17,8 @@ from nacre.codegen.convolution.sequence import ResultPlace
 from nacre.kernel import order_convolution as order
 from nacre.native.engine import compile_text, cross_target
 from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 FORMS = {"forward": ("x", "w", "y"), "input_grad": ("dy", "w", "dx"), "weight_grad": ("x", "dy", "dw")}
 SCALARS = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat"}

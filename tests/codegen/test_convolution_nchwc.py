@@ -14,7 +14,8 @@ from nacre.kernel import order_convolution, order_window, order_winograd
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, convolution
 from nacre.native.engine import compile_text, cross_target
 from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]
 SIDES = [Blocked(True, True), Blocked(True, False), Blocked(False, True)]

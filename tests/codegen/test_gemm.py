@@ -31,7 +31,8 @@ from nacre.codegen.gemm.kernel import EpilogueOperand, gemm, shared_parts
 from nacre.kernel import softfloat
 from nacre.native import engine
 from nacre.native.isa import AVX2, BY_NAME
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 EDGES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 50, 63, 64, 65, 70]
 DEPTHS = [0, 1, 2, 3, 5, 15, 16, 17, 33, 64, 255, 256, 257, 513]

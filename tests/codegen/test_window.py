@@ -14,7 +14,8 @@ from nacre.codegen.window import kernel as kernels
 from nacre.codegen.window.prologue import Prologue
 from nacre.kernel import order_window as order
 from nacre.native.isa import AVX2, AVX512, Isa
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]
 FORMS = ("max_forward", "max_grad", "sum_forward", "sum_grad")

@@ -13,7 +13,8 @@ from nacre.base.dtypes import DType
 from nacre.codegen import single_instructions
 from nacre.kernel.elementary.emitter import Emitter, Writer
 from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Function, Val, literal
+from nacre.native.llvm_values import Val, literal
+from nacre.native.text import Function
 
 CONSTANT = re.compile(r"<?(?:\w+ )?0x([0-9A-F]{16})(?:, \w+ 0x\1)*>?")  # one float in every lane
 

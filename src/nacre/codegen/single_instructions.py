@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from nacre.kernel.elementary.value import PICKED
 from nacre.native.isa import written_for
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:

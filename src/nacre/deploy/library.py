@@ -16,7 +16,8 @@ from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.deploy.strings import string
 from nacre.deploy.target import CompileTarget
-from nacre.native.text import Function, ModuleText, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function, ModuleText
 from nacre.runtime.plan import ALIGN
 
 SIZE, POINTER, ALIGNMENT, WORKSPACE, MEMORY, PROCESSOR = range(1, 7)

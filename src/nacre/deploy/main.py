@@ -15,7 +15,8 @@ from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import SizeArithmetic, solvers
 from nacre.deploy.strings import string
 from nacre.deploy.target import CompileTarget
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
 WIDTH = 80  # characters of a line of help

@@ -21,7 +21,8 @@ from nacre.base.types import TensorType
 from nacre.deploy import tables
 from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
-from nacre.native.text import Function, ModuleText, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Loop, Node, loops
 from nacre.runtime.plan import (
     ALIGN,

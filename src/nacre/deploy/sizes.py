@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from nacre.base.dims import LIMIT, Dim, Quotient, Size, Symbol, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 from nacre.runtime.plan import ALIGN
 
 MOST_BYTES = 1 << 50  # of one value; thousands of them fit in 64 bits

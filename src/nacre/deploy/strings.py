@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nacre.native.text import ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import ModuleText
 
 
 def string(module: ModuleText, name: str, text: str | bytes) -> Val:

@@ -13,7 +13,7 @@ from nacre.base.dims import LIMIT, Dim, Symbol, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.deploy.sizes import SizeArithmetic
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 from nacre.runtime.plan import Cut, Launch
 
 MOST = 1 << 16  # combinations of sizes for which a table is written

@@ -22,7 +22,8 @@ from nacre.codegen.attention.rows import Scores, emit_nest, gradients
 from nacre.codegen.gemm.element_types import edge, load_edge, store_edge
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.isa import Isa
-from nacre.native.text import ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import ModuleText
 
 GRADS = ("q", "k", "v")
 

@@ -15,7 +15,8 @@ from nacre.codegen.gemm.gemv import emit_sweep
 from nacre.codegen.gemm.gemv_columns import emit_gemv_columns
 from nacre.codegen.gemm.pack import emit_gather
 from nacre.native.isa import Isa
-from nacre.native.text import ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import ModuleText
 from nacre.runtime.plan import Cut
 
 WORDS = ("chunk", "chunks", "s_at", "c_at", "row_at", "s_row", "c_row")

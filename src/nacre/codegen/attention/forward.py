@@ -21,7 +21,8 @@ from nacre.codegen.gemm.element_types import numbers
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.kernel.ast import Kernel
 from nacre.native.isa import Isa
-from nacre.native.text import ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import ModuleText
 from nacre.runtime.plan import Cut
 
 RESULTS = ("out", "mixed", "most", "total")

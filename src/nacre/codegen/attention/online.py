@@ -20,7 +20,8 @@ from nacre.codegen.attention.rows import COLUMNS, ROWS, I, J, Scores, finish, mo
 from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, Kernel, Let, Load, Local, Store, apply
 from nacre.kernel.order_attention import KEYS
 from nacre.native.isa import Isa
-from nacre.native.text import ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import ModuleText
 
 
 def online(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:

@@ -21,7 +21,8 @@ from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_tran
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.tile import Shape, emit_tile, tile_name, tile_shape
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 
 @dataclass(frozen=True)

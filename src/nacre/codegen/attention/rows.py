@@ -34,7 +34,8 @@ from nacre.kernel.ast import (
     const,
 )
 from nacre.native.isa import Isa
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 ROWS, COLUMNS, ROW_STRIDE = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("row_stride")
 I, J = Index("i"), Index("j")

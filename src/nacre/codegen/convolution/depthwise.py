@@ -24,7 +24,8 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
 Placed = tuple[Tile, Operand]  # a tile, and its number in a run of equal ones

@@ -46,7 +46,8 @@ from nacre.codegen.convolution.sequence import (
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
-from nacre.native.text import Function, LoopText, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function, LoopText
 
 ROW_PANEL_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10

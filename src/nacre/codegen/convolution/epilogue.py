@@ -13,7 +13,7 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 
 @dataclass(frozen=True)

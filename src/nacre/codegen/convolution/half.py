@@ -13,7 +13,7 @@ from nacre.codegen.emitter import LlvmEmitter
 from nacre.kernel.elementary import convert
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import vec
-from nacre.native.text import Operand
+from nacre.native.llvm_values import Operand
 
 HALF_TYPES = {"half": float16, "bfloat": bfloat16}
 

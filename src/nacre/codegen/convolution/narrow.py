@@ -29,7 +29,7 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, restart_blocks
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 MOST_OUTPUTS = 4
 ROW_WORK = 1 << 16  # multiplications that pay for a work item

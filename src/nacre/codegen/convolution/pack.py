@@ -9,7 +9,8 @@ import numpy as np
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, ceil_div, product, split, total
 from nacre.native.llvm_types import lanes_of
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 from nacre.runtime.plan import READY
 
 

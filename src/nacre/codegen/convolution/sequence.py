@@ -11,7 +11,8 @@ from nacre.base.records import dataclass
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
-from nacre.native.text import Function, ModuleText, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function, ModuleText
 
 
 @dataclass(frozen=True)

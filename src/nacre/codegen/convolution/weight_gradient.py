@@ -27,7 +27,8 @@ from nacre.codegen.convolution.sequence import (
 from nacre.codegen.convolution.weight_plan import Segment, WeightPlan
 from nacre.kernel.order_convolution import Convolution
 from nacre.native.isa import Isa
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 
 class WeightKernel:

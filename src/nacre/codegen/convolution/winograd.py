@@ -32,7 +32,7 @@ from nacre.codegen.convolution.winograd_domain import PATCH, POINTS, STAGED, Win
 from nacre.codegen.convolution.winograd_few import FewTiles
 from nacre.kernel.order_winograd import Sides
 from nacre.native.isa import Isa
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 FEW_TILES = 16  # tiles of a block up to which filters are transformed at half a row of points at a time
 DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more

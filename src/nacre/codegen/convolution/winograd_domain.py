@@ -48,7 +48,8 @@ from nacre.kernel.order_winograd import (
     of_input,
     of_product,
 )
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 POINTS = PATCH * PATCH
 FILTERS_IN_CACHE = 1 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nacre.codegen.convolution.sequence import product, store_sums
 from nacre.codegen.convolution.winograd_domain import PATCH, WinogradKernel
 from nacre.codegen.convolution.winograd_filters import KINDS, FilterRow, rows_by_kind
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 SPARE = 8  # registers beside those of sums
 

@@ -14,7 +14,8 @@ from nacre.kernel.order_winograd import (
     at_point,
     of_filter,
 )
-from nacre.native.text import Function, Val, literal
+from nacre.native.llvm_values import Val, literal
+from nacre.native.text import Function
 
 KINDS = "edge", "inner"
 NUMBERS = 2 + PATCH  # of a row: its point, the point's square, and the factors of its values

@@ -38,7 +38,7 @@ from nacre.kernel.order_winograd import (
     of_sums,
 )
 from nacre.native.isa import Isa
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 CHUNK = 32  # input channels of a work item
 

@@ -23,7 +23,8 @@ from nacre.codegen.gemm.prepack import Prepacked, prepacked
 from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import Shape, tile_name
 from nacre.codegen.gemm.work_items import HOW, End, common_slots, end_of
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import FLOATS, bits_of, lanes_of, scalar_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 @dataclass(frozen=True)

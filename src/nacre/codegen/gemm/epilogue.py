@@ -10,7 +10,8 @@ from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge, store_edge
 from nacre.native.llvm_types import bits_of, vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 EpilogueFunction = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its

@@ -9,7 +9,8 @@ from __future__ import annotations
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 SWEEP = 8  # rows of B that are added to the sums together
 PASS = 2048  # bytes of each row that stay in the L1 cache for the next row of A

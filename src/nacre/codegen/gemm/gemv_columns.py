@@ -13,7 +13,8 @@ from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, 
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.plan import BLOCK, STRIPS
 from nacre.native.llvm_types import bits_of, vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 ADVANCING = 24 * 1024  # bytes of strips that advance together; the same amount behind them is being prefetched
 

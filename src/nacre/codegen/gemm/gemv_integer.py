@@ -12,7 +12,8 @@ from nacre.codegen.gemm.element_types import Numbers, grouped
 from nacre.codegen.gemm.gemv import PARAMETERS
 from nacre.codegen.gemm.packed_dot import FLIP, filled
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 COLUMNS = 4  # of B that advance together
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
 from nacre.native.llvm_types import bits_of, lanes_of, vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 
 def emit_transpose(module: ModuleText, numbers: Numbers, name: str, source: str) -> None:

@@ -17,7 +17,8 @@ from nacre.codegen.gemm.element_types import Numbers, edge, load_edge
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.tile import PREFETCHING, Shape, emit_tile, tile_name
 from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 FLIP = 0x80808080  # offsets the numbers of a group of four by 128
 MINUS_ZERO = 0x8000  # of bfloat16

@@ -12,7 +12,8 @@ from nacre.codegen.gemm.packed_dot import PackedDot
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch import PrefetchRuns, prefetch_runs, share
 from nacre.codegen.gemm.scratch import ScratchLayout
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 ALIASING = 4096  # rows of A at a multiple of this many bytes share too few cache sets
 REUSED = 192  # columns from which on a copy of aliasing rows pays

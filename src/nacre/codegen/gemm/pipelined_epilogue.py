@@ -12,7 +12,8 @@ from nacre.codegen.gemm.epilogue import GemmEpilogue, Matrix, Merge, Slots
 from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import PREFETCHING, multiply, prefetch_one, read_row, row_bases
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 LINE = 64  # bytes
 SLOW = ("fdiv", "sqrt")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 FAR = 3 << 20  # bytes of a factor or the product beyond which it does not stay in cache
 FAR_THIN = 24 << 20  # bytes of all three, for GEMV

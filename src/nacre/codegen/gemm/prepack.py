@@ -16,7 +16,8 @@ from nacre.codegen.gemm.plan import BLOCK, GemmTiling
 from nacre.codegen.gemm.prefetch import BlockPrefetch, share
 from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.work_items import HOW
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 from nacre.runtime.plan import READY
 
 LEAST = 1 << 16  # bytes of B from which on it is prepacked

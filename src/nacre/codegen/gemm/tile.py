@@ -7,7 +7,8 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.plan import CHAINS
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import vec
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 
 @dataclass(frozen=True)

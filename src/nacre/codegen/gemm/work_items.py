@@ -11,7 +11,8 @@ from nacre.codegen.gemm.epilogue import OUTPUT, GemmEpilogue, Slots
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch_epilogue import NEAR, prefetched_bytes
 from nacre.codegen.gemm.scratch import ScratchLayout
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 # The argument slots that all products have: factors and the first output, sizes, and strides.
 SIZES = ("batch", "inner", "m", "n", "k")

@@ -10,7 +10,8 @@ from nacre.codegen.loops.analysis import directly, reductions
 from nacre.codegen.loops.reductions import Reduction
 from nacre.kernel.ast import Alloc, For, Kernel, Stmt, statements
 from nacre.kernel.dependence import written
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 class Accumulators:

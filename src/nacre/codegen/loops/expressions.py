@@ -23,7 +23,8 @@ from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Kernel, 
 from nacre.kernel.dependence import written
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 @dataclass(frozen=True)

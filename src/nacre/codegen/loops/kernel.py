@@ -24,7 +24,8 @@ from nacre.codegen.loops.statements import Statements
 from nacre.codegen.loops.transposed_copy import Tiles, Tiling
 from nacre.kernel.ast import For, Kernel, Let, Stmt
 from nacre.native.isa import Isa
-from nacre.native.text import Function, ModuleText, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
 
 GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
 

@@ -17,7 +17,7 @@ from nacre.base.dims import Size, product
 from nacre.codegen.loops.expressions import MemoryHints, Values
 from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, loads, stride
-from nacre.native.text import Val
+from nacre.native.llvm_values import Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
 LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained

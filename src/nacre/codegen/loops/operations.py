@@ -6,7 +6,8 @@ from nacre.base.dtypes import DType
 from nacre.codegen.emitter import LlvmEmitter
 from nacre.kernel import elementary
 from nacre.native.llvm_types import lanes_of, scalar_of, vec
-from nacre.native.text import Function, Val, literal
+from nacre.native.llvm_values import Val, literal
+from nacre.native.text import Function
 
 CHEAP = frozenset(
     (

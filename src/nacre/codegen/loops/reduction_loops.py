@@ -19,7 +19,7 @@ from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, 
 from nacre.kernel.ast import For, Stmt
 from nacre.kernel.order import BLOCK
 from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Val
+from nacre.native.llvm_values import Val
 
 HELD = 4  # vectors of a block that wait in registers
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out

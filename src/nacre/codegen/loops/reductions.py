@@ -11,7 +11,8 @@ from nacre.codegen.loops.operations import constant, operate
 from nacre.codegen.single_instructions import larger
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order
 from nacre.native.llvm_types import bits_of, lanes_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 ADD = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 

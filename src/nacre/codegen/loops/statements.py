@@ -32,7 +32,7 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.dependence import lane_obstacle, varying, written
 from nacre.native.llvm_types import lanes_of, vec
-from nacre.native.text import Val
+from nacre.native.llvm_values import Val
 
 ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.native.llvm_types import lanes_of
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 def transposed(f: Function, rows: Sequence[Val]) -> list[Val]:

@@ -21,7 +21,7 @@ from nacre.kernel.affine import Scope
 from nacre.kernel.ast import For, If, Load, While
 from nacre.kernel.dependence import stride
 from nacre.native.llvm_types import vec
-from nacre.native.text import Val
+from nacre.native.llvm_values import Val
 
 LEAST = 16  # loops known to be shorter are not worth a tile
 MOST = 4  # loads that are worth the memory of a tile

@@ -17,7 +17,7 @@ from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Expr, For, Let, Load, Stmt, Store
 from nacre.kernel.dependence import loaded, stride
-from nacre.native.text import Val
+from nacre.native.llvm_values import Val
 
 MOST = 2  # loads, and stores, whose squares there are registers for
 

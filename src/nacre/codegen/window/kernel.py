@@ -27,7 +27,8 @@ from nacre.codegen.window.prologue import Prologue
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
 from nacre.native.isa import Isa
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 WIDEST = 8  # columns, and strides of columns, up to which a kernel's taps are unrolled
 

@@ -24,7 +24,8 @@ from nacre.codegen.convolution.sequence import (
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 TOGETHER = 4  # vectors whose maxima are independent of each other
 

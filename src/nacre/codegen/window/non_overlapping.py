@@ -21,7 +21,7 @@ from nacre.codegen.convolution.sequence import (
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
-from nacre.native.text import Operand, Val
+from nacre.native.llvm_values import Operand, Val
 
 MOST_ROWS = 4  # of a window
 

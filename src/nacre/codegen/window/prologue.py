@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import ResultPlace, SequenceKernel, ceil_div, product, round_up, total
 from nacre.kernel.order_convolution import Taps
-from nacre.native.text import Function, Operand, Val
+from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
 
 ROW_PANEL_BYTES = 24 << 10  # of computed rows: they stay in the L1 cache
 LEAST_ROWS = 8  # of results in a row panel, so that few rows are computed twice

@@ -22,7 +22,8 @@ from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.llvm_types import lanes_of, scalar_of, vec
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 WIDEST = 12  # buffers that a cluster may read and write: two normalised images that are added take nine
 GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel

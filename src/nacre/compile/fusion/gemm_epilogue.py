@@ -37,7 +37,8 @@ from nacre.ir.graph import Atom, Equation, Var
 from nacre.kernel.ast import Buffer, Kernel, Stmt
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import lanes_of
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 from nacre.ops.dot import dot_p, widened_dot_p
 from nacre.runtime.executable import Code
 

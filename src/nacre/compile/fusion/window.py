@@ -40,7 +40,8 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Stmt
 from nacre.kernel.order_window import Window, window
 from nacre.native.isa import Isa
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 from nacre.ops.window import window_max_grad_p, window_max_p, window_sum_grad_p, window_sum_p
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nacre.codegen.loops.operations import constant, operate
 from nacre.kernel.ast import Apply, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
-from nacre.native.text import Function, Val
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function
 
 
 def inline_body(kernel: Kernel) -> tuple[Stmt, ...]:
