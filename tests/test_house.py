@@ -44,10 +44,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "transform/jit.py": (670, "one class with the ways of a call"),
 }
 LONG_FUNCTIONS = {
-    "cli/commands.py:commands": (85, "a table"),
-    "cli/demo/command.py:show": (65, "a page of text"),
-    "ops/sort.py:_first_kernel": (70, "one kernel, statement by statement"),
-    "runtime/plan.py:bound": (70, "a table of addresses, column by column"),
     "transform/jit.py:_trace": (75, "the steps of a trace in order"),
 }
 SHARED_CLASS_NAMES = {  # public class names that stand for two things, and why

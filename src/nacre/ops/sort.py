@@ -48,9 +48,9 @@ from nacre.ops.view import slice_axis
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-FEW = 32  # elements of a row up to which ranks are counted
-MANY = 64  # first elements that are kept in order rather than sorted with the rest
-RUN = 64  # elements that are compared with the last of the first ones together
+FEW = 32  # the most elements of a row whose ranks are counted
+MANY = 64  # the most first elements that are maintained in order, instead of sorting the row
+RUN = 64  # elements whose least key is compared with the last of the first elements
 BYTE = 256
 KEYS = {1: uint8, 8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
@@ -123,32 +123,38 @@ def _all(dtype: DType) -> int:
     return (1 << dtype.bits) - 1
 
 
+class _Row:
+    """A row of the operand `x` along an axis: the loops around it, and its elements by position."""
+
+    def __init__(self, x: TensorType, axis: int, descending: bool) -> None:
+        self.x, self.axis, self.descending = x, axis, descending
+        self.keys = KEYS[x.dtype.bits]
+        self.others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
+        self.extents = [s for k, s in enumerate(x.shape) if k != axis]
+
+    def place(self, i: Expr) -> tuple[Expr, ...]:
+        """The index of a position in the row."""
+        return (*self.others[: self.axis], i, *self.others[self.axis :])
+
+    def key(self, i: Expr) -> Expr:
+        """The key of an element of the row."""
+        return key(Load("x", self.place(i), self.x.dtype), self.descending)
+
+
 # ---- the kernel
 
 
 def _argsort_kernel(types: tuple[TensorType, ...], results: Any, axis: int, descending: bool) -> Kernel:
     x = types[0]
-    others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
-
-    def place(i: Expr) -> tuple[Expr, ...]:
-        """The index of a position in the row."""
-        return (*others[:axis], i, *others[axis:])
-
-    def element(i: Expr) -> Expr:
-        """The key of an element of the row."""
-        return key(Load("x", place(i), x.dtype), descending)
-
-    size = x.shape[axis]
+    row, size = _Row(x, axis, descending), x.shape[axis]
     few = isinstance(size, int) and size <= FEW
-    body = list((_ranked if few else _by_bytes)(size, KEYS[x.dtype.bits], element, place))
-    extents = [s for k, s in enumerate(x.shape) if k != axis]
-    return Kernel(
-        "argsort", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),), loops(others, extents, body)
-    )
+    body = list((_ranked if few else _by_bytes)(size, row.keys, row.key, row.place))
+    buffers = (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),)
+    return Kernel("argsort", *buffers, loops(row.others, row.extents, body))
 
 
 def _ranked(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
-    """Each element goes to the place that as many come before."""
+    """The place of each element is the number of elements that precede it."""
     i, j = Index("i"), Index("j")
     own, other = Load("keys", (i,), dtype), Load("keys", (j,), dtype)
     before = apply("or", apply("lt", other, own), apply("and", apply("eq", other, own), apply("lt", j, i)))
@@ -167,7 +173,7 @@ def _ranked(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple
 
 
 def _by_bytes(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
-    """Elements dealt out by each byte of their keys in turn, in their order so far."""
+    """Distribute the elements by each byte of their keys in turn; each pass preserves the order so far."""
     passes = dtype.bits // 8
     yield Alloc(Buffer("counts", int64, (passes * BYTE,)))
     yield from (Alloc(Buffer(f"keys{p}", dtype, (size,))) for p in range(2))
@@ -209,7 +215,7 @@ def _starts(p: int) -> Iterator[Stmt]:
 
 
 def _dealt(p: int, passes: int, dtype: DType, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
-    """Put an element where its byte's elements go on; the last byte's order is the result."""
+    """Put an element behind the previous ones with its byte.  The order after the last byte is the result."""
     i, into_result = Index(f"m{p}"), (passes - 1 - p) % 2 == 0
     source: Expr = i if p == 0 else Load("order", (i,), int64) if into_result else Load("y", place(i), int64)
     key, place_name, old = Local(f"key{p}", dtype), f"byte{p}", f"old{p}"
@@ -249,73 +255,60 @@ def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> Tenso
 
 
 def _first_kernel(types: tuple[TensorType, ...], results: Any, count: int, axis: int, descending: bool) -> Kernel:
-    """A row is read in runs; one whose least key is not less than the last that is kept has nothing to keep."""
-    x, to = types[0], KEYS[types[0].dtype.bits]
-    others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
-    size = x.shape[axis]
-    runs = (size - count) // RUN
+    """Read a row in runs.  A run is skipped if its least key is not less than the last of the first elements so far."""
+    x = types[0]
+    row, size = _Row(x, axis, descending), x.shape[axis]
+    to, runs = row.keys, (size - count) // RUN
+    last = Load("keys", (const(count - 1),), to)
 
-    def place(i: Expr) -> tuple[Expr, ...]:
-        """The index of a position in the row."""
-        return (*others[:axis], i, *others[axis:])
-
-    def element(i: Expr) -> Expr:
-        """The key of an element of the row."""
-        return key(Load("x", place(i), x.dtype), descending)
-
-    def insertion(i: Expr, name: str, kept: Expr) -> tuple[Stmt, ...]:
-        """Put an element before the kept ones whose keys are greater; the last of them goes if there are enough."""
-        own, at = Local(f"key{name}", to), Load(f"at{name}", (), int64)
-        before = apply("maximum", apply("sub", at, const(1)), const(0))
-        later = apply("lt", own, Load("keys", (before,), to))
-        return (
-            Alloc(Buffer(f"at{name}", int64, ())),
-            Store(f"at{name}", (), kept),
-            While(
-                apply("and", apply("gt", at, const(0)), later),
-                (
-                    Store("keys", (at,), Load("keys", (before,), to)),
-                    Store("y", place(at), Load("y", place(before), int64)),
-                    Store(f"at{name}", (), before),
-                ),
-            ),
-            Store("keys", (at,), own),
-            Store("y", place(at), i),
-        )
-
-    def better(i: Expr, name: str) -> tuple[Stmt, ...]:
-        """Keep an element if it comes before the last that is kept."""
-        comes = apply("lt", Local(f"key{name}", to), Load("keys", (const(count - 1),), to))
-        return Let(f"key{name}", element(i)), If(comes, insertion(i, name, const(count - 1)))
+    def inserted(i: Expr, name: str) -> tuple[Stmt, ...]:
+        """Insert an element if it precedes the last of the first elements so far."""
+        precedes = apply("lt", Local(f"key{name}", to), last)
+        return Let(f"key{name}", row.key(i)), If(precedes, _insertion(row, i, name, const(count - 1)))
 
     first, run, one, again, rest = (Index(name) for name in ("f", "r", "e", "g", "t"))
     start = index_add(apply("mul", run, const(RUN)), const(count))
     after = index_add(apply("mul", size_expr(runs), const(RUN)), const(count))
-    least = Load("least", (), to)
+    least = Accumulate("min", ("least",), (row.key(index_add(start, one)),))
     body = (
         Alloc(Buffer("keys", to, (count,))),
-        For("f", count, (Let("keyf", element(first)), *insertion(first, "f", first))),
+        For("f", count, (Let("keyf", row.key(first)), *_insertion(row, first, "f", first))),
         For(
             "r",
             runs,
             (
                 Alloc(Buffer("least", to, ())),
-                For("e", RUN, (Accumulate("min", ("least",), (element(index_add(start, one)),)),), vector=True),
+                For("e", RUN, (least,), vector=True),
                 If(
-                    apply("lt", least, Load("keys", (const(count - 1),), to)),
-                    (For("g", RUN, better(index_add(start, again), "g")),),
+                    apply("lt", Load("least", (), to), last),
+                    (For("g", RUN, inserted(index_add(start, again), "g")),),
                 ),
             ),
         ),
-        For("t", size - count - runs * RUN, better(index_add(after, rest), "t")),
+        For("t", size - count - runs * RUN, inserted(index_add(after, rest), "t")),
     )
-    shape = results[0].shape
-    extents = [s for k, s in enumerate(x.shape) if k != axis]
-    return Kernel(
-        "first_positions",
-        (Buffer("x", x.dtype, x.shape),),
-        (Buffer("y", int64, shape),),
-        loops(others, extents, body, lanes=False),
+    buffers = (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, results[0].shape),)
+    return Kernel("first_positions", *buffers, loops(row.others, row.extents, body, lanes=False))
+
+
+def _insertion(row: _Row, i: Expr, name: str, count: Expr) -> tuple[Stmt, ...]:
+    """Insert an element before those with greater keys: of the first elements so far, `count` stay in the buffer."""
+    own, at = Local(f"key{name}", row.keys), Load(f"at{name}", (), int64)
+    before = apply("maximum", apply("sub", at, const(1)), const(0))
+    later = apply("lt", own, Load("keys", (before,), row.keys))
+    return (
+        Alloc(Buffer(f"at{name}", int64, ())),
+        Store(f"at{name}", (), count),
+        While(
+            apply("and", apply("gt", at, const(0)), later),
+            (
+                Store("keys", (at,), Load("keys", (before,), row.keys)),
+                Store("y", row.place(at), Load("y", row.place(before), int64)),
+                Store(f"at{name}", (), before),
+            ),
+        ),
+        Store("keys", (at,), own),
+        Store("y", row.place(at), i),
     )
 
 

@@ -294,55 +294,18 @@ class _Tables:
 
     def bound(self) -> BoundPlan:
         """The tables, and the descriptor with their addresses."""
-        plan, team = self.plan, self.team
+        plan = self.plan
         places = [self.arguments(row) for row in self.rows]
         turns = {number: self.word(0) for number in self.moves}
         moves = {number: np.array(found or [0], np.int64) for number, found in self.moves.items()}
         rows: list[int] = []
-        for k, row in enumerate(self.rows):
+        for row, place in zip(self.rows, places, strict=True):
             if row.kind is Kind.LAUNCH:
-                step, cut = plan.steps[row.step], self.cuts[row.step]
-                rows += [
-                    self.addresses[step.code],
-                    places[k],
-                    cut.extent,
-                    cut.grain,
-                    int(row.sync),
-                    int(step.idle),
-                    0,
-                    0,
-                ]
+                rows += self.launch(row, place)
             else:
-                rows += self.control(row, places[k], turns, moves)
-        scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
-        args_at = aligned(self.arena_bytes)
-        ends_at = aligned(args_at + 8 * len(self.words))
-        scratch_at = aligned(ends_at + 8 * len(self.rows))
+                rows += self.control(row, place, turns, moves)
         tables = [np.array(t or [0], np.int64) for t in (self.words, self.fixups, rows)]
-        template, fix, steps = (t.ctypes.data for t in tables)
-        workspace_bytes = scratch_at + scratch * team
-        descriptor = np.array(
-            [
-                template,
-                len(self.words),
-                fix,
-                len(self.fixups) // 3,
-                steps,
-                len(self.rows),
-                args_at,
-                ends_at,
-                0,
-                scratch_at,
-                scratch,
-                0,
-                workspace_bytes,
-                self.shared,
-                team,
-                0,
-            ],
-            np.int64,
-        )
-        assert descriptor.size == DESCRIPTOR_WORDS
+        descriptor, workspace_bytes = self.descriptor(tables)
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
         packed = PackedMemory(
@@ -360,6 +323,38 @@ class _Tables:
             packed,
             [*tables, *moves.values()],
         )
+
+    def descriptor(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
+        """The descriptor of the tables of arguments, fixups and rows; and the bytes of the workspace."""
+        template, fix, steps = (t.ctypes.data for t in tables)
+        scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
+        args_at = aligned(self.arena_bytes)
+        ends_at = aligned(args_at + 8 * len(self.words))
+        scratch_at = aligned(ends_at + 8 * len(self.rows))
+        workspace_bytes = scratch_at + scratch * self.team
+        descriptor = np.array(
+            [
+                template,
+                len(self.words),
+                fix,
+                len(self.fixups) // 3,
+                steps,
+                len(self.rows),
+                args_at,
+                ends_at,
+                0,
+                scratch_at,
+                scratch,
+                0,
+                workspace_bytes,
+                self.shared,
+                self.team,
+                0,
+            ],
+            np.int64,
+        )
+        assert descriptor.size == DESCRIPTOR_WORDS
+        return descriptor, workspace_bytes
 
     def word(self, value: int) -> int:
         """Append a word of arguments; returns its place."""
@@ -400,6 +395,11 @@ class _Tables:
             self.fixups += [self.word(0), self.shared + 1, self.packed[value] + offset]
         else:
             self.fixups += [self.word(0), value, offset]
+
+    def launch(self, row: DriverRow, place: int) -> list[int]:
+        """The words of a launch, whose arguments begin at a place."""
+        step, cut = self.plan.steps[row.step], self.cuts[row.step]
+        return [self.addresses[step.code], place, cut.extent, cut.grain, int(row.sync), int(step.idle), 0, 0]
 
     def control(
         self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]

@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
@@ -42,19 +42,20 @@ REQUIRED_ACCURACY = 0.97
 TIMED_STEPS = 30
 DRAWN = 4  # misread digits that are shown
 BAR = 16  # characters of a progress bar
-NAME, VALUE = 17, 11  # characters of the columns of what was found
+NAME, VALUE = 17, 11  # characters of the columns of names and values
 MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
 Show = Callable[..., object]
+Row = tuple[bool | None, str, str, str]  # whether a check passed, a name, a value and a remark
 
 
 @dataclass
 class Report:
-    """What the demo found; written by --json.  Times of steps are the least of several, in milliseconds.
+    """The results of the demo; written by --json.  Times of steps are the least of several, in milliseconds.
 
-    `weights` are the SHA-256 of the weights after the same training, done in several ways; `scores` those of what the
-    network answers for the test images.  `bits_agree` is true where both are one hash, and null where they are but
-    something could not be run; `not_checked` says what, and why.
+    `weights` has the SHA-256 of the weights after the same training, done in several ways; `scores` has that of the
+    network's answers for the test images.  `bits_agree` is true if all hashes of weights and all hashes of answers are
+    equal.  It is null if they are equal but something could not be run; `not_checked` has its name and the reason.
     """
 
     version: str
@@ -183,14 +184,14 @@ class Seconds(ProgressColumn):
 
 
 class Demo:
-    """The parts of the demo, which fill in the report in turn."""
+    """The parts of the demo; each fills in its part of the report."""
 
     def __init__(self, report: Report, held: TensorDataset, folder: Path, progress: Progress) -> None:
         self.report, self.folder, self.progress = report, folder, progress
         self.images, self.classes = held.arrays
 
     def _task(self, name: str, total: float, note: str = "") -> Show:
-        """A progress bar; the returned function moves it to a place and sets its note."""
+        """Add a progress bar; the returned function sets its progress and its note."""
         task = self.progress.add_task(name, total=total, note=note)
 
         def move(done: float, note: str = "") -> None:
@@ -203,7 +204,7 @@ class Demo:
     # ---- steps
 
     def steps(self) -> None:
-        """A few steps, eagerly and compiled in turn: their times, and the compiled one's memory."""
+        """Time a few steps, eagerly and compiled in turn, and measure the memory of a compiled step."""
         report, move = self.report, self._task("time single steps", TIMED_STEPS + 1)
         eager, compiled = ready(report.epochs, compiled=False), ready(report.epochs)
         batch = next(iter(eager.training))
@@ -222,7 +223,7 @@ class Demo:
     # ---- trainings
 
     def train(self) -> Module:
-        """Train eagerly, then from the same start compiled."""
+        """Train eagerly, then compiled from the same start."""
         report = self.report
         made: list[Run] = []
         for name in ("eager", "compiled"):
@@ -236,7 +237,7 @@ class Demo:
         return compiled.model
 
     def _training(self, name: str, compiled: bool = True) -> Run:
-        """A whole training under a bar."""
+        """A whole training with a progress bar."""
         move = self._task(name, 1)
         made = ready(
             self.report.epochs, compiled=compiled, seen=lambda update, loss: move(update / total, f"loss {loss:.4f}")
@@ -291,7 +292,7 @@ class Demo:
         start = time.perf_counter()
         try:
             made = program.compiled(model, self.folder)
-        except (MissingExtra, CompileError) as fault:  # nothing here links
+        except (MissingExtra, CompileError) as fault:  # no linker on this machine
             report.not_checked["executable"] = str(fault)
             move(3, "not possible here")
         else:
@@ -318,7 +319,7 @@ def _scores(model: Callable[..., Any], images: np.ndarray) -> np.ndarray:
 
 
 def measured_peak(run: Run, batch: Any) -> int:
-    """The most memory that is in use while a step runs: the batch, the variables, and what the step allocates."""
+    """The peak of memory while a step runs: the batch, the variables, and the allocations of the step."""
     trainer = run.trainer
     variables = [
         *trainer.model.parameters(),
@@ -337,7 +338,7 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-# ---- what is shown
+# ---- output
 
 
 def misread(report: Report, held: TensorDataset, console: Console) -> str:
@@ -349,64 +350,10 @@ def misread(report: Report, held: TensorDataset, console: Console) -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print what was found: the checks first, then speed and size."""
-    right = report.accuracy >= REQUIRED_ACCURACY
-    read = f"{digits.HELD_BACK - len(report.misread)} of {digits.HELD_BACK} unseen digits are read correctly"
-    rows: list[tuple[bool | None, str, str, str]] = [
-        (right, "test accuracy", f"{report.accuracy:.4f}", f"{read}; at least {REQUIRED_ACCURACY} is required")
-    ]
-    for name, verb, hashes in (
-        ("same weights", "trained", report.weights),
-        ("same answers", "answered", report.scores),
-    ):
-        agree = len(set(hashes.values())) == 1
-        rows.append(
-            (
-                agree,
-                name,
-                "to the bit" if agree else "no",
-                f"{verb} in {len(hashes)} ways: {', '.join(hashes)}"
-                + (f"; SHA-256 {next(iter(hashes.values()))[:12]}" if agree else ""),
-            )
-        )
-    for name, reason in report.not_checked.items():
-        rows.append((None, name, "not checked", reason))
-    rows.append(
-        (
-            True,
-            "kill and resume",
-            f"step {report.resumed_after_update:,}",
-            f"killed by SIGKILL, resumed at this step of {report.updates:,}; the first step took "
-            f"{report.second_process_first_step_ms:.0f} ms with kernels from the cache",
-        )
-    )
-    _section(console, "Checks", rows)
-    faster = report.eager_step_ms / report.jit_step_ms
-    told = [
-        ("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first: {report.eager_first_step_ms:.0f} ms"),
-        (
-            "step, compiled",
-            f"{report.jit_step_ms:.2f} ms",
-            f"{faster:.1f} × as fast as eager; the first, with compilation: {report.jit_first_step_ms:.0f} ms",
-        ),
-        (
-            "memory of a step",
-            readable(report.predicted_peak_bytes),
-            f"known before the first run; measured: {readable(report.measured_peak_bytes)}",
-        ),
-    ]
-    if report.executable_bytes is not None:
-        told.append(
-            (
-                "executable",
-                readable(report.executable_bytes),
-                f"needs no Python; compiled in "
-                f"{report.compile_seconds:.1f} s; starts and reads a digit in {report.executable_ms:.1f} ms",
-            )
-        )
-    told.append(("time", f"{report.total_seconds:.1f} s", f"of the demo; one training: {report.train_seconds:.1f} s"))
+    """Print the report: the checks first, then speed and size; the hashes if bits differ."""
+    _section(console, "Checks", list(_checks(report)))
     console.print()
-    _section(console, "Speed and size", [(None, *row) for row in told], marked=False)
+    _section(console, "Speed and size", list(_figures(report)), marked=False)
     if report.bits_agree is False:
         console.print()
         _section(console, "Hashes", [])
@@ -415,10 +362,59 @@ def show(report: Report, console: Console) -> None:
                 layout.show(console, f"  {kind}, {name}:\n    {value}")
 
 
-def _section(
-    console: Console, title: str, rows: Sequence[tuple[bool | None, str, str, str]], marked: bool = True
-) -> None:
-    """Rows of a mark, a name, a value and a remark, under a title; remarks wrap in their column."""
+def _checks(report: Report) -> Iterator[Row]:
+    right = report.accuracy >= REQUIRED_ACCURACY
+    read = f"{digits.HELD_BACK - len(report.misread)} of {digits.HELD_BACK} unseen digits are read correctly"
+    yield right, "test accuracy", f"{report.accuracy:.4f}", f"{read}; at least {REQUIRED_ACCURACY} is required"
+    for name, verb, hashes in (
+        ("same weights", "trained", report.weights),
+        ("same answers", "answered", report.scores),
+    ):
+        agree = len(set(hashes.values())) == 1
+        remark = f"{verb} in {len(hashes)} ways: {', '.join(hashes)}"
+        if agree:
+            remark += f"; SHA-256 {next(iter(hashes.values()))[:12]}"
+        yield agree, name, "to the bit" if agree else "no", remark
+    for name, reason in report.not_checked.items():
+        yield None, name, "not checked", reason
+    yield (
+        True,
+        "kill and resume",
+        f"step {report.resumed_after_update:,}",
+        f"killed by SIGKILL, resumed at this step of {report.updates:,}; the first step took "
+        f"{report.second_process_first_step_ms:.0f} ms with kernels from the cache",
+    )
+
+
+def _figures(report: Report) -> Iterator[Row]:
+    faster = report.eager_step_ms / report.jit_step_ms
+    yield None, "step, eager", f"{report.eager_step_ms:.2f} ms", f"the first: {report.eager_first_step_ms:.0f} ms"
+    yield (
+        None,
+        "step, compiled",
+        f"{report.jit_step_ms:.2f} ms",
+        f"{faster:.1f} × as fast as eager; the first, with compilation: {report.jit_first_step_ms:.0f} ms",
+    )
+    yield (
+        None,
+        "memory of a step",
+        readable(report.predicted_peak_bytes),
+        f"known before the first run; measured: {readable(report.measured_peak_bytes)}",
+    )
+    if report.executable_bytes is not None:
+        yield (
+            None,
+            "executable",
+            readable(report.executable_bytes),
+            f"needs no Python; compiled in "
+            f"{report.compile_seconds:.1f} s; starts and reads a digit in {report.executable_ms:.1f} ms",
+        )
+    of_training = f"of the demo; one training: {report.train_seconds:.1f} s"
+    yield None, "time", f"{report.total_seconds:.1f} s", of_training
+
+
+def _section(console: Console, title: str, rows: Sequence[Row], marked: bool = True) -> None:
+    """Print rows under a title; remarks wrap in their column."""
     layout.show(console, title, "bold")
     width = min(console.width, layout.WIDEST)
     for good, name, value, remark in rows:
