@@ -41,10 +41,8 @@ LONG = {  # files that are longer, up to their limit, and why
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
     "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
     "nn/module.py": (610, "one class with PyTorch's methods"),
-    "transform/jit.py": (670, "one class with the ways of a call"),
 }
 LONG_FUNCTIONS = {
-    "transform/jit.py:_trace": (75, "the steps of a trace in order"),
 }
 SHARED_CLASS_NAMES = {  # public class names that stand for two things, and why
     "Buffer": "memory, a kernel's storage, and PyTorch's name for a module's tensor",

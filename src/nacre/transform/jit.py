@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nacre.base import state, tree
+from nacre.base import tree
 from nacre.base.dims import Dim, Size
-from nacre.base.errors import ArgumentError, Error, TraceError, explain
-from nacre.base.exact import Same, exact_key
+from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
@@ -30,24 +29,26 @@ from nacre.base.types import TensorType
 from nacre.codegen.entry.points import begin_step, entry
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
-from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.randomness import differs, operand
-from nacre.interpret.stage import Staging, note_line, refuse_sweep, stage
-from nacre.interpret.tape import rebind, sources
+from nacre.interpret.stage import refuse_sweep
+from nacre.interpret.tape import rebind
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
 from nacre.runtime.executable import solve
-from nacre.trace.guards import recording, report
-from nacre.trace.value import DonatedValue, Value, give_up, is_concrete
-from nacre.trace.variable import UPDATES, UpdateInProgress, Variable, hidden, placeholders, scope, settled
-from nacre.transform.arguments import name_of, require_function, require_results
-from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, Static
+from nacre.trace.guards import report
+from nacre.trace.value import Value, give_up, is_concrete
+from nacre.trace.variable import UPDATES, UpdateInProgress, Variable, hidden, placeholders, settled
+from nacre.transform.arguments import name_of, require_function
+from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
 from nacre.transform.direct import direct
-from nacre.transform.dynamic import checked, dynamic_type
-from nacre.transform.leftover import require_changeable, require_nothing_kept, require_plain, require_unchanged
-from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
+from nacre.transform.dynamic import checked
+from nacre.transform.leftover import require_changeable
+from nacre.transform.ownership import is_unshared, sole_owner, uninterrupted
+from nacre.transform.plain import bare, dense, is_plain
 from nacre.transform.reasons import reason
+from nacre.transform.signature import Signatures
+from nacre.transform.tracing import traced
 
 __all__ = ["jit"]
 
@@ -73,9 +74,10 @@ class Jitted:
         self.name = name_of(function)
         self.donate = frozenset(donate)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
-        self.parameters = inspect.signature(called) if dynamic_shapes or donate else None
-        names: tuple[str, ...] = tuple(self.parameters.parameters) if self.parameters is not None else ()
+        parameters = inspect.signature(called) if dynamic_shapes or donate else None
+        names: tuple[str, ...] = tuple(parameters.parameters) if parameters is not None else ()
         self.dynamic_shapes = checked("jit", self.name, names, dynamic_shapes)
+        self._signatures = Signatures(self.name, parameters, self.dynamic_shapes)
         for name in self.donate:
             if name not in names:
                 raise ArgumentError(
@@ -108,8 +110,8 @@ class Jitted:
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call on the general path: find or make the variant, then run it."""
-        values, key, types, names = self._flatten(args, kwargs)
-        concrete = self._find(key, values, types, args, kwargs, names)
+        values, key, types = self._signatures.of(args, kwargs)
+        concrete = self._find(key, values, types, args, kwargs)
         self._prefer(concrete)
         if concrete.changed:
             leaves: list[Any] = tree.flatten((args, kwargs))[0]
@@ -117,34 +119,12 @@ class Jitted:
             require_changeable(self.name, given, concrete.changed)
         return self._run(concrete, values)
 
-    def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType], list[str]]:
-        leaves, structure = tree.flatten((args, kwargs))
-        names = self._leaf_names(args, kwargs) if self.parameters is not None else []
-        values: list[Value] = []
-        types: list[TensorType] = []
-        key: list[Hashable] = []
-        for k, leaf in enumerate(leaves):
-            if isinstance(leaf, np.ndarray):
-                leaf = from_numpy(leaf)
-            if isinstance(leaf, Value):
-                if isinstance(leaf.content, DonatedValue):
-                    leaf.content.process()
-                type = leaf.type
-                if self.dynamic_shapes:
-                    type = dynamic_type(self.name, names[k], type, self.dynamic_shapes.get(names[k]))
-                values.append(leaf)
-                types.append(type)
-                key.append(type)
-            else:
-                key.append(_static(leaf, self.name))
-        return values, (structure, tuple(key), state.signature()), types, names
-
     def _find(
-        self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any, names: list[str]
+        self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any
     ) -> ConcreteFunction:
         variants = self.known.setdefault(key, [])
         return self._known(variants) or _turns.take(
-            id(variants), lambda: self._make(variants, key, values, types, args, kwargs, names)
+            id(variants), lambda: self._make(variants, key, values, types, args, kwargs)
         )
 
     def _known(self, variants: Sequence[ConcreteFunction]) -> ConcreteFunction | None:
@@ -164,7 +144,6 @@ class Jitted:
         types: list[TensorType],
         args: Any,
         kwargs: Any,
-        names: list[str],
     ) -> ConcreteFunction:
         """A new variant, or the one that another thread has made in the meantime."""
         found = self._known(variants)
@@ -185,79 +164,20 @@ class Jitted:
         return concrete
 
     def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str) -> ConcreteFunction:
-        leaves, _ = tree.flatten((args, kwargs))
-        rebuilt: list[Any] = []
-        results: dict[str, Any] = {}
-
-        def flat(*staged: Value) -> Sequence[Value]:
-            given, given_data = iter(staged), [x.content for x in staged]
-            filled = [next(given) if isinstance(x, Value | np.ndarray) else x for x in leaves]
-            inner_args, inner_kwargs = tree.replaced((args, kwargs), iter(filled), rebuilt)
-            before = [tree.opened(x) for x in rebuilt]
-            answer = self.function(*inner_args, **inner_kwargs)
-            require_unchanged(self.name, rebuilt, before, answer)
-            out_leaves, results["structure"] = tree.flatten(answer)
-            require_results(self.name, out_leaves)
-            tensors: list[Value] = []
-            plain: list[tuple[int, Any]] = []
-            for k, leaf in enumerate(out_leaves):
-                leaf = leaf.value if isinstance(leaf, Variable) else leaf
-                if isinstance(leaf, Value):
-                    tensors.append(leaf)
-                else:
-                    require_plain(self.name, leaf)
-                    plain.append((k, leaf))
-            results["statics"] = plain
-            results["tracked"], results["superseded"] = _followed(cast("Staging", scope()), tensors)
-            results["changed"] = changed = [k for k, x in enumerate(staged) if x.content is not given_data[k]]
-            return tensors + [staged[k] for k in changed]
-
-        try:
-            with recording() as found:
-                trace = stage(flat, types, self.name)
-                require_nothing_kept(self.name, self.function)
-        except Error as fault:
-            note_line(fault, self.name)
-            raise
-        except RecursionError as fault:
-            endless = _endless(self.name)
-            endless.with_traceback(fault.__traceback__)
-            note_line(endless, self.name)
-            raise endless from None
-        within = set(map(id, rebuilt))  # the key describes objects made for the trace
-        guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
-        shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
-        concrete = ConcreteFunction(
-            f"{self.name}({shown})",
-            why,
-            key,
-            trace,
-            results["structure"],
-            results["statics"],
-            tuple(guards),
-            results["tracked"],
-            tuple(results["changed"]),
-            results["superseded"],
-        )
-        concrete.variable_types = tuple((r.variable, r.variable.type) for r in trace.variables)
-        concrete.variable_inputs = tuple(trace.variable_inputs)
-        concrete.variable_outputs = tuple(trace.variable_outputs)
-        concrete.gradient_inputs = tuple(trace.gradient_inputs)
-        concrete.gradient_outputs = tuple(trace.gradient_outputs)
-        concrete.cleared = tuple(trace.gradients_cleared)
-        concrete.gradient_none = tuple(
-            (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None
-        )
-        concrete.gradient_wanted = tuple((r.variable, r.wanted) for r in trace.variables)
-        if self.donate:
-            tensors = [
-                n
-                for n, x in zip(self._leaf_names(args, kwargs), leaves, strict=True)
-                if isinstance(x, Value | np.ndarray)
-            ]
-            concrete.given = tuple(k for k, n in enumerate(tensors) if n in self.donate)
+        donated = self._donated(args, kwargs)
+        concrete = traced(self.name, self.function, key, types, args, kwargs, why)
+        concrete.given = donated
         self._plain(concrete, key, types)
         return concrete
+
+    def _donated(self, args: Any, kwargs: Any) -> tuple[int, ...]:
+        """The tensors in the arguments that the caller gives up."""
+        if not self.donate:
+            return ()
+        leaves: list[Any] = tree.flatten((args, kwargs))[0]
+        names = zip(self._signatures.leaf_names(args, kwargs), leaves, strict=True)
+        tensors = [name for name, x in names if isinstance(x, Value | np.ndarray)]
+        return tuple(k for k, name in enumerate(tensors) if name in self.donate)
 
     def _plain(self, concrete: ConcreteFunction, key: Any, types: list[TensorType]) -> None:
         """Make the native entries of a function of plain tensors."""
@@ -338,7 +258,7 @@ class Jitted:
             inputs += [v.gradient for v in concrete.gradient_inputs]
             return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
         if concrete.direct is not None:
-            return concrete.direct(*map(_dense, values))
+            return concrete.direct(*map(dense, values))
         return self._carefully(concrete, *values)
 
     def _otherwise(self, concrete: ConcreteFunction, *args: Any) -> Any:
@@ -346,7 +266,7 @@ class Jitted:
         path.
         """
         if concrete.quick is not None and not STATE.word:
-            plain = [_dense(x) for x in args]
+            plain = [dense(x) for x in args]
             if any(a is not b for a, b in zip(plain, args, strict=True)):
                 return concrete.quick(*plain)
         return self.slow(*args)
@@ -380,8 +300,8 @@ class Jitted:
 
     def _execute(self, concrete: ConcreteFunction, inputs: Sequence[Any]) -> Sequence[Value]:
         if concrete.plain is not None:
-            dense = [x if x.layout is None and x.node is None else _bare(x) for x in inputs]
-            return _outputs(concrete, [concrete.plain(*dense)])
+            given = [x if x.layout is None and x.node is None else bare(x) for x in inputs]
+            return _outputs(concrete, [concrete.plain(*given)])
         return EXECUTOR.execute(concrete.graph, [settled(x) for x in inputs])
 
     def _update(self, concrete: ConcreteFunction, inputs: Sequence[Any], made: list[Any]) -> None:
@@ -390,14 +310,14 @@ class Jitted:
         Native code stores the result in `made`, so that no interrupt comes between run and store.
         """
         assert concrete.donating is not None and concrete.plain is not None
-        dense = [x if x.layout is None and x.node is None else _bare(x) for x in inputs]
+        given = [x if x.layout is None and x.node is None else bare(x) for x in inputs]
         if not UPDATES.acquire(blocking=False):
-            made.extend(starmap(concrete.plain, (dense,)))
+            made.extend(starmap(concrete.plain, (given,)))
             return
         try:
             with hidden(concrete.donated, concrete.placeholders) as cells:
-                alone = all(map(sole_owner, cells)) and all(_alone(dense[k], dense) for k in concrete.given)
-                made.extend(starmap(concrete.donating if alone else concrete.plain, (dense,)))
+                alone = all(map(sole_owner, cells)) and all(is_unshared(given[k], given) for k in concrete.given)
+                made.extend(starmap(concrete.donating if alone else concrete.plain, (given,)))
         finally:
             UPDATES.release()
 
@@ -417,20 +337,6 @@ class Jitted:
         for v in concrete.cleared:
             v.gradient = None
         return concrete.answer(results)
-
-    # ---- dynamic shapes
-
-    def _leaf_names(self, args: Any, kwargs: Any) -> list[str]:
-        assert self.parameters is not None
-        given = self.parameters.bind(*args, **kwargs)
-        by_id: list[str] = []
-        positional = list(given.arguments)
-        for k, a in enumerate(args):
-            name = positional[k] if k < len(positional) else ""
-            by_id += [name] * len(tree.flatten(a)[0])
-        for name, a in kwargs.items():
-            by_id += [name] * len(tree.flatten(a)[0])
-        return by_id
 
     # ---- inspection
 
@@ -452,8 +358,8 @@ class Jitted:
 
     def concrete(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The compiled variant for these arguments, compiled if necessary, but not run."""
-        values, key, types, names = self._flatten(args, kwargs)
-        return self._find(key, values, types, args, kwargs, names)
+        values, key, types = self._signatures.of(args, kwargs)
+        return self._find(key, values, types, args, kwargs)
 
     def trace(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments."""
@@ -488,7 +394,7 @@ class Jitted:
 
     def prepare(self, *args: Any, **kwargs: Any) -> CallInputs:
         """The compiled program for these arguments and its inputs, for callers that run it themselves."""
-        values, *_ = self._flatten(args, kwargs)
+        values, *_ = self._signatures.of(args, kwargs)
         concrete, sizes = self._sized(args, kwargs)
         inputs = [
             *values,
@@ -498,11 +404,11 @@ class Jitted:
         ]
         compiled = concrete.compiled
         in_place = self._donors(concrete, compiled.executable.plan.donations)
-        return CallInputs(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
+        return CallInputs(compiled, sizes, tuple(bare(settled(x)) for x in inputs), in_place)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
-        values, key, types, names = self._flatten(args, kwargs)
-        concrete = self._find(key, values, types, args, kwargs, names)
+        values, key, types = self._signatures.of(args, kwargs)
+        concrete = self._find(key, values, types, args, kwargs)
         sizes = solve(types, [v.type.shape for v in values])  # type: ignore[misc]
         return concrete, sizes
 
@@ -530,7 +436,7 @@ class _Fallback:
             return self.jitted.slow(*args)
         if any(isinstance(x, Value) and type(x.content) is UpdateInProgress for x in args):
             args = tuple(map(settled, args))  # variables that another thread is updating
-        elif STATE.word or any(not _plain(x) for x in args):
+        elif STATE.word or any(not is_plain(x) for x in args):
             return self.jitted.slow(*args)
         outputs = EXECUTOR.execute(self.concrete.graph, args)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -539,86 +445,6 @@ class _Fallback:
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
     """The results of a native call as a list; native code returns a single result bare."""
     return made[0] if len(concrete.graph.outputs) > 1 else made
-
-
-def _plain(x: Any) -> bool:
-    """Whether x is a tensor with numbers, dense and without a node."""
-    return isinstance(x, Value) and is_concrete(x) and x.node is None and x.layout is None
-
-
-def _dense(x: Any) -> Any:
-    """A plain tensor of an array, or of a view without a node; other objects unchanged."""
-    if isinstance(x, np.ndarray):
-        return from_numpy(x)
-    if isinstance(x, Value) and x.layout is not None and x.node is None and is_concrete(x):
-        return EXECUTOR.dense(x)
-    return x
-
-
-def _alone(x: Value, values: Sequence[Value]) -> bool:
-    """Whether a call may overwrite x: it has memory of its own, and occurs once among the values of the call."""
-    return own_memory(x) and sum(x.content is other.content for other in values) == 1
-
-
-def _bare(x: Value) -> Value:
-    """A dense value without a node."""
-    dense = EXECUTOR.dense(x)
-    if dense.node is None:
-        return dense
-    bare = type(dense).__new__(type(dense))
-    bare.type, bare.content, bare.layout, bare.node = dense.type, dense.content, None, None
-    return bare
-
-
-def _followed(staging: Staging, results: Sequence[Value]) -> tuple[bool, tuple[int, ...]]:
-    """Whether a call is recorded for a later `backward`, and the results that no backward pass can start from.
-
-    The latter depend only on variables that the function then overwrites, as in training steps.
-    """
-    alive = tuple(k for k, x in enumerate(results) if _alive(x.node))
-    written = {r.leaf for r in staging.records.values() if r.written}
-    if any(_alive(g.node) for g in staging.written_gradients()):
-        return True, ()
-    if all(sources(results[k].node) <= written for k in alive):
-        return False, alive
-    return True, ()
-
-
-def _alive(node: Any) -> bool:
-    return node is not None and not getattr(node, "released", False)
-
-
-def _static(leaf: Any, name: str) -> Hashable:
-    if isinstance(leaf, Variable):
-        return Static(Same(leaf), f"variable {leaf.name or leaf.number} of {leaf.type}")
-    try:
-        hash(leaf)
-    except TypeError:
-        raise TraceError(
-            explain(
-                f"{name}: arguments must be tensors, arrays or hashable Python values; got {type(leaf).__name__}",
-                "step(data_loader)",
-                "The arguments are part of a compiled function's signature, so they must have "
-                "a type (tensors) or be comparable (numbers, strings, tuples).",
-                "for x, y in data_loader:\n    step(x, y)",
-            )
-        ) from None
-    return Static(exact_key(leaf))
-
-
-def _endless(name: str) -> TraceError:
-    return TraceError(
-        explain(
-            f"{name}: recursion must end while the function is traced; it reached Python's recursion limit of "
-            f"{sys.getrecursionlimit()} calls",
-            "@nc.jit\ndef power(x, n):\n    return power(x, n - 1) * x if n > 0 else nc.ones_like(x)\n"
-            "power(x, nc.tensor(3))",
-            "While a function is traced, tensors have no numbers, so it cannot decide to stop "
-            "calling "
-            "itself; Python values have.",
-            "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))",
-        )
-    )
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from sys import getrefcount
 from typing import Any
@@ -69,3 +69,8 @@ def sole_owner(cell: Value) -> bool:
 def own_memory(x: Value) -> bool:
     """Whether no other tensor, view or export shares a value's memory."""
     return getrefcount(x.content) <= _ALONE[1]
+
+
+def is_unshared(x: Value, values: Sequence[Value]) -> bool:
+    """Whether a call may overwrite x: x has its own memory, and occurs once among the values of the call."""
+    return own_memory(x) and sum(x.content is other.content for other in values) == 1
