@@ -39,7 +39,6 @@ LONG = {  # files that are longer, up to their limit, and why
     "codegen/convolution/winograd_domain.py": (590, "one loop nest, from transformed tiles to the sums"),
     "codegen/entry/variables.py": (740, "one native function that reads, checks, calls and writes back"),
     "deploy/npy.py": (640, "one reader in LLVM text, from the header to the elements"),
-    "interpret/tape.py": (630, "recording and the backward sweep share the nodes"),
     "nn/module.py": (610, "one class with PyTorch's methods"),
 }
 LONG_FUNCTIONS = {

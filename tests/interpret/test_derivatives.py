@@ -8,9 +8,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from nacre.interpret import tape
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.forward import jvp
+from nacre.interpret.vjp import vjp
 from nacre.ops.pointwise import zeros_like
 from nacre.trace.value import Value
 from ops.row import Row
@@ -78,7 +78,7 @@ def gradient(f: Function, cotangent: Array) -> Function:
     """The gradient of <cotangent, f> as a function."""
 
     def g(*xs: Value) -> list[Value]:
-        _, pull = tape.vjp(f, xs)
+        _, pull = vjp(f, xs)
         return filled(pull([from_numpy(cotangent)]), xs)
 
     return g
@@ -104,7 +104,7 @@ def test_second_order(row: Row) -> None:
     forward = [to_numpy(t) for t in filled(over, gs)]
     for a, b in zip(forward, wanted, strict=True):
         assert_near(a, b)
-    _, pull = tape.vjp(g, values_of(xs))
+    _, pull = vjp(g, values_of(xs))
     back = [to_numpy(t) for t in filled(pull(values_of(ts)), gs)]
     for a, b in zip(back, forward, strict=True):  # the matrix of second derivatives is symmetric
         assert_near(a, b)

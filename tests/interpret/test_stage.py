@@ -8,7 +8,7 @@ import pytest
 from nacre.base.dtypes import float32
 from nacre.base.errors import TraceError
 from nacre.base.types import TensorType
-from nacre.interpret import tape
+from nacre.interpret.backward import backward
 from nacre.interpret.batch import batch
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import Trace, derived, run, stage
@@ -137,7 +137,7 @@ def test_gradients_are_read_and_written_as_state() -> None:
 
     def step(x: Value) -> list[Value]:
         loss = sum_(mul(w.value, x), (0,))
-        tape.backward([loss], [full_like(loss, 1)])
+        backward([loss], [full_like(loss, 1)])
         assert w.gradient is not None and not is_concrete(w.gradient)
         return [loss]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nacre.interpret.evaluate import from_numpy, to_numpy
-from nacre.interpret.tape import vjp
+from nacre.interpret.vjp import vjp
 from nacre.ops import dot, gather, pointwise, reduce, view, window
 from nacre.trace.value import Value
 from ops.samples import Array

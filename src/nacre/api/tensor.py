@@ -38,6 +38,7 @@ from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import TENSOR
 from nacre.base.types import unlike
 from nacre.interpret import tape
+from nacre.interpret.backward import backward
 from nacre.ops.detach import detach
 from nacre.trace.value import Payload, Value, is_concrete, make, register_public
 from nacre.trace.variable import Leaf, Variable, lender
@@ -391,7 +392,7 @@ class Tensor(Value):
         seed = FUNCTIONS.ones_like(self) if gradient is None else as_tensor(gradient)
         if seed.type is not self.type:
             raise unlike("backward: `gradient`", self.type, seed.type)
-        tape.backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
+        backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
 
     def detach(self) -> Tensor:
         """The same numbers without the recorded operations."""

@@ -16,9 +16,10 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DepthError, DTypeError, Error, GradientError
 from nacre.base.types import TensorType, unlike
-from nacre.interpret import forward, tape
+from nacre.interpret import forward
 from nacre.interpret.batch import batch, to_axis
 from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.vjp import vjp as vjp_of_values
 from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
 from nacre.trace.value import Value, is_concrete
@@ -73,7 +74,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         """The value and the gradient at the arguments."""
         arguments = Arguments("grad", args, kwargs, normal_argnums(argnums, len(args), "grad"))
         try:
-            outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
+            outputs, pull = vjp_of_values(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
         except RecursionError as fault:
             if isinstance(fault, Error) or scope() is not None:  # the outer trace adds its own note
                 raise
@@ -122,7 +123,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     (Tensor(6., f32[]),)
     """
     arguments = Arguments("vjp", primals, {}, range(len(primals)), floats_only=False)
-    outputs, pull = tape.vjp(arguments.flat(f, has_aux), arguments.primals)
+    outputs, pull = vjp_of_values(arguments.flat(f, has_aux), arguments.primals)
     nothing = [None] * (len(outputs) - arguments.count)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
@@ -245,7 +246,7 @@ def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
         """The Jacobian at the arguments, row by row."""
         arguments = Arguments("jacrev", args, kwargs, normal_argnums(argnums, len(args), "jacrev"))
         primals = arguments.primals
-        outputs, pull = tape.vjp(arguments.flat(f), primals)
+        outputs, pull = vjp_of_values(arguments.flat(f), primals)
         rows: list[list[Value]] = []
         for k, y in enumerate(outputs):
             size = y.type.size
