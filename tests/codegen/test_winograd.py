@@ -8,7 +8,7 @@ import pytest
 from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, available
 from nacre.codegen.convolution.sequence import ResultPlace, Steps
 from nacre.codegen.convolution.winograd import winograd
-from nacre.codegen.convolution.winograd_domain import WinogradPlan
+from nacre.codegen.convolution.winograd_plan import WinogradPlan
 from nacre.codegen.convolution.winograd_weight import winograd_weight
 from nacre.kernel import order_winograd as order
 from nacre.kernel.order_convolution import Convolution, convolution

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from nacre.codegen.convolution.direct import Correlation, Tile, column_tiles, row_table, tile_runs
+from nacre.codegen.convolution.correlation import Correlation, Tile, column_tiles, tile_runs
+from nacre.codegen.convolution.direct import row_table
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
     ConvolutionStep,

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from nacre.codegen.convolution.correlation import Correlation, forward_correlation, gradient_correlation
 from nacre.codegen.convolution.depthwise import write_depthwise
-from nacre.codegen.convolution.direct import (
-    Correlation,
-    CorrelationKernel,
-    forward_correlation,
-    gradient_correlation,
-)
+from nacre.codegen.convolution.direct import CorrelationKernel
 from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
 from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels

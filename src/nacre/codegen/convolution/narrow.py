@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nacre.codegen.convolution.correlation import Correlation, Tile, tile_runs
 from nacre.codegen.convolution.depthwise import (
     lane_set,
     line_pitch,
@@ -16,7 +17,7 @@ from nacre.codegen.convolution.depthwise import (
     store_lanes,
     write_line,
 )
-from nacre.codegen.convolution.direct import Correlation, Tile, row_table, tile_runs
+from nacre.codegen.convolution.direct import row_table
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
     ConvolutionStep,

@@ -28,13 +28,15 @@ from nacre.codegen.convolution.sequence import (
     split,
     total,
 )
-from nacre.codegen.convolution.winograd_domain import PATCH, POINTS, STAGED, WinogradKernel, WinogradPlan
+from nacre.codegen.convolution.winograd_domain import WinogradKernel
 from nacre.codegen.convolution.winograd_few import FewTiles
-from nacre.kernel.order_winograd import Sides
+from nacre.codegen.convolution.winograd_plan import POINTS, WinogradPlan
+from nacre.kernel.order_winograd import PATCH, Sides
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Operand, Val
 
 FEW_TILES = 16  # tiles of a block up to which filters are transformed at half a row of points at a time
+STAGED = 16  # channels of filters that a work item stages
 DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more
 
 

@@ -7,8 +7,9 @@ the products hide the latency of reading the filters.
 from __future__ import annotations
 
 from nacre.codegen.convolution.sequence import product, store_sums
-from nacre.codegen.convolution.winograd_domain import PATCH, WinogradKernel
+from nacre.codegen.convolution.winograd_domain import WinogradKernel
 from nacre.codegen.convolution.winograd_filters import KINDS, FilterRow, rows_by_kind
+from nacre.kernel.order_winograd import PATCH
 from nacre.native.llvm_values import Operand, Val
 
 SPARE = 8  # registers beside those of sums

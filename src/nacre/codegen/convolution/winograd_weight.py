@@ -24,7 +24,9 @@ from nacre.codegen.convolution.sequence import (
     store_sums,
     total,
 )
-from nacre.codegen.convolution.winograd_domain import POINTS, Vectors, WinogradKernel, WinogradPlan, store_domain
+from nacre.codegen.convolution.winograd_domain import WinogradKernel, store_domain
+from nacre.codegen.convolution.winograd_filters import Vectors
+from nacre.codegen.convolution.winograd_plan import POINTS, WinogradPlan
 from nacre.kernel.order_winograd import (
     BLOCK_IMAGES,
     FILTER_SCALE,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.base.records import dataclass
+from nacre.codegen.convolution.correlation import Correlation
 from nacre.codegen.convolution.depthwise import DepthwiseKernel, Loader, TapReduction
-from nacre.codegen.convolution.direct import Correlation
 from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
 from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, SequenceKernel, Steps, product
 from nacre.codegen.window.maximum import MaxKernel

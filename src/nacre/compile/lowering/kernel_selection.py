@@ -19,7 +19,7 @@ from nacre.base.types import TensorType
 from nacre.codegen.convolution import kernel as convolutions
 from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Steps
 from nacre.codegen.convolution.winograd import winograd
-from nacre.codegen.convolution.winograd_domain import POINTS
+from nacre.codegen.convolution.winograd_plan import POINTS
 from nacre.codegen.convolution.winograd_weight import winograd_weight
 from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
