@@ -22,7 +22,7 @@ class CommandModule(Protocol):
 
     @property
     def EXAMPLES(self) -> Rows:
-        """Command lines and what they do."""
+        """Command lines and their effects."""
         ...
 
     def arguments(self, command: Parser, /) -> None:
@@ -33,7 +33,7 @@ class CommandModule(Protocol):
         ...
 
 
-COMMANDS: dict[str, tuple[CommandModule, str]] = {  # modules of one command, and what the commands do
+COMMANDS: dict[str, tuple[CommandModule, str]] = {  # modules of one command, and its summary
     "demo": (demo, "train a network on real digits, resume it after a kill, make an executable, and compare all bits"),
     "train": (train, "train an example, with checkpoints, logs and a report"),
     "bench": (bench, "time well-known workloads and compare each kernel with the machine's limits"),

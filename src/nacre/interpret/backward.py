@@ -1,4 +1,4 @@
-"""The backward pass over the tape: cotangents on their way from the outputs to the leaves.
+"""The backward pass over the tape, from outputs to leaves.
 
 Nodes are processed in descending order of their numbers.  The cotangents of a value are added in that order, starting
 from the given ones, then in the order of operands.
@@ -23,7 +23,7 @@ from nacre.trace.variable import Leaf, scope
 
 
 class Sweep:
-    """One backward pass: cotangents on their way from the outputs to the leaves."""
+    """One backward pass, with the cotangents that nodes, leaves and targets have received."""
 
     def __init__(self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]) -> None:
         self.level, self.create = level, create_graph
@@ -80,7 +80,7 @@ class Sweep:
                 self.put(parents[k], cotangent)
 
     def gathered(self, node: TapeNode, present: Positions) -> tuple[Pull, Sequence[Value]]:
-        """The pullback that adds to the cotangents that a node's operands have so far, and those cotangents."""
+        """The pullback that adds to the cotangents that operands have received, and these cotangents."""
         parents, rule = node.parents, node.rule
         together = (0,) if len(parents) == 1 else rule.gathering(list(map(_place, parents)))
         if together is None:
@@ -113,7 +113,7 @@ class Sweep:
                     self.ends[id(place)] = place, cotangent
 
     def saved(self, node: TapeNode) -> Sequence[Value]:
-        """The values that a node saved; differentiable at its level only if the backward pass itself is recorded."""
+        """The values that a node saved, with nodes of its level only if the backward pass itself is recorded."""
         held = node.saved
         if held is None:
             raise tape_errors.released()
@@ -125,7 +125,7 @@ class Sweep:
         return [x if k < n else _with_node(x, node, k - n) for k, x in zip(node.rule.saved, held, strict=True)]
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
-        """Run a pullback: compiled as a whole for plain values, else equation by equation."""
+        """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""
         if isinstance(pull, CotangentFunction):
             return pull.heard(values)
         if STATE.word == 0 or scope() is None:

@@ -104,7 +104,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
 
 
 def lowered(x: Value, level: int) -> Value:
-    """A value as seen below a level: with its node of the next lower level."""
+    """A value as levels below one see it: with its node of the next lower level."""
     node = x.node
     if node is None or node.level < level:
         return x
@@ -117,7 +117,7 @@ CHANGED: dict[int, int] = {}  # the number of the last change by `x[i] = v`, by 
 
 
 def changed(x: Value) -> None:
-    """Note that an object's numbers changed; nodes that saved it cannot run their pullback any more."""
+    """Record that an object's numbers changed: nodes that saved it cannot run their pullbacks any more."""
     if id(x) not in CHANGED:
         finalize(x, CHANGED.pop, id(x), None).atexit = False
     CHANGED[id(x)] = next(NUMBERS)
@@ -207,7 +207,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
         y.node = node
         return y
     node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
-    noded = _bare_node(type(y))  # y itself is kept, without the node, which it would keep alive
+    noded = _bare_node(type(y))  # the node saves y without a node: otherwise y would keep its own node alive
     noded.type, noded.content, noded.layout, noded.node = y.type, y.content, y.layout, node
     return noded
 
@@ -230,7 +230,7 @@ def _record_above(
     parents: Sequence[Any],
     level: int,
 ) -> Any:
-    """Record at a level with others below it."""
+    """Record at a level above others."""
     operands = [lowered(x, level) for x in inputs]
     if rule is None:
         return bind(primitive, *operands, **params)
@@ -270,7 +270,7 @@ def _record_all(
     return tuple(made)
 
 
-# ---- values whose cotangents are looked at, and maybe changed, on their way
+# ---- values whose cotangents pass through a function
 
 Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
 
@@ -280,7 +280,7 @@ class CotangentFunction(Pull):
     """The cotangents of watched values, some of which may be missing, passed through a function."""
 
     function: Hearing
-    slots: Positions  # of the watched values among those that were given
+    slots: Positions  # of the watched values among all values
     count: int
     present: Positions
 
@@ -310,7 +310,7 @@ class _CotangentRule(Rule):
 
 
 def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
-    """The same values; on the way back, their cotangents pass through a function together.
+    """The same values; in the backward pass, their cotangents pass through a function together.
 
     The function gets a cotangent for each value, or None, and returns cotangents of the same types.  Only values with a
     node of the innermost level are watched.
@@ -328,18 +328,18 @@ def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
     return made
 
 
-# ---- gradients kept on request at results of operations
+# ---- gradients that results of operations retain on request
 
 RETAINED: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
 
 
 def retain(node: AnyNode) -> None:
-    """Keep the cotangent that a backward pass brings to a node."""
+    """Have backward passes store the cotangent of a node."""
     RETAINED.setdefault(node, None)
 
 
 def retained(node: AnyNode) -> Value | None:
-    """The cotangent kept at a node, or None."""
+    """The cotangent that a backward pass stored for a node, or None."""
     return RETAINED.get(node)
 
 

@@ -1,7 +1,7 @@
 """Levels: the pass over its domain in which a cluster computes each value.
 
 A full value that depends on the row values of p reductions is computed in pass p.  Between two passes are the row
-values.  A full value that is expensive and read in a later pass is kept in scratch memory.
+values.  A full value that is expensive and read in a later pass is saved in scratch memory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from nacre.compile.fusion.materialisation import Fusion
 from nacre.ir.graph import Atom, Equation, Var
 from nacre.ir.primitive import Element, Reduce
 
-RECOMPUTE_COST = 4  # a full value with a higher cost is kept for later passes rather than computed again
+RECOMPUTE_COST = 4  # a full value with a higher cost is saved for later passes rather than computed again
 
 
 @dataclass
 class DomainPass:
-    """One pass over the reduced axes, or over the domain: its reductions, stored values and kept values."""
+    """One pass over the reduced axes, or over the domain: its reductions, stored values and saved values."""
 
     reductions: list[Equation] = field(default_factory=list[Equation])
     roots: list[Var] = field(default_factory=list[Var])
-    kept: list[Var] = field(default_factory=list[Var])
+    saved: list[Var] = field(default_factory=list[Var])
 
 
 class Levels:
@@ -58,7 +58,7 @@ class Levels:
         return 0
 
     def passes(self) -> list[DomainPass]:
-        """The passes over the domain, each with its reductions, stored values and kept values."""
+        """The passes over the domain, each with its reductions, stored values and saved values."""
         found = [DomainPass() for _ in range(self.last + 1)]
         for e in self.node.equations:
             v = e.outputs[0]
@@ -68,7 +68,7 @@ class Levels:
                 found[self.full[v]].roots.append(v)
         for v, level in self.full.items():
             if v not in self.fusion.stored and self.is_expensive(v) and self.is_read_after(v, level):
-                found[level].kept.append(v)
+                found[level].saved.append(v)
         return found
 
     def is_read_after(self, v: Var, level: int) -> bool:

@@ -1,6 +1,6 @@
 """Lowering: a cluster of equations becomes one kernel.
 
-The loops of the kernel run over the domain of the cluster: the kept axes outside, the reduced axes inside, once for
+The loops of the kernel run over the domain of the cluster: the outer axes outside, the reduced axes inside, once for
 each *pass* (see `levels`).  The row values are computed between passes.  Axes that are adjacent in every operand are
 merged first, so that dense kernels have one loop.
 """
@@ -58,11 +58,11 @@ class _Lowering:
         self.fusion, self.node, self.name = fusion, node, name
         self.domain = node.domain
         self.axes = node.axes or ()
-        self.kept_axes = tuple(k for k in range(len(self.domain)) if k not in self.axes)
+        self.outer_axes = tuple(k for k in range(len(self.domain)) if k not in self.axes)
         self.merge = merge if merge is not None else [(k,) for k in range(len(self.domain))]
         self.plain = merge is None  # the first lowering only finds how operands are read
         self.identity = tuple(Index(f"d{k}") for k in range(len(self.domain)))
-        self.row_identity = tuple(self.identity[k] for k in self.kept_axes)
+        self.row_identity = tuple(self.identity[k] for k in self.outer_axes)
         self.inputs: dict[tuple[Atom, View], Buffer] = {}
         self.outputs: dict[Var, Buffer] = {}
         self.own_strides: list[tuple[Size, ...]] = []  # of buffers read or written at the own index
@@ -112,7 +112,7 @@ class _Lowering:
         """The value of a variable of this node at an index: a name, scratch or a store."""
         if v in self.names:
             return self.names[v]
-        if v in self.levels.full and self.is_kept(v):
+        if v in self.levels.full and self.is_saved(v):
             if v in self.scratch:
                 return Load(self.scratch[v].name, (self.innermost(),), v.type.dtype)
             return Load(self.output(v).name, self.place(index), v.type.dtype)
@@ -161,12 +161,12 @@ class _Lowering:
     def spread(self, strides: tuple[Size, ...]) -> tuple[Size, ...]:
         """Row strides as strides over the whole domain."""
         full: list[Size] = [0] * len(self.domain)
-        for k, s in zip(self.kept_axes, strides, strict=True):
+        for k, s in zip(self.outer_axes, strides, strict=True):
             full[k] = s
         return tuple(full)
 
     def merged_index(self, row: bool) -> tuple[Expr, ...]:
-        """The loop indices of all groups, or of the kept groups for a row."""
+        """The loop indices of all groups, or of the outer groups for a row."""
         groups = [g for g in range(len(self.merge)) if not (row and self.is_reduced(self.merge[g]))]
         return tuple(self.loop_index(g) for g in groups)
 
@@ -273,10 +273,10 @@ class _Lowering:
         for v in each.roots:
             self.block.append(Store(self.output(v).name, self.merged_index(False), self.own(v, self.identity)))
             self.stored_level[v] = self.current
-        for v in each.kept:
+        for v in each.saved:
             value = self.own(v, self.identity)
-            if self.can_keep():
-                self.block.append(Store(self.keep(v, body).name, (self.innermost(),), value))
+            if self.can_save():
+                self.block.append(Store(self.save(v, body).name, (self.innermost(),), value))
                 self.stored_level[v] = self.current
         updates: list[tuple[Equation, tuple[Expr, ...]]] = []
         for e in each.reductions:
@@ -306,13 +306,13 @@ class _Lowering:
 
     def compute(self, each: DomainPass) -> None:
         """Bind the values that a pass reads to names, operands first, so that long chains need no recursion."""
-        wanted = {*each.roots, *each.kept, *(e.inputs[0] for e in each.reductions)}
+        wanted = {*each.roots, *each.saved, *(e.inputs[0] for e in each.reductions)}
         needed: list[Equation] = []
         for e in reversed(self.node.equations):
             v = e.outputs[0]
             if v in wanted and v in self.levels.full and v not in self.names:
                 needed.append(e)
-                if not self.is_kept(v):
+                if not self.is_saved(v):
                     wanted.update(self.operands_of(e))
         for e in reversed(needed):
             self.own(e.outputs[0], self.identity)
@@ -324,12 +324,12 @@ class _Lowering:
             if x not in self.levels.members and not self.fusion.in_memory(x) and x in self.fusion.producer:
                 yield from self.operands_of(self.fusion.producer[x])  # type: ignore[index]
 
-    def is_kept(self, v: Var) -> bool:
+    def is_saved(self, v: Var) -> bool:
         """Whether v is read from the memory that an earlier pass wrote."""
         return v in self.stored_level and self.stored_level[v] < self.current and self.levels.is_expensive(v)
 
-    def can_keep(self) -> bool:
-        """Whether a row of values between passes can be kept in scratch."""
+    def can_save(self) -> bool:
+        """Whether a row of values can be saved in scratch memory between passes."""
         reduced = [g for g in self.merge if self.is_reduced(g)]
         return bool(self.axes) and len(reduced) == 1 and self.is_reduced(self.merge[-1])
 
@@ -337,7 +337,7 @@ class _Lowering:
         """The index of the innermost group."""
         return self.loop_index(len(self.merge) - 1)
 
-    def keep(self, v: Var, body: list[Stmt]) -> Buffer:
+    def save(self, v: Var, body: list[Stmt]) -> Buffer:
         """A scratch buffer for one row of the variable."""
         buffer = Buffer(f"s{len(self.scratch)}", v.type.dtype, (self.extent(self.merge[-1]),))
         self.scratch[v] = buffer
@@ -428,7 +428,7 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
     second = _Lowering(fusion, node, name, groups)
     if apart:
         second.identity = tuple(Index(f"c{k}") for k in range(len(second.domain)))
-        second.row_identity = tuple(second.identity[k] for k in second.kept_axes)
+        second.row_identity = tuple(second.identity[k] for k in second.outer_axes)
     built = second.build()
     if node.equations[0].outputs[0] in fusion.flat:
         return replace(built, kernel=long_lanes(built.kernel))
