@@ -138,7 +138,7 @@ def _printer(graph: Graph) -> str:
     return PRINT[0](graph)
 
 
-# `ir.text` prints graphs and puts its function here, so that `str(graph)` works wherever graphs are made
+# `ir.text` stores its function that prints graphs here, so that `str(graph)` works wherever graphs are created
 PRINT: list[Any] = [repr]
 
 

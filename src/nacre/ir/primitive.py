@@ -50,7 +50,7 @@ class Linear:
     that is not differentiated (an index, a condition).  xs are the operands: values, or a `LinearInput` (which has a
     `.type`) for the operand being transposed.  With several results, g is a tuple, in which None is a zero cotangent.
 
-    `alone[i](t)`, if present, is the tangent of the result where only operand i has one: the others need no zeros.
+    `alone[i](t)`, if present, is the tangent of the result if only operand i has one; the others then need no zeros.
     """
 
     transposes: tuple[Callable[..., Any] | None, ...]
@@ -156,18 +156,18 @@ Lowering = Element | Reduce | Nest | Template | Flow
 
 
 def operation(primitive: Primitive) -> str | None:
-    """The operation of kernel IR that a primitive applies to elements, or reduces with; None if it is no such one."""
+    """The operation of kernel IR that a primitive applies to elements, or reduces with; None if there is none."""
     low = primitive.lowering
     return low.op if isinstance(low, Element | Reduce) else None
 
 
 def copies(primitive: Primitive) -> bool:
-    """Whether a primitive only brings its operand's elements, in their order, into new memory."""
+    """Whether a primitive only copies its operand's elements, in their order, to new memory."""
     low = primitive.lowering
     return primitive.keeps_order and isinstance(low, Element) and low.view is None
 
 
-# batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None for what is not batched
+# batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None without a batch axis
 BatchRule = Callable[..., tuple[Any, Any]]
 
 # ---- rules that later layers define
@@ -215,15 +215,15 @@ class Primitive:
     axes: AxisRule | None = None
     simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
     is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be one
-    expansion: Callable[[Params], Any] | None = None  # (params): the graph that an equation stands for
+    expansion: Callable[[Params], Any] | None = None  # (params): the graph that is equivalent to an equation
     axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order
-    converts: bool = False  # each element of the result is the operand's one in another dtype
+    converts: bool = False  # each element of the result is the operand's element in another dtype
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
-    takes_prologue: bool = False  # its kernels may compute a pointwise cluster that they alone read
+    takes_prologue: bool = False  # its kernels may compute a pointwise cluster that only they read
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
-    main_results: frozenset[str] | None = None  # the parameter `results` names what is computed, one of these at least
-    kernels: list[Any] = field(default_factory=list[Any])  # what `compile` chooses among, see `register_kernel`
+    main_results: frozenset[str] | None = None  # the parameter `results` names the computed ones, at least one of these
+    kernels: list[Any] = field(default_factory=list[Any])  # `compile` chooses among them, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
 
     def __post_init__(self) -> None:

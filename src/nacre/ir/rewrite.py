@@ -15,7 +15,7 @@ from nacre.ir.primitive import Primitive
 
 Substitution = Mapping[Var, Atom]
 
-# (equation, definitions of its operands) -> the atoms that replace its results, or None to leave it
+# (rewriter, equation) -> the atoms that replace its results, or None to leave it; the rewriter has the definitions
 Rule = Callable[["Rewriter", Equation], Sequence[Atom] | None]
 
 
@@ -26,7 +26,7 @@ def substitute(graph: Graph, known: Substitution) -> Graph:
             raise GraphError(f"substitute: the value must have type {v.type}; got {a.type}")
 
     def atom(a: Atom) -> Atom:
-        """What replaces the atom; itself if nothing does."""
+        """The replacement of the atom, or the atom itself."""
         return known.get(a, a) if isinstance(a, Var) else a
 
     equations = tuple(
@@ -98,7 +98,7 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
 
 
 def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
-    """The graph with every equation that stands for a graph inlined, except for graphs of the class `kept`."""
+    """The graph with every equation that has an expansion inlined, except for graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         """The outputs of a call's graph built in place; None for other equations."""
@@ -134,7 +134,7 @@ class Rewriter:
         return v
 
     def keep(self, e: Equation) -> None:
-        """Append an equation as it is."""
+        """Append an equation unchanged."""
         self.builder.equations.append(e)
         self.defined.update(dict.fromkeys(e.outputs, e))
 
