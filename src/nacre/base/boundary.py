@@ -109,7 +109,7 @@ def public(function: Function, checked: bool = False) -> Function:
 def _refused(
     function: Function, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], fault: Exception
 ) -> Any:
-    """The result of the call with translated keywords, or an error that says what is wrong with the arguments."""
+    """The result of the call with translated keywords, or an error that describes the fault of the arguments."""
     held = parameters(function)
     if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
         names = held.signature.parameters

@@ -2,10 +2,10 @@
 
 Primitives that only permute axes and repeat elements along axes have a map of axes.
 
-A run is a group of adjacent axes of a value, taken as one axis.  An equation can be split along a run of its result if
-elements at a position of the run need only the operands' elements at the same position of their runs, and operands that
-are read whole.  Then a slice of the run can be computed from slices of the operands.  No reduction crosses the run, so
-the bits of every element and every sum are unchanged.
+A run is a group of adjacent axes of a value, taken as one axis.  An equation can be split along a run of its result on
+one condition: elements at a position of the run need only the operands' elements at the same position of their runs.
+Other operands are read whole.  Then a slice of the run can be computed from slices of the operands.  No reduction
+crosses the run, so the bits of every element and every sum are unchanged.
 """
 
 from __future__ import annotations

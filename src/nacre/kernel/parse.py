@@ -54,7 +54,7 @@ class Line:
 def parse(text: str) -> Kernel:
     """The kernel of a text.
 
-    Raises GraphError, with the line, where the text is not a kernel.
+    Raises GraphError, with the line, if the text is not a kernel.
     """
     kept = [Line(n, len(t) - len(t.lstrip()), t.strip()) for n, t in enumerate(text.splitlines(), 1) if t.strip()]
     reader = _Kernel(kept)
@@ -78,7 +78,7 @@ class _Kernel:
 
     def kernel(self) -> Kernel:
         """Read bounds, head and body."""
-        for line in self.lines[1:]:  # bounds come first, for the head names the symbols
+        for line in self.lines[1:]:  # bounds are read first, because the head refers to the symbols
             if not line.text.startswith("where "):
                 break
             name, _, low, _, high = Tokens(line.text[6:], self).rest()
@@ -201,7 +201,7 @@ class Tokens:
             place = found.end()
 
     def _append(self, token: str, number: bool) -> None:
-        """A minus after an operand is a sign of its own: `i -1` is i - 1."""
+        """A minus after an operand is an operator: `i -1` is i - 1."""
         operand = self.tokens and (re.match(r"[\w.]", self.tokens[-1][-1]) or self.tokens[-1] in (")", "]"))
         if number and token[0] == "-" and operand and self.tokens[-1] not in ("in", "size"):
             self.tokens += ["-", token[1:]]

@@ -1,4 +1,4 @@
-"""Exponentials and what follows from them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
+"""Exponentials and functions derived from them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
 
 x = k ln 2 + r with |r| ≤ ½ ln 2, so that e^x = 2^k e^r.
 """
@@ -38,7 +38,7 @@ from nacre.kernel.elementary.value import (
 
 
 class Limits(NamedTuple):
-    """Where exponentials leave a format's range; arguments are clamped a little outside."""
+    """Arguments at which exponentials leave a format's range; arguments are clamped slightly beyond them."""
 
     exp_low: float  # e^x rounds to 0 below
     exp_high: float  # and overflows above
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     exp2_low: float
     exp2_high: float
     lost: float  # 1 + e^-x is 1 above
-    tiny: float  # x² / 2 is lost beside x below
+    tiny: float  # x² / 2 is negligible against x below
 
 
 LIMITS = {
@@ -106,7 +106,7 @@ def exp(x: Real) -> Real:
 
 
 def exp_falling(x: Real) -> Real:
-    """e to the x, for x that is not above 0."""
+    """e to the x, for x up to 0."""
     return exp_within(at_least(x, limits(x).exp_low))
 
 
@@ -133,7 +133,7 @@ def expm1(x: Real) -> Real:
 
 
 def sigmoid(x: Real) -> Real:
-    """1 / (1 + e) with e = e^−|x|; for negative x e − e² / (1 + e), which rounds less."""
+    """1 / (1 + e) with e = e^−|x|; for negative x e − e² / (1 + e), which has a smaller rounding error."""
     e = exp_within(at_least(-abs(x), limits(x).exp_low))
     falling = x < 0.0
     y = where(falling, e, 1.0) / (e + 1.0)
