@@ -1,4 +1,4 @@
-"""Conversion of values with numbers to and from NumPy arrays, and views that copy nothing."""
+"""Conversion of values with numbers to and from NumPy arrays, and views without copies."""
 
 from __future__ import annotations
 
