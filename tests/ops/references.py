@@ -1,4 +1,4 @@
-"""The expected results of operations, by NumPy in more precision or in the canonical order."""
+"""The expected results of operations, by NumPy in higher precision or in the canonical order."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def dtype_of(x: Array) -> DType:
 
 
 def widened(x: Array) -> Array:
-    """In more precision: float64 for short floats, the long double for float64."""
+    """In higher precision: float64 for short floats, the long double for float64."""
     if not dtype_of(x).is_float:
         return x
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 def in_more_precision(f: Callable[..., Array]) -> Callable[..., Array]:
-    """f computed in more precision and rounded to the operands' dtype."""
+    """f computed in higher precision and rounded to the operands' dtype."""
 
     def reference(*xs: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -52,7 +52,7 @@ def unary(
 
 
 def elementary(name: str, apply: Any, reference: Any, smooth: Smooth, ulps: float = 2) -> Row:
-    """A row of an elementary function, whose reference NumPy has in more precision."""
+    """A row of an elementary function, whose reference is NumPy's function in higher precision."""
     return unary(name, apply, ref.in_more_precision(reference), ulps=ulps, smooth=smooth)
 
 

@@ -165,7 +165,7 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
 
 
 def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise for a keyword that a function lacks, with what to write."""
+    """Raise for a keyword that a function lacks, with a suggestion."""
     names = held.signature.parameters
     if any(p.kind is p.VAR_KEYWORD for p in names.values()):
         return
@@ -233,7 +233,7 @@ def _fits(held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 def _placed(
     held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with keywords for parameters without keywords put in their places."""
+    """The arguments, with keywords of positional-only parameters moved to their positions."""
     placed, named = list(args), dict(kwargs)
     only = [p.name for p in held.signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
     for name in only[len(args) :]:
@@ -284,7 +284,7 @@ def _is_static(held: object) -> bool:
 
 
 def public_class(cls: type) -> None:
-    """Make a class check the arguments of its constructor and name wrong arguments of its methods."""
+    """Make a class check the arguments of its constructor, and errors of its methods name wrong arguments."""
     for base in cls.__mro__:
         made = vars(base).get("__init__")
         if base.__module__.startswith("nacre.") and _speaks(made):

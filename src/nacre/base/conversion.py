@@ -110,7 +110,7 @@ def refused(operation: str, value: object, dtype: DType) -> DTypeError:
 
 
 def _to_odd(value: int) -> float:
-    """An integer as float64, truncated to an odd last bit if inexact; a second rounding is then right."""
+    """An integer as float64, truncated to an odd last bit if inexact; a second rounding is then correct."""
     extra = abs(value).bit_length() - 53
     if extra <= 0:
         return float(value)
@@ -132,7 +132,7 @@ def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _single_to_odd(x: np.ndarray) -> np.ndarray:
-    """float64 as float32; where that is inexact, the neighbour with an odd last bit."""
+    """float64 as float32; if that is inexact, the neighbour with an odd last bit."""
     near = x.astype(np.float32)
     words, back = near.view(np.uint32), near.astype(np.float64)
     moved = np.where(np.abs(back) > np.abs(x), words - np.uint32(1), words + np.uint32(1))

@@ -93,7 +93,7 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory.  Raises DTypeError where elements are not whole bytes."""
+        """Bytes of one element in memory.  Raises DTypeError if elements are not whole bytes."""
         if self.storage_bits % BYTE:
             raise DTypeError(
                 f"itemsize: elements must be whole bytes; got {self.name}, of {self.storage_bits} bits; "
@@ -217,7 +217,7 @@ class DTypeSet:
         return dtype.category in self.categories
 
     def holds(self, dtype: np.dtype) -> bool:
-        """Whether elements of a NumPy array are of one of the categories.  For NumPy, bfloat16 is of none."""
+        """Whether elements of a NumPy array are of one of the categories.  For NumPy, bfloat16 belongs to none."""
         return _by_letter.get(dtype.kind) in self.categories
 
     def __repr__(self) -> str:

@@ -122,7 +122,7 @@ def file_error(message: str, fault: BaseException) -> DeviceError:
 
 
 def reason(fault: BaseException) -> str:
-    """The system's words for a fault at a file, without its number and the path."""
+    """The system's description of a fault at a file, without its number and the path."""
     return getattr(fault, "strerror", None) or str(fault)
 
 

@@ -17,7 +17,7 @@ PATIENCE: Final = 10.0  # seconds after which a fork no longer waits for imports
 OURS: Final = frozenset({"nacre", "numpy", "llvmlite"})  # the packages that Nacre loads, besides the standard library
 
 Part = tuple[Callable[[], object], Callable[[], object], Callable[[], object]]  # take; release; release in the child
-IMPORTS: Final[Part] = (_imp.acquire_lock, _imp.release_lock, _imp.release_lock)  # no import begins meanwhile
+IMPORTS: Final[Part] = (_imp.acquire_lock, _imp.release_lock, _imp.release_lock)  # prevents new imports
 
 
 class _Forks:

@@ -191,7 +191,7 @@ def _push_linear(
 def jvp(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value], tangents: Sequence[Value | None]
 ) -> tuple[list[Value], Tangents]:
-    """f's results at the primals, and their tangents along the given ones (None where zero)."""
+    """f's results at the primals, and their tangents along the given ones (None if zero)."""
     forward = Forward()
     try:
         pairs = inside(forward, lambda: [forward.split(y) for y in f(*map(forward.dual, primals, tangents))])
@@ -300,7 +300,7 @@ def _while(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapp
 
 
 def _with_inputs(graph: Graph, types: Sequence[TensorType]) -> Graph:
-    """The graph with more inputs, which it does not read."""
+    """The graph with additional inputs, which it does not read."""
     return derived(lambda *xs: run(graph, xs[: len(graph.inputs)]), (*graph.input_types, *types), graph.name)
 
 

@@ -1,4 +1,4 @@
-"""Sums over the iterations of a scan, computed at once after the loop.
+"""Sums over the iterations of a scan, computed in one operation after the loop.
 
 In reverse mode through a scan, the cotangent of an operand that all iterations read is a sum with one term for each
 iteration.  If a term is a product or a reduction of the iteration's values, the sum is one product or reduction over

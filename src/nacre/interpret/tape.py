@@ -49,7 +49,7 @@ class TapeNode(Origin):
     parents: Sequence[Any]
     rule: Rule
     saved: Sequence[Value] | None  # None when released
-    source: str  # the line of the equation, set where it was staged
+    source: str  # the line of the equation, set if it was staged
 
     @property
     def released(self) -> bool:
@@ -111,7 +111,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
 
 
 def lowered(x: Value, level: int) -> Value:
-    """A value as seen below a level: with its node of the next lower level."""
+    """A value below a level, with its node of the next lower level."""
     node = x.node
     if node is None or node.level < level:
         return x
@@ -240,7 +240,7 @@ def _record_above(
     parents: Sequence[Any],
     level: int,
 ) -> Any:
-    """Record at a level with others below it."""
+    """Record an equation at a level above others."""
     operands = [lowered(x, level) for x in inputs]
     if rule is None:
         return bind(primitive, *operands, **params)
@@ -475,7 +475,7 @@ class _Sweep:
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:
-    """Where cotangents of a node are accumulated: the node of its equation, and the result."""
+    """The accumulator of a node's cotangents: the node of its equation, and the index of the result."""
     return (node.node, node.index) if isinstance(node, Part) else (node, 0)
 
 

@@ -180,7 +180,7 @@ def _around(graph: Graph, position: int) -> str:
 
 
 class Builder:
-    """Writes a graph equation by equation.
+    """Builds a graph equation by equation.
 
     >>> from nacre.base.dtypes import float32
     >>> b = Builder("empty")

@@ -176,7 +176,7 @@ T = TypeVar("T")
 
 
 class RuleKind(Generic[T]):
-    """A kind of rule that a later layer defines, such as how control flow is batched; primitives hold their rules."""
+    """A kind of rule that a later layer defines, such as how control flow is batched; primitives store their rules."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -214,7 +214,7 @@ class Primitive:
     effects: bool = False  # must run even if its results are unused
     axes: AxisRule | None = None
     simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
-    is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be one
+    is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be 1
     expansion: Callable[[Params], Any] | None = None  # (params): the graph that is equivalent to an equation
     axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order

@@ -81,7 +81,7 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
     """The graph with its symbolic sizes replaced by others, or by numbers."""
 
     def fixed(p: object) -> Any:
-        """A parameter with sizes for its symbols."""
+        """A parameter with its symbols replaced by sizes."""
         if isinstance(p, Dim):
             return p.substitute(sizes)
         if isinstance(p, tuple):
@@ -101,7 +101,7 @@ def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
     """The graph with every equation that has an expansion inlined, except for graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
-        """The outputs of a call's graph built in place; None for other equations."""
+        """The outputs of an inlined expansion; None for other equations."""
         inner = None if e.primitive.expansion is None else e.primitive.expansion(e.params)
         if inner is None or (kept is not None and isinstance(inner, kept)):
             return None

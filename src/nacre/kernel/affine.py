@@ -81,7 +81,7 @@ def _apply(e: Apply, scope: Scope) -> Affine:
 def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | None:
     """Quotient and remainder of a by a positive divisor, if they are affine too.
 
-    The terms that the divisor divides make up the quotient if the others always stay below the divisor.
+    The terms that the divisor divides form the quotient if the sum of the others is always less than the divisor.
     """
     if not _at_least(divisor, 1) or not _at_least(a.constant, 0):
         return None

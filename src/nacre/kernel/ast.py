@@ -91,7 +91,7 @@ Expr = Const | Index | Extent | Local | Load | Apply
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A named block of elements; `strides`, in elements, are row-major when None."""
+    """A named block of elements; `strides`, in elements, are row-major if None."""
 
     name: str
     dtype: DType

@@ -155,7 +155,7 @@ class _Checker:
         del self.extents[s.index]
 
     def _gathers(self, s: For) -> bool:
-        """Whether it stores at loaded positions, whose independence only the kernel's author knows."""
+        """Whether a loop stores at loaded positions; only the kernel's author knows whether they are independent."""
         lets = {t.name: t.value for t in statements(s.body) if isinstance(t, Let)}
 
         def loaded(e: Expr) -> bool:

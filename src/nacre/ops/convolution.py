@@ -201,10 +201,10 @@ def _weight_grad_of_g(h: Value, x: Value, g: Source, shape: Shape, **params: Any
     return convolve(x, h, **params)
 
 
-# ---- batching: an example becomes an image, a channel or a group, which are never summed together
+# ---- batching: an example becomes an image, a channel or a group; examples are never summed together
 
 Place = tuple[int, bool]  # an axis to merge the batch into, and whether inside each group
-Places = tuple[Place | None, Place | None, Place]  # of the operands (None: not batched) and of the result
+Places = tuple[Place | None, Place | None, Place]  # of the operands (None if not batched) and of the result
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ WEIGHT_GRAD = _Merge((OUTER_1, OUTER_1, OUTER_0), (INNER_1, None, OUTER_1), (Non
 
 
 def _merged(x: Value, axis: int, place: int, groups: int) -> Value:
-    """Merge a batch axis into an axis whose elements are [groups, batch, the group's]."""
+    """Merge a batch axis into an axis, whose elements then are in the order [groups, batch, elements of a group]."""
     size, *rest = front(x, axis).type.shape
     split = (size, *rest[:place], groups, rest[place] // groups, *rest[place + 1 :])
     order = (*range(1, place + 2), 0, *range(place + 2, len(split)))

@@ -1,6 +1,6 @@
 """Reading at computed indices (`take`, `gather`) and adding at them (`take_add`, `scatter_add`).
 
-Reads clamp indices: below 0 to element 0, too large to the last.  Additions drop indices out of range.  Additions to
+Reads clamp indices: below 0 to element 0, too large to the last.  Additions ignore indices out of range.  Additions to
 one element happen in ascending order of the updates.
 """
 
@@ -73,7 +73,7 @@ from nacre.trace.value import Value
 Types = tuple[TensorType, ...]
 Operands = tuple[Operand, ...]
 Batched = Sequence[int | None]
-PARTS = 16  # parts of an axis, to whose slices threads add
+PARTS = 16  # parts of an axis; threads add to the slices of different parts
 _Place = tuple[tuple[Expr, ...], tuple[Expr, ...]]  # positions of an index and of an update in their buffers
 
 
@@ -159,7 +159,7 @@ def _rows(x: Value, axis: int) -> Value:
 
 
 def _stacked(x: Value, indices: Value, axis: int, clamped: bool) -> tuple[Value, Value]:
-    """A batch of operands as one, and indices into it: clamped, or -1 where out of range."""
+    """A batch of operands as one operand, and indices into it: clamped, or -1 if out of range."""
     size = x.type.shape[axis + 1]
     at = cast(indices, int64)
     if indices.type.dtype is uint64:
@@ -200,8 +200,8 @@ def _take_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     """Slices are added one after another; parts of the axis are independent, as are the axes before it.
 
-    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the memory of
-    the next updates is loaded ahead.
+    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the processor
+    loads the memory of the next updates in advance.
     """
     x, indices, _ = types
     size = x.shape[axis]
@@ -278,7 +278,7 @@ def _recorded(
 
 
 def _bound_indices(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ...]:
-    """Bind the indices of the element with a number in a shape."""
+    """Bind the indices of an element in a shape, from its number in row-major order."""
     found: list[Stmt] = []
     for k, s in reversed(list(enumerate(steps))):
         if k:

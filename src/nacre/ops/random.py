@@ -67,7 +67,7 @@ class _Words:
         self.statements: list[Stmt] = []
 
     def let(self, value: Expr) -> Local:
-        """Name a value, so that it is computed once."""
+        """Bind a value to a name, so that it is computed once."""
         name = f"w{len(self.statements)}"
         self.statements.append(Let(name, value))
         return Local(name, value.dtype)

@@ -332,7 +332,7 @@ pad_p = Primitive(
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
     """Operands joined along an axis; their other sizes are equal.
 
-    Many operands are joined in groups, so that an element is searched among few operands at a time.
+    Many operands are joined in groups, so that each step searches few operands for an element.
     """
     while len(xs) > GROUP:
         xs = [concatenate(xs[k : k + GROUP], axis) for k in range(0, len(xs), GROUP)]

@@ -44,7 +44,7 @@ class Emitter:
             )
 
     def emit(self, name: str, args: Sequence[Value], source: DType, dtype: DType) -> Value:
-        """The result, of a dtype, of an instruction on operands; `source` is the first's dtype (select: the second's).
+        """The result of an instruction in a dtype; `source` is the first operand's dtype (select: the second's).
 
         Raises CompileError for a name that is not one of `INSTRUCTIONS`.
         """

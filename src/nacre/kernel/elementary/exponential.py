@@ -56,7 +56,7 @@ LIMITS = {
 
 
 def limits(x: Real) -> Limits:
-    """The bounds of the argument in this format past which results are constant or simple."""
+    """The bounds of the argument in this format, beyond which results are constant or simple."""
     return LIMITS[x.dtype]
 
 
@@ -100,7 +100,7 @@ def exp_within(x: Real) -> Real:
 
 
 def exp(x: Real) -> Real:
-    """e to the x; 0 and infinity past the format's range."""
+    """e to the x; 0 and infinity beyond the format's range."""
     at = limits(x)
     return exp_within(at_most(at_least(x, at.exp_low), at.exp_high))
 
@@ -111,7 +111,7 @@ def exp_falling(x: Real) -> Real:
 
 
 def exp2(x: Real) -> Real:
-    """2 to the x; 0 and infinity past the format's range."""
+    """2 to the x; 0 and infinity beyond the format's range."""
     at = limits(x)
     x = at_most(at_least(x, at.exp2_low), at.exp2_high)
     k = nearest_exponent(x, 1.0)

@@ -93,5 +93,5 @@ INSTRUCTIONS = {i.name: i for i in _ALL}
 
 
 def listing() -> str:
-    """All instructions, one a line."""
+    """All instructions, one on each line."""
     return "\n".join(f"{i.name:<11} {i.types:<20} {i.meaning}" for i in _ALL)

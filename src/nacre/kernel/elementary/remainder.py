@@ -27,7 +27,7 @@ def reduce_once(r: Real, b: Real) -> Real:
 
 
 def scaled_by(b: Real, k: Whole) -> Real:
-    """b · 2^k by four multiplies, for k up to four times the format's exponents."""
+    """b · 2^k by four multiplications, for k up to four times the format's exponents."""
     quarter = k >> 2
     factor = power_of_two(quarter, b.format)
     return b * factor * factor * factor * power_of_two(k - quarter * 3, b.format)

@@ -78,7 +78,7 @@ class Whole:
 
     emitter: Emitter
     v: Value
-    dtype: DType  # the signed one of its width
+    dtype: DType  # the signed dtype of the same width
 
     def like(self, x: Whole | int) -> Value:
         """An integer operand, or a Python int as a constant of this value's type."""
