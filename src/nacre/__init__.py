@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _LATE = {
+    "api.extending.primitive": "primitive",
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from nacre.api.elementwise.comparison import *
     from nacre.api.elementwise.logic import *
     from nacre.api.elementwise.transcendental import *
+    from nacre.api.extending.primitive import *
     from nacre.api.indexing import *
     from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *

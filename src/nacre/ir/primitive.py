@@ -222,6 +222,7 @@ class Primitive:
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
     takes_prologue: bool = False  # its kernels may compute a pointwise cluster that they alone read
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
+    version: str | None = None  # of a definition outside of the package; programs of one without are not kept on disk
     main_results: frozenset[str] | None = None  # the parameter `results` names what is computed, one of these at least
     kernels: list[Any] = field(default_factory=list[Any])  # what `compile` chooses among, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
@@ -236,6 +237,11 @@ class Primitive:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return primitive_named, (self.name,)
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is defined outside of the package."""
+        return self.version is not None
 
     def result_types(self, types: tuple[TensorType, ...], params: Params) -> tuple[TensorType, ...]:
         """The types of the results, always as a tuple.  Raises the errors of the type rule."""
@@ -252,6 +258,11 @@ def primitive_named(name: str) -> Primitive:
         return _registry[name]
     except KeyError:
         raise ArgumentError(f"primitive: no primitive is named {name!r}") from None
+
+
+def withdraw(name: str) -> None:
+    """Let a name be defined anew; the primitive of that name, if there is one, keeps working."""
+    _registry.pop(name, None)
 
 
 def registered() -> Mapping[str, Primitive]:

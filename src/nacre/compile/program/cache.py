@@ -2,9 +2,9 @@
 
 The first process that compiles a graph stores the plan and the names of its kernels' objects.  The next process reads
 both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
-graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  Programs with primitives
-or lowerings from outside the package are not stored, because these may change.  Files that cannot be read completely
-are ignored.
+graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  It includes the versions
+of what comes from outside the package.  Programs with something from outside that has no version are not stored,
+because it may change.  Files that cannot be read completely are ignored.
 """
 
 from __future__ import annotations
@@ -69,26 +69,32 @@ def _disk() -> objects.DiskCache:
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
     """The name of a program; None for one that is not kept."""
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
-    if sum(constants.values()) > LARGEST or not _own(graph):
+    if sum(constants.values()) > LARGEST or (outside := _outside(graph)) is None:
         return None
     try:
         text = print_graph(graph, sources=False)
     except GraphError:
         return None
     verified = "verified\n" if is_verified() else ""  # a program that was compiled without is not taken for it
-    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{text}", target)
+    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{sorted(outside)}\n{text}", target)
 
 
-def _own(graph: Graph) -> bool:
-    """Whether the package's files define all that a graph and the graphs within it compute, and by what kernels."""
+def _outside(graph: Graph) -> set[str] | None:
+    """The versions of what a graph uses from outside the package; None where something has no version."""
+    found: set[str] = set()
     for e in graph.equations:
-        if OWN.get(e.primitive) is not e.primitive.lowering:
-            return False
-        if not all(k.build.__module__.startswith("nacre.") for k in e.primitive.kernels):
-            return False
-        if not all(_own(p) for p in e.params.values() if isinstance(p, Graph)):
-            return False
-    return True
+        p = e.primitive
+        if p.version:
+            found.add(f"primitive {p.name} {p.version!r}")
+        elif OWN.get(p) is not p.lowering:
+            return None
+        if not all(k.build.__module__.startswith("nacre.") for k in p.kernels):
+            return None
+        inner = [_outside(g) for g in e.params.values() if isinstance(g, Graph)]
+        if None in inner:
+            return None
+        found.update(*filter(None, inner))
+    return found
 
 
 @cache
