@@ -92,7 +92,6 @@ def arguments(command: Parser) -> None:
         "--after",
         metavar="PASS",
         action="append",
-        choices=[p.name for p in PASSES],
         help="what a compiler pass leaves; may be repeated, and replaces the usual parts",
     )
     command.add_argument(

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 
+from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.base.types import TensorType
+from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
@@ -87,6 +88,16 @@ class LinearInput:
     """The operand of a linear equation that is being transposed: it has a type and no value."""
 
     type: TensorType
+
+    @property
+    def shape(self) -> Shape:
+        """The shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        return self.type.dtype
 
 
 # ---- lowerings: how a primitive becomes kernel IR

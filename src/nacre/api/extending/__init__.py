@@ -1,1 +1,1 @@
-"""Functions by which code outside of the package defines primitives, and adds passes to the compiler."""
+"""Functions by which code outside of the package defines primitives, and adds kernels and passes to the compiler."""

@@ -8,10 +8,10 @@ from inspect import Parameter, signature
 from typing import Any, Final
 
 from nacre.api.extending.expression import ScalarExpression
+from nacre.api.extending.nest import kernel_of_text
 from nacre.api.operands import TensorLike, as_tensor, filled, operands
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
-from nacre.base.dims import LIMIT, Dim
 from nacre.base.dtypes import ALL, FLOATS, DType, as_dtype, float32
 from nacre.base.errors import ArgumentError, DTypeError, Error, GradientError, KindError, ShapeError
 from nacre.base.records import dataclass
@@ -32,7 +32,6 @@ from nacre.ir.primitive import (
 )
 from nacre.ir.text import RESERVED
 from nacre.kernel.ast import Buffer, Expr, Kernel, Let, Load, Local, Store
-from nacre.kernel.parse import parse
 from nacre.kernel.verify import verify
 from nacre.ops.rules import require_same
 from nacre.ops.shape import line_up
@@ -147,7 +146,7 @@ class _Definition:
             return bind(defined, *met, **params)
 
         defined = self.define(type_rule, Element(rule, cost=COST), derivative, batch or lined)
-        return _named(applied, name, element)
+        return _named(applied, defined, element)
 
     def explicit(self, nest: Rule, result: Rule, batch: BatchRule | None) -> Callable[..., Tensor]:
         """The function of a primitive with a nest of its own."""
@@ -160,7 +159,7 @@ class _Definition:
 
         def rule(types: tuple[TensorType, ...], results: tuple[TensorType, ...], **params: Any) -> Kernel:
             """The kernel of the definition's text."""
-            return _kernel(name, nest(types, results[0], **params), types, results)
+            return kernel_of_text(name, nest(types, results[0], **params), types, results)
 
         def applied(*xs: TensorLike, **params: Any) -> Tensor:
             """Apply the primitive to the operands as they are."""
@@ -171,7 +170,7 @@ class _Definition:
             return bind(defined, *met, **params)
 
         defined = self.define(type_rule, Nest(rule), self.derivative, batch)
-        return _named(applied, name, result)
+        return _named(applied, defined, result)
 
     def define(
         self, type_rule: Rule, lowering: Element | Nest, derivative: Derivative | None, batch: BatchRule | None
@@ -313,13 +312,14 @@ def _require_operands(name: str, rule: Rule, count: int, given: int, params: dic
             ) from None
 
 
-def _named(applied: Callable[..., Tensor], name: str, rule: Rule) -> Callable[..., Tensor]:
-    applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = rule.__doc__ or f"The primitive {name}."
+def _named(applied: Callable[..., Tensor], defined: Primitive, rule: Rule) -> Callable[..., Tensor]:
+    applied.__name__ = applied.__qualname__ = defined.name
+    applied.__doc__ = rule.__doc__ or f"The primitive {defined.name}."
+    applied.primitive = defined  # type: ignore[attr-defined] - for `register_kernel`
     return applied
 
 
-# ---- expressions and kernels of a definition
+# ---- expressions and types of a definition
 
 
 def _expression(name: str, element: Rule, read: Sequence[Expr], params: dict[str, Any]) -> Expr:
@@ -360,23 +360,3 @@ def _as_type(name: str, found: Any) -> TensorType:
             f"primitive: the result of {name} must be a type, or a shape and a dtype; got {shown(found)}; "
             "return, for example, `(x.shape, x.dtype)`"
         ) from None
-
-
-def _kernel(name: str, text: Any, types: Sequence[TensorType], results: Sequence[TensorType]) -> Kernel:
-    """The kernel of a text, checked against the types."""
-    if not isinstance(text, str):
-        raise KindError(f"primitive: the nest of {name} must be a text of kernel IR; got {shown(text)}; return a str")
-    head, _, rest = text.strip().partition("\n")
-    symbols = {s for t in (*types, *results) for size in t.shape if isinstance(size, Dim) for s in size.symbols()}
-    bounds = [f"  where {s.name} in {s.low}..{s.high}" for s in symbols if (s.low, s.high) != (0, LIMIT)]
-    kernel = parse("\n".join([head, *sorted(bounds), rest]))
-    for word, buffers, wanted in (("inputs", kernel.inputs, types), ("outputs", kernel.outputs, results)):
-        found = [TensorType(b.shape, b.dtype) for b in buffers]
-        if found != list(wanted) or any(b.strides is not None for b in buffers):
-            needed, got = (", ".join(map(str, each)) for each in (wanted, found))
-            raise ShapeError(
-                f"primitive: the {word} of {name}'s kernel must be dense, with types {needed}; got {got}; "
-                "write the types into the text"
-            )
-    verify(kernel)
-    return kernel

@@ -134,7 +134,7 @@ REFUSED = {
     )(nc.ones(3)),
     "operands must have dtype": lambda: swish()([1, 2]),
     "takes 1 operands; got 2": lambda: swish()(1.0, 2.0),
-    "the outputs of outside_bad's kernel": lambda: nc.primitive(
+    "outside_bad: the outputs of the kernel": lambda: nc.primitive(
         "outside_bad",
         result=lambda x: x,
         nest=lambda types, t: f"kernel k(x: {types[0]}) -> (y: f32[9]):\n  for i in 9:\n    y[i] = x[i]",
