@@ -142,8 +142,8 @@ PROGRAMS = Group(
         Topic(
             "extending",
             "Extensions",
-            "Operations and compiler passes that are defined outside of the package.",
-            {"nacre": "primitive"},
+            "Operations, kernels and compiler passes that are defined outside of the package.",
+            {"nacre": "primitive register_kernel register_pass"},
         ),
     ),
 )

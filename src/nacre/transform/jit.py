@@ -92,8 +92,7 @@ class Jitted:
         self.order: list[ConcreteFunction] = []
         _all.add(self)
 
-    def forget(self) -> None:
-        """Drop all variants, for code is compiled in another way from now on."""
+    def _forget(self) -> None:
         self.fast_ambient = self.only = None
         self.known, self.fast, self.order = {}, {}, []
 
@@ -634,7 +633,7 @@ def _endless(name: str) -> TraceError:
 
 def _forget() -> None:
     for jitted in list(_all):
-        jitted.forget()
+        jitted._forget()
 
 
 forget_on_change(_forget)
