@@ -99,7 +99,7 @@ class Graph:
 
         lines: list[Hashable] = []
         for e in self.equations:
-            lines.append((e.primitive.name, tuple(map(atom, e.inputs)), params_key(e.params)))
+            lines.append((e.primitive, tuple(map(atom, e.inputs)), params_key(e.params)))
             for v in e.outputs:
                 number[v] = len(number)
         return self.input_types, tuple(lines), tuple(map(atom, self.outputs))

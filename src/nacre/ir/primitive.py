@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 
+from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.base.types import TensorType
+from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
@@ -87,6 +88,16 @@ class LinearInput:
     """The operand of a linear equation that is being transposed: it has a type and no value."""
 
     type: TensorType
+
+    @property
+    def shape(self) -> Shape:
+        """The shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        return self.type.dtype
 
 
 # ---- lowerings: how a primitive becomes kernel IR
@@ -222,6 +233,7 @@ class Primitive:
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
     takes_prologue: bool = False  # its kernels may compute a pointwise cluster that only they read
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
+    version: str | None = None  # of a definition outside of the package; programs without one are not cached on disk
     main_results: frozenset[str] | None = None  # the parameter `results` names the computed ones, at least one of these
     kernels: list[Any] = field(default_factory=list[Any])  # `compile` chooses among them, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
@@ -236,6 +248,11 @@ class Primitive:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return primitive_named, (self.name,)
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is defined outside of the package."""
+        return self.version is not None
 
     def result_types(self, types: tuple[TensorType, ...], params: Params) -> tuple[TensorType, ...]:
         """The types of the results, always as a tuple.  Raises the errors of the type rule."""
@@ -252,6 +269,11 @@ def primitive_named(name: str) -> Primitive:
         return _registry[name]
     except KeyError:
         raise ArgumentError(f"primitive: no primitive is named {name!r}") from None
+
+
+def withdraw(name: str) -> None:
+    """Let a name be defined anew; the primitive of that name, if there is one, keeps working."""
+    _registry.pop(name, None)
 
 
 def registered() -> Mapping[str, Primitive]:

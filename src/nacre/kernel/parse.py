@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from nacre.kernel.ast import (
     apply,
 )
 
+NEGATIVE = re.compile(r"-(\d|inf|nan)")
 TOKEN = re.compile(
     r"\s*(?:(?P<number>-?(?:inf|nan|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w|\.(?!\.)))|(?P<name>[A-Za-z_][\w.]*)"
     r"|(?P<sign><-|->|//|\.\.|[-+*^()\[\],:=]))"
@@ -318,12 +319,14 @@ class Tokens:
     # ---- expressions
 
     def expression(self) -> Expr:
-        """Read an expression; infix signs are int64 operations, from the left."""
-        first = self._primary()
-        names = {"+": "add", "-": "sub", "*": "mul"}
-        while self.peek() in names:
-            op = names[self.next()]
-            first = Apply(op, (first, self._primary()), int64)
+        """Read an expression; of infix signs, * comes before + and -, and the left one before the right one."""
+        return self._infix({"+": "add", "-": "sub"}, lambda: self._infix({"*": "mul"}, self._primary))
+
+    def _infix(self, names: Mapping[str, str], operand: Callable[[], Expr]) -> Expr:
+        first = operand()
+        while (sign := self.peek()) is not None and (sign in names or ("+" in names and NEGATIVE.match(sign))):
+            op = names[self.next()] if sign in names else "add"  # `i -1` is read as `i` and the number -1
+            first = Apply(op, (first, operand()), first.dtype)
         return first
 
     def _primary(self) -> Expr:
