@@ -85,13 +85,13 @@ PARTIAL = {
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-def test_what_is_written_stays_as_it_is(name: str) -> None:
+def test_completely_written_buffers_are_not_zeroed(name: str) -> None:
     found = kernel(COMPLETE[name])
     assert show(with_zeros(found)) == show(found)
 
 
 @pytest.mark.parametrize("name", PARTIAL)
-def test_what_may_not_be_written_is_zero(name: str) -> None:
+def test_other_buffers_are_zeroed(name: str) -> None:
     text, count = PARTIAL[name]
     found = with_zeros(kernel(text))
     verify(found)

@@ -272,7 +272,7 @@ def primitive_named(name: str) -> Primitive:
 
 
 def withdraw(name: str) -> None:
-    """Let a name be defined anew; the primitive of that name, if there is one, keeps working."""
+    """Unregister a name, so that it can be defined again; its primitive, if there is one, remains usable."""
     _registry.pop(name, None)
 
 

@@ -1,7 +1,7 @@
-"""Proofs that a kernel stays inside of its buffers, and that it writes each element of its outputs.
+"""Proofs that a kernel accesses only elements of its buffers, and that it writes each element of its outputs.
 
-Kernels of the package are right by construction.  Text from outside is run only with these proofs.  An index is an
-affine form whose atoms have lower and upper bounds; the conditions around it are forms that are at least zero.
+Kernels of the package are correct by construction.  Kernel text from outside runs only with these proofs.  An index is
+an affine form whose atoms have lower and upper bounds; the conditions around it are forms that are at least zero.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.text import show_expression
 
-Bounds = tuple[Size | None, Size | None]  # the least and the greatest value, where they are known
+Bounds = tuple[Size | None, Size | None]  # the least and the greatest value, if known
 ZERO = Affine((), 0)
 
 
 def require_inside(kernel: Kernel) -> None:
-    """Raise GraphError unless each access provably stays inside of its buffer."""
+    """Raise GraphError unless each access is provably inside its buffer."""
     _Walk({b.name: b for b in kernel.buffers}, {}, {}, ()).block(kernel.body)
 
 
 def with_zeros(kernel: Kernel) -> Kernel:
-    """The kernel, with stores of zero to each output and scratch that it does not provably write before it reads it."""
+    """The kernel, with stores of zeros to outputs and scratch that it does not provably write before it reads them."""
     used = {a for s in statements(kernel.body) if isinstance(s, Accumulate) for a in s.accumulators}
     partial = [b for b in kernel.outputs if not _written_first(kernel.body, b)]
     body = (*map(_zeros, partial), *_initialised(kernel.body, used))
@@ -84,7 +84,7 @@ def _reads(e: Expr, buffer: str) -> bool:
 
 @dataclass(frozen=True)
 class _Walk:
-    """A place in a kernel: what is declared there, and which forms are at least zero."""
+    """A position in a kernel: the declarations in scope, and the forms that are at least zero."""
 
     buffers: Mapping[str, Buffer]
     extents: Mapping[str, Size]
@@ -92,13 +92,13 @@ class _Walk:
     facts: tuple[Affine, ...]
 
     def block(self, body: Sequence[Stmt]) -> None:
-        """Check statements in order; what they declare ends with the block."""
+        """Check statements in order; their declarations end with the block."""
         here = self
         for s in body:
             here = here.statement(s)
 
     def statement(self, s: Stmt) -> _Walk:
-        """Check one statement; returns the place behind it."""
+        """Check one statement; returns the position after it."""
         for e in expressions(s):
             self.loads(e)
         match s:
@@ -120,11 +120,11 @@ class _Walk:
         return self
 
     def where(self, condition: Expr, holds: bool) -> _Walk:
-        """The place inside of a branch."""
+        """The position inside a branch."""
         return _Walk(self.buffers, self.extents, self.lets, (*self.facts, *self.implied(condition, holds)))
 
     def implied(self, e: Expr, holds: bool) -> list[Affine]:
-        """The forms that are at least zero where a condition holds, or where it does not."""
+        """The forms that are at least zero if a condition holds, or if it does not."""
         if isinstance(e, Local) and e.name in self.lets:
             return self.implied(self.lets[e.name], holds)
         if not isinstance(e, Apply):
@@ -170,7 +170,7 @@ class _Walk:
                 )
 
     def at_least_zero(self, form: Affine) -> bool:
-        """Whether a form is never below zero: by its own bounds, or as it is at least another one that is not."""
+        """Whether a form is at least zero: by its own bounds, or because it is at least another form that is."""
         return any(_known(self.bounds_of_form(form.plus(f, -1))[0]) for f in (ZERO, *self.facts))
 
     def bounds_of_form(self, form: Affine) -> Bounds:
@@ -236,7 +236,7 @@ def _scaled(a: Bounds, factor: Size) -> Bounds:
 
 
 def _less(a: Size | None, b: Size | None, both: bool) -> Size | None:
-    """The lesser of two bounds; of one that is unknown, the other, unless `both` must be known."""
+    """The lesser of two bounds; if one is unknown, the other, unless `both` must be known."""
     if a is None or b is None:
         return None if both else b if a is None else a
     return a if _known(b - a) else b if _known(a - b) else None if both else a
@@ -252,7 +252,7 @@ def _greater(a: Size | None, b: Size | None, both: bool) -> Size | None:
 
 
 def _writes(s: Stmt, output: Buffer, around: tuple[For, ...]) -> bool:
-    """Whether a statement stores every element of an output, whatever the inputs."""
+    """Whether a statement stores every element of an output, for all inputs."""
     if isinstance(s, For):
         return any(_writes(t, output, (*around, s)) for t in s.body)
     if not isinstance(s, Store) or s.buffer != output.name:
@@ -262,11 +262,11 @@ def _writes(s: Stmt, output: Buffer, around: tuple[For, ...]) -> bool:
     if len(names) < len(s.index) or len(set(names)) < len(names):
         return False
     rest = [extent for name, extent in loops.items() if name not in names]
-    return all(loops[n] == size for n, size in zip(names, output.shape, strict=True)) and all(map(_rounds, rest))
+    return all(loops[n] == size for n, size in zip(names, output.shape, strict=True)) and all(map(_iterates, rest))
 
 
-def _rounds(extent: Size) -> bool:
-    """Whether a loop has a round in any case."""
+def _iterates(extent: Size) -> bool:
+    """Whether a loop always has an iteration."""
     return (extent.bounds()[0] if isinstance(extent, Dim) else extent) >= 1
 
 

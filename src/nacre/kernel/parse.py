@@ -319,7 +319,7 @@ class Tokens:
     # ---- expressions
 
     def expression(self) -> Expr:
-        """Read an expression; of infix signs, * comes before + and -, and the left one before the right one."""
+        """Read an expression; the infix sign * takes precedence over + and -, and all are left-associative."""
         return self._infix({"+": "add", "-": "sub"}, lambda: self._infix({"*": "mul"}, self._primary))
 
     def _infix(self, names: Mapping[str, str], operand: Callable[[], Expr]) -> Expr:
