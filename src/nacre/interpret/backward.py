@@ -127,7 +127,7 @@ class Sweep:
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""
         if isinstance(pull, CotangentFunction):
-            return pull.heard(values)
+            return pull.intercepted(values)
         if STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
@@ -141,7 +141,7 @@ class Sweep:
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:
-    """Where cotangents of a node are accumulated: the node of its equation, and the result."""
+    """The accumulator of a node's cotangents: the node of its equation, and the index of the result."""
     return (node.node, node.index) if isinstance(node, Part) else (node, 0)
 
 

@@ -1,9 +1,9 @@
 """Reverse mode through control flow: call, cond, scan and while become the same primitives over pulled-back graphs.
 
-The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate
-values.  `cond` returns those of the branch taken, and zeros for the other's.  `scan` returns those of every iteration,
-stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed after the loop
-if the sum is one product or one reduction (see `interpret/scan_accumulation`).
+The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate values.
+`cond` returns those of the branch taken, and zeros for those of the other branch.  `scan` returns those of every
+iteration, stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed
+after the loop if the sum is one product or one reduction (see `interpret/scan_accumulation`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
             b.input(t)
         pull, targets = back.pull(present, groups, held)
         cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
-        # copies keep the second computation from being shared with the first
+        # copies prevent the second computation from being shared with the first
         needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
         return b.finish(inline(b, pull, [*needed, *cotangents])), targets
 
@@ -70,7 +70,7 @@ Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
 
 
 def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
-    """The rule of a call; its pullback adds cotangents in the order of the inlined graph."""
+    """The rule of a call, whose pullback adds cotangents as the equations would without the call."""
     rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
     rule.onto, rule.repeats, rule.aliases = onto, back.repeats, back.aliases
     return rule.prepare()
@@ -104,7 +104,7 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
 
 
 def _slots(first: Sequence[Var], second: Sequence[Var]) -> tuple[list[TensorType], Positions, Positions]:
-    """Shared slots for the residuals of two branches: their types, and the slots of each branch's residuals."""
+    """Shared slots for the residuals of two branches: their types, and the slot of each residual."""
     types = [v.type for v in first]
     free = list(range(len(types)))
     places: list[int] = []
@@ -162,7 +162,7 @@ def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Se
 
 
 def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[Graph]) -> Graph:
-    """A graph of one cond over branches with equal inputs; it passes the inputs that a branch reads."""
+    """A graph of one cond over branches with equal inputs; it passes only inputs that a branch reads."""
     used: set[int] = set()
     for g in branches:
         _, live = live_equations(g.equations, g.outputs)
@@ -203,7 +203,7 @@ def _traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
 
 
 class _Scan:
-    """The structure of a scan, from which its pullbacks are made."""
+    """The data of a scan from which its pullbacks are built."""
 
     def __init__(self, params: Params, types: Types, active: Positions) -> None:
         body: Graph = params["body"]
@@ -211,11 +211,11 @@ class _Scan:
         self.n: int = params["carries"]
         rows = tuple(k for k in active if k >= self.n)
 
-        def round_(mask: tuple[bool, ...]) -> tuple[bool, ...]:
-            """The carries that are traced after an iteration, from those that are traced before it."""
+        def after_iteration(mask: tuple[bool, ...]) -> tuple[bool, ...]:
+            """The carries that are traced after one more iteration, from those before it."""
             return _traced_mask(reverse(body, positions(mask) + rows), self.n)
 
-        self.moving = positions(carried(round_, tuple(k in active for k in range(self.n))))
+        self.moving = positions(carried(after_iteration, tuple(k in active for k in range(self.n))))
         self.back = reverse(body, self.moving + rows)
         graph = self.graph = self.back.graph
         self.traced = self.moving + tuple(k for k in self.back.traced if k >= self.n)
@@ -223,7 +223,7 @@ class _Scan:
         invariant = {v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a}
         inputs = {v: k for k, v in enumerate(graph.inputs)}
         outputs = {a: k for k, a in enumerate(graph.outputs) if k >= self.n}
-        # the places of the values that pullbacks read: operands, stacked results or stacked residuals of the scan
+        # sources of the values that pullbacks need: operands of the scan, its stacked results, or stacked residuals
         self.fixed: dict[Var, int] = {}
         self.rows: dict[Var, int] = {}
         self.stacked: list[Var] = []
@@ -287,7 +287,7 @@ class _Scan:
         """The body of the backward scan.
 
         It maps (cotangents of carries, fixed values, saved rows, cotangents of ys) to (the first two, cotangents of xs,
-        operands of the sums after the scan).
+        values that are summed after the scan).
         """
         carries = tuple(k for k in self.moving if k in self.back.traced)
         pull, found = self.back.pull(carries + ys)
@@ -310,7 +310,7 @@ class _Scan:
         for k in (k for k in invariant if k in cotangents):
 
             def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
-                """Whether the values that must be stacked for a term are no larger than the cotangent."""
+                """Whether the values to be stacked for a term are no larger than the sum that it is added to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
@@ -329,10 +329,10 @@ class _Scan:
 
 @dataclass(frozen=True)
 class _Back:
-    """The body of a backward scan, and the sums after it.
+    """The body of a backward scan, and the sums that are added after it.
 
-    `inputs` are the inputs of the body that are rows.  `terms` has, for carries, the terms whose sums are added to
-    their cotangents after the scan.  Carries in `staying` also have summands that each iteration adds.
+    `inputs` are the body's inputs that are rows.  The sums of terms are added to the cotangents of the carries in
+    `terms`; those in `staying` also have summands that are added in each iteration.
     """
 
     body: Graph

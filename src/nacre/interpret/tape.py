@@ -42,7 +42,7 @@ class TapeNode(Origin):
     parents: Sequence[Any]
     rule: Rule
     saved: Sequence[Value] | None  # None when released
-    source: str  # the line of the equation, set where it was staged
+    source: str  # the line of the equation, set if it was staged
 
     @property
     def released(self) -> bool:
@@ -104,7 +104,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
 
 
 def lowered(x: Value, level: int) -> Value:
-    """A value as levels below one see it: with its node of the next lower level."""
+    """A value below a level, with its node of the next lower level."""
     node = x.node
     if node is None or node.level < level:
         return x
@@ -113,11 +113,11 @@ def lowered(x: Value, level: int) -> Value:
     return make(x.type, x.content, x.layout, node)
 
 
-CHANGED: dict[int, int] = {}  # the number of the last change by `x[i] = v`, by the identity of the tensor
+CHANGED: dict[int, int] = {}  # by id of a tensor: the number of its latest change by `x[i] = v`
 
 
 def changed(x: Value) -> None:
-    """Record that an object's numbers changed: nodes that saved it cannot run their pullbacks any more."""
+    """Record that an object's numbers changed; nodes that saved it can no longer run their pullback."""
     if id(x) not in CHANGED:
         finalize(x, CHANGED.pop, id(x), None).atexit = False
     CHANGED[id(x)] = next(NUMBERS)
@@ -132,7 +132,7 @@ def require_no_leaf(x: Value) -> None:
 
 
 def rebind(x: Value, held: Value) -> None:
-    """Let an object hold another value, as `x[i] = v` does."""
+    """Give an object another value, as `x[i] = v` does."""
     require_no_leaf(x)
     staging, variable = scope(), lender(x)
     if variable is not None and is_concrete(x) is (staging is None):
@@ -166,7 +166,7 @@ class Recorder:
         self.rules: dict[object, Rule | None] = {}
 
     def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
-        """Apply a primitive to operands of which some have nodes of a level, and record it."""
+        """Apply a primitive to operands, some of which have nodes of a level, and record it."""
         parents: list[Any] = []
         mask, bit = 0, 1
         for x in inputs:
@@ -207,7 +207,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
         y.node = node
         return y
     node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
-    noded = _bare_node(type(y))  # the node saves y without a node: otherwise y would keep its own node alive
+    noded = _bare_node(type(y))  # y itself is saved, without the node, which it would keep alive
     noded.type, noded.content, noded.layout, noded.node = y.type, y.content, y.layout, node
     return noded
 
@@ -230,7 +230,7 @@ def _record_above(
     parents: Sequence[Any],
     level: int,
 ) -> Any:
-    """Record at a level above others."""
+    """Record an equation at a level above others."""
     operands = [lowered(x, level) for x in inputs]
     if rule is None:
         return bind(primitive, *operands, **params)
@@ -270,21 +270,21 @@ def _record_all(
     return tuple(made)
 
 
-# ---- values whose cotangents pass through a function
+# ---- values whose cotangents a function observes, and may change
 
-Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
+CotangentHook = Callable[[list[Value | None]], Sequence[Value | None]]
 
 
 @dataclass(frozen=True, eq=False)
 class CotangentFunction(Pull):
     """The cotangents of watched values, some of which may be missing, passed through a function."""
 
-    function: Hearing
-    slots: Positions  # of the watched values among all values
+    function: CotangentHook
+    slots: Positions  # positions of the watched values among the given ones
     count: int
     present: Positions
 
-    def heard(self, cotangents: Sequence[Value]) -> Sequence[Value]:
+    def intercepted(self, cotangents: Sequence[Value]) -> Sequence[Value]:
         """The function's result for the cotangents that are present."""
         every: list[Value | None] = [None] * self.count
         for k, c in zip(self.present, cotangents, strict=True):
@@ -299,17 +299,17 @@ _NOTHING = Graph((), (), (), "watched")
 class _CotangentRule(Rule):
     """The rule of an identity whose cotangents are intercepted."""
 
-    def __init__(self, function: Hearing, slots: Positions, count: int) -> None:
+    def __init__(self, function: CotangentHook, slots: Positions, count: int) -> None:
         every = tuple(range(len(slots)))
         super().__init__(call_p, {}, len(slots), len(slots), len(slots), every, every, lambda _: (_NOTHING, ()))
-        self.heard = function, slots, count
+        self.hook = function, slots, count
 
     def pull(self, present: Positions) -> Pull:
         """The function applied to the cotangents that are present."""
-        return CotangentFunction(_NOTHING, present, present, None, None, *self.heard, present)
+        return CotangentFunction(_NOTHING, present, present, None, None, *self.hook, present)
 
 
-def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
+def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:
     """The same values; in the backward pass, their cotangents pass through a function together.
 
     The function gets a cotangent for each value, or None, and returns cotangents of the same types.  Only values with a
@@ -328,18 +328,18 @@ def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
     return made
 
 
-# ---- gradients that results of operations retain on request
+# ---- gradients that are stored on request for results of operations
 
 RETAINED: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
 
 
 def retain(node: AnyNode) -> None:
-    """Have backward passes store the cotangent of a node."""
+    """Store the cotangent of a node in a backward pass."""
     RETAINED.setdefault(node, None)
 
 
 def retained(node: AnyNode) -> Value | None:
-    """The cotangent that a backward pass stored for a node, or None."""
+    """The stored cotangent of a node, or None."""
     return RETAINED.get(node)
 
 

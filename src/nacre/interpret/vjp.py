@@ -16,7 +16,7 @@ from nacre.trace.value import Value, make, stripped
 
 
 class TapeScope:
-    """A separate level for a functional `vjp`; operations are recorded through nodes alone."""
+    """A separate level for a functional `vjp`; operations are recorded only through nodes."""
 
     dynamic = False
 

@@ -14,11 +14,12 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.dims import Dim, Size
+from nacre.base.dims import Dim, evaluate
 from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
@@ -27,6 +28,7 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.points import begin_step, entry
+from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.randomness import differs, operand
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
+_all: WeakSet[Jitted] = WeakSet()
 MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
@@ -89,6 +92,11 @@ class Jitted:
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
         self.only: Callable[..., Any] | None = None  # the only entry of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
+        _all.add(self)
+
+    def _forget(self) -> None:
+        self.fast_ambient = self.only = None
+        self.known, self.fast, self.order = {}, {}, []
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -150,10 +158,12 @@ class Jitted:
         if found is not None:
             return found
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
-        before = len(variants)
+        before, began = len(variants), generation()
         why = reason(self.function, key, variants, self.order)
         with gc_paused(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, why)
+        if began != generation():  # a pass or a kernel was registered meanwhile
+            return self._find(key, values, types, args, kwargs)
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
         if found is not None:
             return found
@@ -370,7 +380,7 @@ class Jitted:
         concrete, sizes = self._sized(args, kwargs)
         executable = concrete.executable
         bound = executable.bound(sizes)
-        given = sum(_nbytes(t, sizes) for t in concrete.graph.input_types)
+        given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
         in_place = self._donors(concrete, executable.plan.donations)
         fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
         return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
@@ -381,8 +391,8 @@ class Jitted:
         plan = concrete.executable.plan
         flops = moved = 0
         for step, times in zip(plan.steps, plan.times(sizes), strict=True):
-            flops += times * _number(step.flops, sizes)
-            moved += times * sum(_number(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
+            flops += times * evaluate(step.flops, sizes)
+            moved += times * sum(evaluate(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
         return Cost(flops, moved, len(plan.steps))
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -447,12 +457,12 @@ def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]
     return made[0] if len(concrete.graph.outputs) > 1 else made
 
 
-def _number(size: Size, sizes: Mapping[str, int]) -> int:
-    return size if isinstance(size, int) else size.evaluate(sizes)
+def _forget() -> None:
+    for jitted in list(_all):
+        jitted._forget()
 
 
-def _nbytes(type: TensorType, sizes: Mapping[str, int]) -> int:
-    return _number(type.nbytes, sizes)
+forget_on_change(_forget)
 
 
 def _again(function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str]) -> Jitted:
