@@ -17,26 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 
-from nacre.base.records import dataclass
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of, lanes_of, mangle, scalar_of, vec
 from nacre.native.llvm_values import Operand, Val, literal
-
-
-@dataclass
-class LoopText:
-    """A loop being written: its index, the carried values, and the results."""
-
-    index: Val
-    carried: list[Val]
-    following: list[Val] = field(default_factory=list[Val])
-    results: list[Val] = field(default_factory=list[Val])
-
-    def next(self, *values: Val) -> None:
-        """Set the carried values of the next round."""
-        self.following = list(values)
+from nacre.native.loop_text import LoopText
 
 
 class ModuleText:

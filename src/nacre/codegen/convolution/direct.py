@@ -44,7 +44,8 @@ from nacre.kernel.order_convolution import CHANNEL_BLOCK, Taps, restart_blocks
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
 from nacre.native.llvm_values import Operand, Val
-from nacre.native.text import Function, LoopText
+from nacre.native.loop_text import LoopText
+from nacre.native.text import Function
 
 ROW_PANEL_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10
