@@ -46,7 +46,7 @@ from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
 from nacre.transform.direct import direct
 from nacre.transform.dynamic import checked
 from nacre.transform.leftover import require_changeable
-from nacre.transform.ownership import is_unshared, sole_owner, uninterrupted
+from nacre.transform.ownership import donors, is_unshared, sole_owner, uninterrupted
 from nacre.transform.plain import bare, dense, is_plain
 from nacre.transform.reasons import reason
 from nacre.transform.signature import Signatures
@@ -200,10 +200,10 @@ class Jitted:
         if wanted():
             tune(executable)
         concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True, any_mode=True)
-        donors = self._donors(concrete, executable.plan.donations)
-        if donors:
+        overwritten = donors(concrete, executable.plan.donations)
+        if overwritten:
             concrete.placeholders = placeholders(concrete.donated)
-            concrete.donating = entry(executable, _Fallback(self, concrete), True, donors, any_mode=True)
+            concrete.donating = entry(executable, _Fallback(self, concrete), True, overwritten, any_mode=True)
         if not concrete.bare:
             concrete.direct = direct(concrete, functools.partial(self._carefully, concrete), guarded=False)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
@@ -224,25 +224,6 @@ class Jitted:
         if self.fast_ambient is ambient and self.fast.get(types) is not concrete.quick:
             self.fast[types] = concrete.quick
             self.only = concrete.quick if len(self.fast) == 1 else None
-
-    def _donors(self, concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """The outputs that are variables' new values and may overwrite the old ones."""
-        first_out = concrete.trace.results
-        first_in = len(concrete.graph.inputs) - len(concrete.gradient_inputs) - len(concrete.variable_inputs)
-        found: dict[int, int] = {}
-        for out, at in allowed:
-            k, j = out - first_out, at - first_in
-            if (
-                0 <= k < len(concrete.variable_outputs)
-                and 0 <= j < len(concrete.variable_inputs)
-                and concrete.variable_outputs[k] is concrete.variable_inputs[j]
-            ):
-                found[out] = at
-        concrete.donated = tuple(concrete.variable_inputs[at - first_in] for at in found.values())
-        for out, at in allowed:
-            if at in concrete.given and out not in found and at not in found.values():
-                found[out] = at
-        return found
 
     def _run(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         concrete.calls += 1
@@ -381,7 +362,7 @@ class Jitted:
         executable = concrete.executable
         bound = executable.bound(sizes)
         given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
-        in_place = self._donors(concrete, executable.plan.donations)
+        in_place = donors(concrete, executable.plan.donations)
         fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
         return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
 
@@ -413,7 +394,7 @@ class Jitted:
             *(v.gradient for v in concrete.gradient_inputs),
         ]
         compiled = concrete.compiled
-        in_place = self._donors(concrete, compiled.executable.plan.donations)
+        in_place = donors(concrete, compiled.executable.plan.donations)
         return CallInputs(compiled, sizes, tuple(bare(settled(x)) for x in inputs), in_place)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:

@@ -11,6 +11,7 @@ from sys import getrefcount
 from typing import Any
 
 from nacre.trace.value import Value
+from nacre.transform.concrete import ConcreteFunction
 
 _SIGNALS = frozenset(map(int, signal.valid_signals() if hasattr(signal, "pthread_sigmask") else ()))
 # the module behind `signal`, which uses plain numbers: creating members of an enumeration takes 50 µs
@@ -74,3 +75,26 @@ def own_memory(x: Value) -> bool:
 def is_unshared(x: Value, values: Sequence[Value]) -> bool:
     """Whether a call may overwrite x: x has its own memory, and occurs once among the values of the call."""
     return own_memory(x) and sum(x.content is other.content for other in values) == 1
+
+
+def donors(concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """The outputs that may overwrite an input: new values of variables, and results in place of donated arguments.
+
+    Sets the variables that a call updates in place.
+    """
+    first_out = concrete.trace.results
+    first_in = len(concrete.graph.inputs) - len(concrete.gradient_inputs) - len(concrete.variable_inputs)
+    found: dict[int, int] = {}
+    for out, at in allowed:
+        k, j = out - first_out, at - first_in
+        if (
+            0 <= k < len(concrete.variable_outputs)
+            and 0 <= j < len(concrete.variable_inputs)
+            and concrete.variable_outputs[k] is concrete.variable_inputs[j]
+        ):
+            found[out] = at
+    concrete.donated = tuple(concrete.variable_inputs[at - first_in] for at in found.values())
+    for out, at in allowed:
+        if at in concrete.given and out not in found and at not in found.values():
+            found[out] = at
+    return found
