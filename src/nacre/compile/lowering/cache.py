@@ -27,7 +27,7 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
-    """The kernel of a pointwise cluster over given groups of axes, or None if its buffers do not lie that way."""
+    """The kernel of a pointwise cluster over given groups of axes; None if its buffers' strides do not allow these."""
     form = _Form(fusion, node)
     key = name, tuple(groups), form.key
     if key not in fusion.lowered:
@@ -51,25 +51,25 @@ class _Form:
         return list(self.numbers)
 
     def take(self, found: Lowered | None, atoms: Sequence[Atom]) -> Lowered:
-        """What was lowered for a cluster of this form, on the values of this one."""
+        """The kernel of another cluster of this form, applied to the values of this one."""
         assert found is not None
         here = dict(zip(atoms, self.numbers, strict=True))
         reads = tuple([View(here[v.base], v.offset, v.strides) for v in found.reads])
         return replace(found, reads=reads, writes=tuple([here[v] for v in found.writes]))  # type: ignore[misc]
 
     def equation(self, e: Equation) -> Hashable:
-        """What an equation computes of what, and where its results go."""
+        """The form of an equation: its primitive, parameters, operands and results."""
         inputs = tuple([self.atom(x) for x in e.inputs])
         return e.primitive, params_key(e.params), inputs, tuple([self.result(v) for v in e.outputs])
 
     def result(self, v: Var) -> Hashable:
-        """The type of a result, and how it lies where it is stored."""
+        """The form of a result: its type, and its strides if it is stored."""
         self.number(v)
         view = self.fusion.views.get(v) if v in self.fusion.stored else None
         return v.type, v in self.fusion.flat, None if view is None else view.strides
 
     def atom(self, x: Atom) -> Hashable:
-        """A value by its number, with what tells how it is read; a constant by itself."""
+        """The form of an operand: its number, at first use with its layout or producer; a scalar constant's value."""
         if isinstance(x, Literal) and not x.type.shape:
             return x.key
         known = self.numbers.get(x)
