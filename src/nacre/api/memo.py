@@ -23,7 +23,7 @@ from nacre.ir.graph import Equation, Graph
 from nacre.trace.value import Value, is_concrete
 
 Function = Callable[..., Any]
-LIMIT = 2048  # remembered combinations of an operator; where they keep changing, old ones are compiled again
+LIMIT = 2048  # cached combinations of an operator; where they keep changing, old ones are compiled again
 
 
 class Memo:
@@ -32,7 +32,7 @@ class Memo:
     def __init__(self) -> None:
         self.known: dict[Hashable, Function] = {}
         self.met: set[Hashable] = set()
-        self.turns = Turns()  # what several threads want at first, one compiles
+        self.turns = Turns()  # one thread compiles a function that several need at the same time
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that has no compiled function; compile one if the types occurred before."""
