@@ -1,4 +1,4 @@
-"""All commands of `nacre`: their grammar, their examples, and what runs them."""
+"""All commands of `nacre`: their grammar, their examples, and the functions that run them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = Callable[[argparse.Namespace, Console], int]
 
 
 def commands() -> dict[str, Parser]:
-    """The grammar of each command, by name; its namespace has what runs it as `run`."""
+    """The grammar of each command, by name; its namespace has the function that runs it as `run`."""
     made: dict[str, Parser] = {}
 
     def command(name: str, arguments: Callable[[Parser], None], run: Run, summary: str, examples: Rows) -> None:

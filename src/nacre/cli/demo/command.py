@@ -1,4 +1,4 @@
-"""`nacre demo`: train on real digits, kill and resume, make an executable, and compare the bits of all ways."""
+"""`nacre demo`: train on real digits, kill and resume, build an executable, and compare the bits of all runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REQUIRED_ACCURACY = 0.97
 TIMED_STEPS = 30
 DRAWN = 4  # misread digits that are shown
 BAR = 16  # characters of a progress bar
-NAME, VALUE = 17, 11  # characters of the columns of what was found
+NAME, VALUE = 17, 11  # characters of the columns of results
 MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
 Show = Callable[..., object]
@@ -50,11 +50,11 @@ Show = Callable[..., object]
 
 @dataclass
 class Report:
-    """What the demo found; written by --json.  Times of steps are the least of several, in milliseconds.
+    """The results of the demo; written by --json.  Times of steps are the least of several, in milliseconds.
 
-    `weights` are the SHA-256 of the weights after the same training, done in several ways; `scores` those of what the
-    network answers for the test images.  `bits_agree` is true where both are one hash, and null where they are but
-    something could not be run; `not_checked` says what, and why.
+    `weights` are the SHA-256 of the weights after the same training, run in several ways; `scores` are those of the
+    network's answers for the test images.  `bits_agree` is true if all hashes of each agree, and null if they agree but
+    some could not be computed; `not_checked` lists these, with the reasons.
     """
 
     version: str
@@ -190,7 +190,7 @@ class Demo:
         self.images, self.classes = held.arrays
 
     def _task(self, name: str, total: float, note: str = "") -> Show:
-        """A progress bar; the returned function moves it to a place and sets its note."""
+        """A progress bar; the returned function moves it to a position and sets its note."""
         task = self.progress.add_task(name, total=total, note=note)
 
         def move(done: float, note: str = "") -> None:
@@ -291,7 +291,7 @@ class Demo:
         start = time.perf_counter()
         try:
             made = program.compiled(model, self.folder)
-        except (MissingExtra, CompileError) as fault:  # nothing here links
+        except (MissingExtra, CompileError) as fault:  # no linker on this machine
             report.not_checked["executable"] = str(fault)
             move(3, "not possible here")
         else:
@@ -337,7 +337,7 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-# ---- what is shown
+# ---- output
 
 
 def misread(report: Report, held: TensorDataset, console: Console) -> str:
@@ -349,7 +349,7 @@ def misread(report: Report, held: TensorDataset, console: Console) -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print what was found: the checks first, then speed and size."""
+    """Print the results: the checks first, then speed and size."""
     right = report.accuracy >= REQUIRED_ACCURACY
     read = f"{digits.HELD_BACK - len(report.misread)} of {digits.HELD_BACK} unseen digits are read correctly"
     rows: list[tuple[bool | None, str, str, str]] = [
