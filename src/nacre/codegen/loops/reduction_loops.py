@@ -205,7 +205,7 @@ class ReductionLoops:
     def sums_abreast(
         self, s: For, start: Val, lanes: int, together: int, trees: Sequence[Reduction], rows: Sequence[Val]
     ) -> list[Val]:
-        """The trees' sums of a full block, by lanes; an iteration adds one vector, which waits in memory for the others.
+        """The trees' sums of a full block, by lanes; an iteration adds one vector, which is stored with the others.
 
         If they are few, they stay in registers.
         """
