@@ -394,7 +394,7 @@ def test_masks_of_counters_that_are_not_causal(dtype: Any, columns: int) -> None
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_written_derivatives_with_maxima_for_all_matrices(batch: int) -> None:
-    """The maxima that are subtracted from scores, and the shift of their cotangents, may be shared by all matrices."""
+    """The maxima that are subtracted from scores, and the shift of their cotangents, may be one row for all."""
     q, k, v, g = (nc.random.normal((2, 12, 8)) for _ in range(4))
     most, shift = nc.random.normal((batch, 12)) + 5.0, nc.random.normal((2, 12))
 
