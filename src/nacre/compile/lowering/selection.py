@@ -55,22 +55,22 @@ class KernelSelection:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = epilogues(self.fusion)
-        beginning = prologues(self.fusion, self.launches.isa, finishing)
-        early = set(beginning.values())
+        prologue_of = prologues(self.fusion, self.launches.isa, finishing)
+        early = set(prologue_of.values())
         nodes = sequence(self.fusion, finishing)
         for k, node in enumerate(nodes):
             progress("writing kernel", k, len(nodes))
             if node in finishing:
                 product, keeps = finishing[node]
-                self.fused(product, beginning.get(product), node, keeps)
+                self.fused(product, prologue_of.get(product), node, keeps)
                 continue
             if not node.opaque:
                 if node not in early:
                     self.cluster(node)
                 continue
             (e,) = node.equations
-            if node in beginning:
-                self.fused(node, beginning[node])
+            if node in prologue_of:
+                self.fused(node, prologue_of[node])
             elif isinstance(e.primitive.lowering, Flow):
                 write_flow(self, e)
             else:
