@@ -83,6 +83,7 @@ PRIVATE = {  # words and phrases that are not the field's, in comments and docst
 ROOMS = (  # the packages whose comments and internal docstrings use the field's words
     "codegen", "native", "runtime", "trace", "transform", "deploy", "formats", "train", "data", "optim", "inspect",
     "compile/buffers", "compile/passes", "compile/scheduling", "api", "nn", "cli", "examples",
+    "kernel", "ir", "base", "ops", "interpret",
 )  # fmt: skip
 
 

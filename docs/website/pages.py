@@ -54,6 +54,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("dynamic_shapes", "Dynamic shapes"),
         Page("deploy", "Deployment"),
         Page("profiling", "Profiling"),
+        Page("extending", "Extending"),
         Page("cli", "Command line"),
     ),
     "Concepts": (

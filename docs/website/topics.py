@@ -139,6 +139,12 @@ PROGRAMS = Group(
             "Branches and loops inside of compiled functions.",
             {"nacre": "cond while_loop fori_loop scan"},
         ),
+        Topic(
+            "extending",
+            "Extensions",
+            "Operations, kernels and compiler passes that are defined outside of the package.",
+            {"nacre": "primitive register_kernel register_pass"},
+        ),
     ),
 )
 

@@ -19,6 +19,9 @@ __version__ = "0.1.0"
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _LATE = {
+    "api.extending.kernel": "register_kernel",
+    "api.extending.primitive": "primitive",
+    "api.extending.rewriting": "register_pass",
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
@@ -88,6 +91,9 @@ if TYPE_CHECKING:
     from nacre.api.elementwise.comparison import *
     from nacre.api.elementwise.logic import *
     from nacre.api.elementwise.transcendental import *
+    from nacre.api.extending.kernel import *
+    from nacre.api.extending.primitive import *
+    from nacre.api.extending.rewriting import *
     from nacre.api.indexing import *
     from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *

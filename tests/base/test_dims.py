@@ -89,7 +89,7 @@ def test_symbols_are_checked_and_printed() -> None:
     assert Dim.symbol("free").bounds() == (0, LIMIT)
 
 
-def test_a_symbolic_size_is_no_index() -> None:
+def test_a_symbolic_size_is_not_an_index() -> None:
     with pytest.raises(ShapeError, match="symbolic"):
         range(N)  # type: ignore[arg-type]
 
@@ -102,6 +102,6 @@ def test_a_symbolic_size_is_no_index() -> None:
         lambda d, _: nc.where(nc.ones(3) > 0, d, 1), lambda d, path: nc.save({"a": d}, path),
     ],
 )  # fmt: skip
-def test_a_dim_outside_of_a_function_with_it_is_named(use: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_error_for_a_dim_of_unknown_size_names_it(use: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match="the size of rows must be known"):
         use(Dim.symbol("rows"), tmp_path / "a.safetensors")

@@ -1,4 +1,4 @@
-"""No file but that of the dtypes tests NumPy's letters for kinds of dtypes; rules take sets of dtypes."""
+"""Only the module of the dtypes tests NumPy's letters for kinds of dtypes; rules use sets of dtypes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _is_letters(node: ast.AST) -> bool:
 
 
 def letters_in(tree: ast.AST) -> set[int]:
-    """The lines that test the kind of a dtype by its letter, or look something up by it."""
+    """The lines that test the kind of a dtype by its letter, or use the letter as a key."""
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):

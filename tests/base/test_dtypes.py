@@ -52,7 +52,7 @@ def test_every_dtype_has_all_its_names(dtype: DType) -> None:
     assert pickle.loads(pickle.dumps(dtype)) is dtype and copy.deepcopy(dtype) is dtype
 
 
-def test_python_types_and_foreign_ones() -> None:
+def test_types_of_python_and_other_libraries() -> None:
     assert (as_dtype(bool), as_dtype(int), as_dtype(float)) == (bool_, int64, float32)
     assert as_dtype(ml_dtypes.bfloat16) is bfloat16
     for bad in ("float31", "complex64", complex, object, np.dtype("datetime64[s]"), None, 3, ml_dtypes.float8_e4m3):
@@ -76,7 +76,7 @@ def test_promotion_is_commutative_associative_and_idempotent() -> None:
             assert left is right
 
 
-def test_promotion_holds_every_number_of_both() -> None:
+def test_the_promoted_dtype_represents_every_number_of_both() -> None:
     for a, b in product(INTEGERS, repeat=2):
         if (a, b) in PROMOTION:
             c = PROMOTION[a, b]

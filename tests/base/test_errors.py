@@ -1,4 +1,4 @@
-"""Errors are Nacre's and the fitting builtin's."""
+"""Every error derives from Nacre's `Error` and from the corresponding builtin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nacre.base import errors
 
 
 @pytest.mark.parametrize("kind", [c for _, c in inspect.getmembers(errors, inspect.isclass) if c is not errors.Error])
-def test_every_error_is_ours_and_a_builtin_too(kind: type[Exception]) -> None:
+def test_every_error_derives_from_error_and_a_builtin(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.Error) and kind.__doc__
     general = (Exception, BaseException, object)
     assert any(base.__module__ == "builtins" and base not in general for base in kind.__mro__)
@@ -22,12 +22,12 @@ def test_explanations_show_wrong_and_right_code() -> None:
 
 
 @pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError])
-def test_errors_at_files_are_those_of_the_system_too(kind: type[OSError]) -> None:
+def test_file_errors_derive_from_the_system_errors(kind: type[OSError]) -> None:
     made = errors.file_error("load: cannot read x", kind(2, "what the system says"))
     assert isinstance(made, errors.DeviceError) and isinstance(made, kind) and str(made) == "load: cannot read x"
     assert errors.reason(kind(2, "what the system says")) == "what the system says"
 
 
-def test_other_faults_of_the_system_are_errors_of_the_machine() -> None:
+def test_other_system_errors_are_device_errors() -> None:
     assert type(errors.file_error("save: x", OSError(28, "No space left on device"))) is errors.DeviceError
     assert errors.reason(ValueError("a null byte")) == "a null byte"

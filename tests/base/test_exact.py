@@ -1,4 +1,4 @@
-"""Keys of plain values: what code can tell apart has different keys, and jitted functions see it."""
+"""Keys of plain values: values that code can distinguish have different keys, also in jitted functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unit(value: float) -> Unit:
 
 def mode(scale: float) -> Any:
     class Mode(int):
-        """One of several classes of one name."""
+        """One of several classes with the same name."""
 
         factor = scale
 
@@ -39,7 +39,7 @@ def mode(scale: float) -> Any:
 
 
 class Color(enum.StrEnum):
-    """Texts that are more than texts."""
+    """Strings that are also members of an enum."""
 
     RED = "r"
 
@@ -61,7 +61,7 @@ PAIRS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS, ids=repr)
-def test_jitted_functions_and_modules_see_which_value_they_have(a: Any, b: Any) -> None:
+def test_jitted_functions_and_modules_distinguish_values(a: Any, b: Any) -> None:
     assert exact_key(a) != exact_key(b) and exact_key(a) == exact_key(a)
     seen: list[Any] = []
 
@@ -96,7 +96,7 @@ KEYS = [*PAIRS, (Place(1), Place(1.0)), (Place(0.0), Place(-0.0)), (Point(1, 2),
 
 
 @pytest.mark.parametrize(("a", "b"), KEYS, ids=repr)
-def test_keys_of_dicts_are_told_apart_by_all_that_code_can_see(a: Any, b: Any) -> None:
+def test_keys_of_dicts_are_distinguished_like_values(a: Any, b: Any) -> None:
     seen: list[Any] = []
 
     @nc.jit

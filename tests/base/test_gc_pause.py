@@ -1,4 +1,4 @@
-"""Garbage is not searched for inside a block, and is as before behind it."""
+"""Garbage collection is paused inside a context and restored after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Node:
     other: Node
 
 
-def test_collection_waits_and_goes_on() -> None:
+def test_collection_pauses_and_resumes() -> None:
     assert gc.isenabled()
     with gc_paused():
         assert not gc.isenabled()
@@ -29,7 +29,7 @@ def test_collection_waits_and_goes_on() -> None:
     assert seen() is None
 
 
-def test_who_collects_nothing_goes_on_so() -> None:
+def test_a_disabled_collector_stays_disabled() -> None:
     gc.disable()
     try:
         with gc_paused():

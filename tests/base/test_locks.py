@@ -1,4 +1,4 @@
-"""What there must not be two of is made once, whichever threads ask for it first; forks leave nobody waiting."""
+"""Objects that must be unique are created once, even by several threads; no process waits for ever after a fork."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _runs(program: str) -> bool:
     )
 
 
-def test_one_thread_makes_it() -> None:
+def test_one_thread_computes_the_result() -> None:
     made: list[int] = []
 
     @once
@@ -119,17 +119,17 @@ def test_one_thread_makes_it() -> None:
     assert slow(2) is not slow(1) and made == [1, 2]
 
 
-def test_threads_that_come_first() -> None:
+def test_several_threads_make_the_first_calls() -> None:
     assert _runs(FIRST)
 
 
-def test_children_are_whole_while_other_threads_trace_and_compile() -> None:
+def test_forked_children_work_while_other_threads_trace_and_compile() -> None:
     assert _runs(FORKS)
 
 
 @pytest.mark.parametrize("used", ["unused", "used"])
 @pytest.mark.parametrize("delay", [0.01, 0.03, 0.06])
-def test_children_are_whole_while_another_thread_imports(delay: float, used: str) -> None:
+def test_forked_children_work_while_another_thread_imports(delay: float, used: str) -> None:
     subprocess.run(
         [sys.executable, "-c", AMID_IMPORTS, str(delay), used],
         env={**os.environ, "NACRE_CACHE_DIR": "off"},
@@ -163,7 +163,7 @@ assert os.waitpid(child, 0)[1] == 0 and not lock.locked()
     )
 
 
-def test_threads_may_forget_what_is_known_by_identity() -> None:
+def test_threads_may_evict_results_cached_by_identity() -> None:
     @cached_by_identity
     def size(x: list[int]) -> int:
         return len(x)
@@ -193,7 +193,7 @@ def test_threads_may_forget_what_is_known_by_identity() -> None:
 
 
 def in_threads(*works: Callable[[], object]) -> list[object]:
-    """What functions return, or raise, that threads run at once."""
+    """The results, or errors, of functions that run in parallel threads."""
     found: list[object] = [None] * len(works)
 
     def run(k: int) -> None:
@@ -211,7 +211,7 @@ def in_threads(*works: Callable[[], object]) -> list[object]:
     return found
 
 
-def test_one_makes_it_and_the_others_wait() -> None:
+def test_one_thread_computes_an_entry_while_others_wait() -> None:
     turns, known, made = Turns(), dict[str, int](), list[int]()
 
     def make() -> int:
@@ -223,13 +223,13 @@ def test_one_makes_it_and_the_others_wait() -> None:
     assert made == [1]
 
 
-def test_at_the_limit_the_oldest_goes() -> None:
+def test_at_the_limit_the_oldest_entry_is_removed() -> None:
     turns, known = Turns(), dict[int, int]()
     assert [turns.fill(known, k, 3, lambda k=k: k) for k in range(5)] == [0, 1, 2, 3, 4]
     assert list(known) == [2, 3, 4]
 
 
-def test_who_fails_lets_the_others_try() -> None:
+def test_after_an_error_another_thread_computes_the_entry() -> None:
     turns, known, tries = Turns(), dict[str, int](), list[int]()
 
     def make() -> int:
@@ -248,13 +248,13 @@ def test_other_keys_do_not_wait() -> None:
     assert in_threads(lambda: turns.take(1, both.wait), lambda: turns.take(2, both.wait)) in ([0, 1], [1, 0])
 
 
-def test_turns_within_turns() -> None:
+def test_nested_turns() -> None:
     turns = Turns()
     assert turns.take(1, lambda: turns.take(2, lambda: turns.take(1, lambda: 3))) == 3
     assert in_threads(lambda: turns.take(1, lambda: 4)) == [4]
 
 
-def test_threads_that_wait_for_each_other_go_on() -> None:
+def test_threads_that_wait_for_each_other_continue() -> None:
     turns, ring = Turns(), 5
     all_have_one = threading.Barrier(ring, timeout=30)
 
@@ -269,7 +269,7 @@ def test_threads_that_wait_for_each_other_go_on() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
-def test_a_forked_child_has_its_turn() -> None:
+def test_a_forked_child_takes_the_turn_of_another_thread() -> None:
     turns, begun, ends = Turns(), threading.Event(), threading.Event()
     thread = threading.Thread(target=lambda: turns.take(1, lambda: (begun.set(), ends.wait(60))))
     thread.start()

@@ -1,4 +1,4 @@
-"""Dtypes that do not exist yet: complex numbers, and integers of four bits, need a definition alone."""
+"""New dtypes, such as complex numbers and integers of four bits, need only a definition."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_elements_of_fewer_than_eight_bits_are_packed() -> None:
         SHORT.itemsize  # noqa: B018
 
 
-def test_a_dtype_is_known_by_name_only_where_it_is_registered() -> None:
+def test_a_dtype_is_found_by_name_only_if_it_is_registered() -> None:
     for dtype in (COMPLEX, SHORT):
         for name in (dtype.name, dtype.short):
             with pytest.raises(DTypeError, match="the name must be one of"):

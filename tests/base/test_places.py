@@ -1,4 +1,4 @@
-"""Whose a file of code is."""
+"""The owner of a source file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_link_to_the_package_is_the_package(tmp_path: Path) -> None:
     assert not is_users(str(tmp_path / "link" / "base" / "places.py"), installed=True)
 
 
-def test_one_function_looks_for_close_names_and_one_for_users_files() -> None:
+def test_close_names_and_user_files_are_each_found_by_one_function() -> None:
     assert faults.is_users is is_users
     assert closest("comple", ["compile"], cutoff=0.55) == nearest("comple", ["compile"])
     texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}

@@ -1,4 +1,4 @@
-"""The line that a terminal shows while compiling takes long comes and goes; nowhere else is anything written."""
+"""The progress line of a long compilation appears in a terminal and is removed; other outputs receive no text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ nc.jit(chain)(nc.ones((2, 2)))
 
 
 def on_terminal(program: str, around: dict[str, str]) -> str:
-    """What a program writes to its error output, a terminal of 60 columns."""
+    """The error output of a program in a terminal of 60 columns."""
     import pty  # noqa: PLC0415 - not on every system
     import termios  # noqa: PLC0415
 
@@ -32,25 +32,25 @@ def on_terminal(program: str, around: dict[str, str]) -> str:
     termios.tcsetwinsize(theirs, (24, 60))
     process = subprocess.Popen([sys.executable, "-c", program], stderr=theirs, env={**os.environ, **around})
     os.close(theirs)
-    told, end = b"", time.monotonic() + 100
+    output, end = b"", time.monotonic() + 100
     while time.monotonic() < end:
         if select.select([ours], [], [], 0.2)[0]:
             try:
-                told += os.read(ours, 1 << 16)
+                output += os.read(ours, 1 << 16)
             except OSError:  # the other end is closed
                 break
         elif process.poll() is not None:
             break
     os.close(ours)
     assert process.wait(20) == 0
-    return told.decode()
+    return output.decode()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
-def test_the_line_comes_and_goes(tmp_path: Path) -> None:
+def test_the_line_appears_and_is_removed(tmp_path: Path) -> None:
     around = {"NACRE_CACHE_DIR": str(tmp_path), "TERM": "xterm"}
-    told = on_terminal(PROGRAM, around)
-    states = told.split("\r\x1b[K")
+    output = on_terminal(PROGRAM, around)
+    states = output.split("\r\x1b[K")
     assert states[0] == "" and states[-1] == ""
     stages = " ".join(states)
     assert "nacre: chain: tracing, operation 64" in stages and "fusing operation" in stages

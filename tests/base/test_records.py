@@ -1,4 +1,4 @@
-"""Dataclasses behave as those of the standard library do."""
+"""Dataclasses behave like those of the standard library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nacre.base.records import dataclass
 
 
 def declared(make: Any, **options: bool) -> type[Any]:
-    """A class with every kind of field, made by one decorator or the other."""
+    """A class with every kind of field, made by the given decorator."""
 
     class Thing:
         a: int
@@ -61,10 +61,10 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_like_the_standard_ones(options: dict[str, bool]) -> None:
+def test_classes_behave_like_standard_dataclasses(options: dict[str, bool]) -> None:
     ours, theirs = (declared(make, **options) for make in (dataclass, dataclasses.dataclass))
 
-    def told(cls: type[Any]) -> list[object]:
+    def behaviour(cls: type[Any]) -> list[object]:
         one, other = cls(1, c=[2]), cls(1, "b", [2], 9.0)
         found: list[object] = [repr(one), one == other, one != cls(2), one == 1, one.twice(), hasattr(one, "__dict__")]
         found += [dataclasses.asdict(one), [f.name for f in dataclasses.fields(one)], cls.__match_args__]
@@ -78,7 +78,7 @@ def test_like_the_standard_ones(options: dict[str, bool]) -> None:
                 found.append((type(e), str(e).split("__init__")[-1]))
         return found
 
-    assert told(ours) == told(theirs)
+    assert behaviour(ours) == behaviour(theirs)
 
 
 def test_hashes() -> None:
@@ -97,7 +97,7 @@ def test_hashes() -> None:
     assert hash(Own(1)) == 3
 
 
-def test_inheritance_and_what_follows_the_fields() -> None:
+def test_inheritance_and_post_init() -> None:
     assert Named(1, name="n") == Named(1, 0, "n")
     with pytest.raises(ValueError, match="got N"):
         Named(1, name="N")
@@ -105,12 +105,12 @@ def test_inheritance_and_what_follows_the_fields() -> None:
         Named(1, name="n").y = 2
 
 
-def test_copies_and_pickles_of_frozen_ones_with_slots() -> None:
+def test_copies_and_pickles_of_frozen_classes_with_slots() -> None:
     p = Point(1, 2)
     assert copy.copy(p) == copy.deepcopy(p) == pickle.loads(pickle.dumps(p)) == p
 
 
-def test_one_that_holds_itself_is_shown() -> None:
+def test_the_repr_of_a_recursive_instance() -> None:
     @dataclass
     class Knot:
         ends: list[Any]

@@ -1,4 +1,4 @@
-"""The ambient state belongs to a thread, and blocks put it back."""
+"""Each thread has its own ambient state, and contexts restore it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from nacre.base.state import STATE, gradients, signature
 
 
-def test_blocks_put_back_what_was_there() -> None:
+def test_contexts_restore_the_previous_mode() -> None:
     assert STATE.gradients
     with gradients(False):
         with gradients(True):
@@ -21,7 +21,7 @@ def test_blocks_put_back_what_was_there() -> None:
     assert STATE.gradients
 
 
-def test_threads_have_their_own() -> None:
+def test_each_thread_has_its_own_state() -> None:
     found: list[object] = []
 
     def look() -> None:

@@ -40,7 +40,7 @@ def test_map_keeps_structure(given_tree: Any) -> None:
     assert tree.flatten(mapped)[1] == tree.flatten(given_tree)[1]
 
 
-def test_structures_tell_containers_apart() -> None:
+def test_structures_distinguish_containers() -> None:
     found = [
         tree.flatten(t)[1]
         for t in ((1, 2), [1, 2], {"a": 1, "b": 2}, {"a": 1, "c": 2}, Point(1, 2), (1, (2,)), 1, None, (), [])
@@ -67,7 +67,7 @@ def test_registered_classes_and_those_derived_from_them() -> None:
     assert tree.flatten(Box(1, "a"))[1] != tree.flatten(Box(1, "b"))[1]
 
 
-def test_replacing_keeps_what_stays() -> None:
+def test_replacing_reuses_unchanged_containers() -> None:
     box, crate = Box(Point(1, "x"), "a"), Box(5, "b")
     held = (box, crate, [7], {"k": (8, 9)})
     rebuilt: list[Any] = []
@@ -78,7 +78,7 @@ def test_replacing_keeps_what_stays() -> None:
     assert tree.replaced((box, crate), iter([1, "x", 5]), []) == (box, crate)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_structures_are_refused() -> None:
     _, structure = tree.flatten((1, 2))
     with pytest.raises(ArgumentError, match="2 leaves"):
         tree.unflatten(structure, [1])

@@ -27,7 +27,7 @@ def test_equal_types_are_one_object(shape: tuple[int, ...], dtype: object) -> No
     assert t.rank == len(shape) and t.static
 
 
-def test_a_bool_is_no_size_although_it_equals_one() -> None:
+def test_a_bool_is_not_a_size_although_it_equals_one() -> None:
     for shape in ((1, True), (3, True), (False,)):  # the first equals the shape of a type that may exist
         with pytest.raises(KindError, match="sizes must be integers"):
             TensorType(shape, float32)
@@ -60,7 +60,7 @@ def test_broadcasting_is_that_of_numpy(a: tuple[int, ...], b: tuple[int, ...]) -
         assert broadcast_shapes(a, b) == wanted
 
 
-def test_symbolic_sizes_meet_themselves_and_one() -> None:
+def test_symbolic_sizes_broadcast_with_themselves_and_one() -> None:
     b, c = Dim.symbol("B"), Dim.symbol("C")
     assert broadcast_shapes((b, 1), (1, c)) == (b, c) and broadcast_shapes((b,), (b,)) == (b,)
     with pytest.raises(ShapeError):

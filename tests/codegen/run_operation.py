@@ -33,7 +33,7 @@ def kernel_text(op: str, dtypes: list[DType], target: DType | None, isa: str, la
     """A loop that applies the operation; `target` is given for a cast."""
     module = ModuleText(op)
     params = {"a": "ptr", "b": "ptr", "c": "ptr", "out": "ptr", "n": "i64"}
-    f = module.function("kernel", "void", params, attributes=BY_NAME[isa].attributes)
+    f = module.function("kernel", "void", params, isa=BY_NAME[isa])
     emitter = LlvmEmitter(f)
     with f.loop("i", 0, f["n"], step=lanes) as loop:
         args = [load_lanes(f, name, loop.index, dtype, lanes) for name, dtype in zip("abc", dtypes, strict=False)]

@@ -24,7 +24,7 @@ SIZE = 3
 
 
 def samples(row: Row) -> list[list[tuple[Array, ...]]]:
-    """For some operands of the row, several of the same types."""
+    """For some operands of the row, several examples of the same types."""
     dtype = next(d for d in (float32, float64, int32, bool_, *row.dtypes) if d in row.dtypes)
     made = [row.inputs(dtype, np.random.default_rng(crc32(row.name.encode()) + k)) for k in range(SIZE)]
     return [list(group) for group in zip(*made, strict=True)][:4]
@@ -35,7 +35,7 @@ def samples(row: Row) -> list[list[tuple[Array, ...]]]:
     [r for r in ROWS if r.inputs(r.dtypes[0], np.random.default_rng(0))[0]],
     ids=lambda row: row.name,
 )
-def test_as_a_loop(row: Row) -> None:
+def test_results_equal_those_of_a_loop(row: Row) -> None:
     for group in samples(row):
         count = len(group[0])
         masks = {
@@ -87,13 +87,13 @@ def test_calls_stay_calls() -> None:
     np.testing.assert_array_equal(to_numpy(y), x * x)
 
 
-def test_what_is_not_batched_stays_so() -> None:
+def test_values_without_a_batch_axis_stay_unbatched() -> None:
     one = from_numpy(np.ones(3, np.float32))
     (y, z), axes = batch(lambda x: [add(one, one), mul(x, x)], [from_numpy(np.ones((2, 3), np.float32))], [0], 2)
     assert axes == [None, 0] and y.shape == (3,) and z.shape == (2, 3)
 
 
-def test_a_value_that_left_its_vmap_is_refused() -> None:
+def test_a_value_of_an_ended_vmap_is_refused() -> None:
     kept: list[Value] = []
     batch(lambda x: [kept.append(x) or x], [from_numpy(np.ones((2, 3), np.float32))], [0], 2)
     with pytest.raises(TraceError, match="vmap"):

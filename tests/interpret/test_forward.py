@@ -26,7 +26,7 @@ def names(f, *active: bool) -> list[str]:
     return [e.primitive.name for e in pushed.equations][len(graph.equations) :]
 
 
-def test_zeros_cost_nothing() -> None:
+def test_zero_tangents_cost_nothing() -> None:
     assert names(lambda x, y: [add(x, y)], True, False) == []
     assert names(lambda x, y: [sub(x, y)], False, True) == ["neg"]
     assert names(lambda x, y: [mul(x, y)], True, False) == ["mul"]
@@ -69,7 +69,7 @@ def test_forced_tangents_are_zeros() -> None:
     assert pushed.active == (True, True) and len(pushed.graph.outputs) == 4
 
 
-def test_values_that_left_their_jvp_are_refused() -> None:
+def test_values_of_an_ended_jvp_are_refused() -> None:
     kept: list[Value] = []
     jvp(lambda x: [kept.append(x) or x], [X], [T])
     with pytest.raises(TraceError, match="jvp"):

@@ -30,7 +30,7 @@ def names(graph: Graph) -> list[str]:
     return [e.primitive.name for e in graph.equations]
 
 
-def test_a_rule_is_derived_once_and_says_what_it_needs() -> None:
+def test_a_rule_is_derived_once_and_lists_the_saved_values() -> None:
     types = (F, F)
     rule = rule_for(primitive_named("mul"), {}, types, (0, 1))
     assert rule is rule_for(primitive_named("mul"), {}, types, (0, 1)) and rule is not None
@@ -52,7 +52,7 @@ def test_equations_without_derivative_have_no_rule() -> None:
     assert rule_for(primitive_named("select"), {}, (F.with_dtype(bool_), F, F), (2,)) is not None
 
 
-def test_maxima_recompute_their_mask_instead_of_keeping_it() -> None:
+def test_maxima_recompute_their_mask_instead_of_saving_it() -> None:
     rule = rule_for(primitive_named("max"), {"axes": (1,)}, (F,), (0,))
     assert rule is not None and rule.saved == (0, 1) and rule.total == 2
 
@@ -64,13 +64,13 @@ def test_pullbacks_work_with_symbolic_sizes() -> None:
     assert targets == (0,) and pull.verify().output_types == (F,)
 
 
-def test_transpose_refuses_what_is_not_linear() -> None:
+def test_transpose_refuses_nonlinear_graphs() -> None:
     graph = graph_of(lambda x: [exp(x)], F)
     with pytest.raises(GradientError, match="linear"):
         transpose(graph, [], [from_numpy(X)])
 
 
-def test_transpose_of_a_quotient_is_linear_in_the_numerator_alone() -> None:
+def test_transpose_of_a_quotient_is_linear_only_in_the_numerator() -> None:
     graph = graph_of(lambda y, t: [div(t, y)], F, F)
     (found,) = transpose(graph, [from_numpy(X)], [from_numpy(np.ones_like(X))])
     assert found is not None
@@ -79,7 +79,7 @@ def test_transpose_of_a_quotient_is_linear_in_the_numerator_alone() -> None:
         transpose(graph_of(lambda x, t: [div(x, t)], F, F), [from_numpy(X)], [from_numpy(X)])
 
 
-def test_a_mistake_in_a_partial_is_not_taken_for_an_answer() -> None:
+def test_an_error_in_a_partial_is_raised() -> None:
     primitive = primitive_named("div")
     right = primitive.derivative
     wrong = Pointwise((lambda q, x, y: q.no_such_attribute, None), linear=(0,))
@@ -104,7 +104,7 @@ def composite(x: Value, y: Value) -> list[Value]:
     return [m, sum_(sin(maximum(x, y)), (0, 1)), cast(neg(y), float32)]
 
 
-def test_linearised_graphs_give_what_forward_mode_gives() -> None:
+def test_linearised_graphs_agree_with_forward_mode() -> None:
     graph = graph_of(composite, F, F)
     split = linearise(graph, (True, False))
     assert split.active == (True, True, False)
@@ -119,7 +119,7 @@ def test_linearised_graphs_give_what_forward_mode_gives() -> None:
     assert not {"sin", "max"} & set(names(split.linear))
 
 
-def test_reversed_graphs_compute_the_same_and_keep_little() -> None:
+def test_reversed_graphs_compute_the_same_and_save_little() -> None:
     graph = graph_of(composite, F, F)
     back = reverse(graph, (0,))
     assert names(back.graph) == names(graph) and back.traced == (0, 1)
@@ -128,7 +128,7 @@ def test_reversed_graphs_compute_the_same_and_keep_little() -> None:
     assert targets == (0,) and "max" not in names(pull)
 
 
-def test_dead_branches_of_a_graph_keep_nothing() -> None:
+def test_dead_branches_of_a_graph_save_nothing() -> None:
     graph = graph_of(lambda x: [exp(x), sin(x)][:1], F)
     back = reverse(graph, (0,))
     assert len(back.needed) == 1

@@ -1,4 +1,4 @@
-"""Staging: captures, literals, variables, levels, lines, and values that leave their trace."""
+"""Staging: captures, literals, variables, levels, lines, and values that are used after their trace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_records_equations_with_the_users_line() -> None:
 LINE = test_records_equations_with_the_users_line.__code__.co_firstlineno + 1
 
 
-def test_captures_come_once_each_and_in_order() -> None:
+def test_captures_are_distinct_and_in_order() -> None:
     a, b = tensor(1, 2, 3), tensor(4, 5, 6)
     trace = stage(lambda x: [add(add(x, b), add(a, b))], [F])
     assert [c.data for c in trace.captures] == [b.data, a.data]
@@ -57,19 +57,19 @@ def test_plain_scalars_are_literals_and_tracked_ones_captures() -> None:
     assert stage(lambda: [neg(tracked)], []).captures == (tracked,)
 
 
-def test_staging_takes_what_has_no_operands_or_only_constants() -> None:
+def test_staging_records_operations_without_staged_operands() -> None:
     a = tensor(1, 2, 3)
     assert names(stage(lambda: [full_like(a, 1), neg(a)], [])) == ["fill", "neg"]
 
 
-def test_derived_graphs_hold_their_captures() -> None:
+def test_derived_graphs_contain_their_captures() -> None:
     a = tensor(1, 2, 3)
     graph = derived(lambda x: [add(x, a)], [F], "closed")
     assert len(graph.inputs) == 1 and graph.equations[0].source == ""
     np.testing.assert_array_equal(to_numpy(run(graph, [tensor(1, 1, 1)])[0]), [2, 3, 4])
 
 
-def test_running_a_graph_under_staging_keeps_literals_and_lines() -> None:
+def test_running_a_graph_under_staging_preserves_literals_and_lines() -> None:
     graph = derived(lambda x: [add(x, tensor(1, 2, 3))], [F], "inner")
     outer = stage(lambda x: run(graph, [x]), [F]).graph
     assert outer == graph
@@ -89,7 +89,7 @@ def test_nested_stagings_capture_values_of_outer_ones() -> None:
     assert names(trace) == ["neg", "add"] and len(trace.graph.inputs) == 1
 
 
-def test_values_that_left_their_trace_are_refused_with_an_explanation() -> None:
+def test_values_of_an_ended_trace_are_refused_with_an_explanation() -> None:
     kept: list[Value] = []
     stage(lambda x: [kept.append(x) or x], [F])
     with pytest.raises(TraceError, match=r"(?s)left over.*This code.*Write"):
@@ -158,7 +158,7 @@ def test_gradients_are_read_and_written_as_state() -> None:
     assert third.gradients_cleared == [w] and third.gradient_outputs == []
 
 
-def test_one_leaf_for_a_variable_through_writes() -> None:
+def test_a_variable_keeps_its_leaf_after_writes() -> None:
     w = Variable(tensor(1, 2, 3), requires_grad=True)
 
     def f(x: Value) -> list[Value]:

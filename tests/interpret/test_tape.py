@@ -1,5 +1,4 @@
-"""The tape: accumulation, order, release, retained gradients, create_graph, nesting, long
-chains."""
+"""The tape: accumulation, order, release, retained gradients, create_graph, nesting, and long chains."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def test_gradients_add_up_at_leaves() -> None:
     np.testing.assert_array_equal(grad_of(y), 2 * np.array([1, 4]))
 
 
-def test_variables_get_theirs() -> None:
+def test_variables_receive_gradients() -> None:
     w = Variable(from_numpy(np.array([1.0, 2.0])), requires_grad=True)
     fixed = Variable(from_numpy(np.array([1.0, 2.0])))
     loss = total(mul(w.value, fixed.value))
@@ -63,7 +62,7 @@ def test_variables_get_theirs() -> None:
     assert fixed.gradient is None and fixed.value.node is None
 
 
-def test_nothing_is_recorded_where_nothing_is_wanted() -> None:
+def test_nothing_is_recorded_if_no_gradient_is_wanted() -> None:
     x, y = leaf(1, 2), from_numpy(np.array([1.0, 2.0]))
     assert add(y, y).node is None and eq(x, x).node is None
     with gradients(False):
@@ -72,7 +71,7 @@ def test_nothing_is_recorded_where_nothing_is_wanted() -> None:
         tape.backward([total(y)], [ones(total(y))])
 
 
-def test_only_what_the_pullback_reads_is_kept() -> None:
+def test_only_values_that_the_pullback_reads_are_saved() -> None:
     x, y = leaf(1, 2), leaf(3, 4)
     assert len(add(x, y).node.saved) == 0
     assert mul(x, from_numpy(np.ones(2))).node.saved[0] is not x  # the other factor only
@@ -80,7 +79,7 @@ def test_only_what_the_pullback_reads_is_kept() -> None:
     assert len(node.saved) == 1 and node.saved[0].node is None  # its own result, without a cycle
 
 
-def test_memory_is_released_as_it_is_consumed() -> None:
+def test_saved_values_are_freed_during_the_backward_pass() -> None:
     x = leaf(1, 2)
     inner = sin(x)
     held = weakref.ref(inner)
@@ -92,7 +91,7 @@ def test_memory_is_released_as_it_is_consumed() -> None:
     assert held() is None and loss.node.released
 
 
-def test_a_graph_that_was_not_used_goes_without_the_collector() -> None:
+def test_an_unused_graph_is_freed_without_the_garbage_collector() -> None:
     gc.disable()
     try:
         y = exp(sin(leaf(1, 2)))
@@ -123,7 +122,7 @@ def test_gradients_of_results_on_request() -> None:
     assert tape.retained(z.node) is None
 
 
-def test_gradients_of_chosen_inputs_leave_leaves_alone() -> None:
+def test_gradients_of_chosen_inputs_do_not_change_leaves() -> None:
     x = leaf(1, 2)
     y = mul(x, x)
     loss = total(mul(y, x))
@@ -213,7 +212,7 @@ def test_gradient_of_vmap_and_vmap_of_gradient() -> None:
         assert to_numpy(found)[k].tobytes() == to_numpy(rows[k]).tobytes() == to_numpy(outer)[k].tobytes()
 
 
-def test_outer_levels_go_on_recording() -> None:
+def test_outer_levels_continue_to_record() -> None:
     x = make(X.type, X.data, None, Leaf(0))
     g = gradient(f, x)  # a functional gradient of a tracked tensor is tracked
     tape.backward([total(g)], [ones(total(g))])
@@ -250,7 +249,7 @@ def test_long_chains() -> None:
     del z, y  # freed without deep recursion
 
 
-def test_a_chain_has_the_right_gradient() -> None:
+def test_a_chain_has_the_correct_gradient() -> None:
     x = leaf(0.5)
     y = x
     for _ in range(1000):
@@ -266,7 +265,7 @@ def test_integers_have_no_gradient() -> None:
     assert found[0] is None and found[1] is not None
 
 
-def test_staged_pullbacks_come_from_the_lines_they_differentiate() -> None:
+def test_staged_pullbacks_have_the_lines_that_they_differentiate() -> None:
     def loss(x: Value) -> list[Value]:
         y = sin(x)
         return [total(y)]

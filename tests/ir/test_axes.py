@@ -28,17 +28,17 @@ def test_permutations() -> None:
 
 
 @pytest.mark.parametrize("shape, axes", [((2, 3, 4), (0, 1)), ((5, 2, 3), (1, 2)), ((2, 3, 4, 5), (0, 1))])
-def test_what_repeats_along_new_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def test_broadcasts_along_new_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     e = equation(lambda x: broadcast(x, shape, axes), 2, 3)
     assert spreads(e) and permutation(e) is None
 
 
-def test_what_repeats_along_an_axis_of_one_element() -> None:
+def test_broadcasts_along_an_axis_of_size_1() -> None:
     e = equation(lambda x: broadcast(x, (2, 3), (0, 1)), 2, 1)
     assert spreads(e) and permutation(e) is None
 
 
 @pytest.mark.parametrize("f", [copy, neg, lambda x: reshape(x, (3, 2))])
-def test_others(f: Callable[[Value], Value]) -> None:
+def test_other_equations(f: Callable[[Value], Value]) -> None:
     e = equation(f, 2, 3)
     assert permutation(e) is None and not spreads(e)

@@ -1,4 +1,4 @@
-"""Every primitive's equations are held against what its rule declares: operands, parameters, their kinds."""
+"""Equations of every primitive are checked against its type rule: operands, parameters, their kinds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def equations(graph: Graph) -> list[Equation]:
 
 
 EQUATIONS: dict[str, Equation] = {e.primitive.name: e for g in mutations.graphs() for e in equations(g)}
-OPTIONAL = ("stride", "padding", "dilation", "groups")  # of windows need not be said
-ANY_NUMBER = {"concatenate"}  # takes as many operands as there are
+OPTIONAL = ("stride", "padding", "dilation", "groups")  # parameters of windows
+ANY_NUMBER = {"concatenate"}  # takes any number of operands
 
 
 def types(e: Equation, inputs: tuple[Any, ...]) -> Any:
@@ -65,8 +65,8 @@ def test_other_numbers_of_operands_and_other_parameters_are_refused(name: str) -
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
-def test_no_rule_stumbles(name: str) -> None:
-    """Whatever an equation of a primitive is given, it is refused in words, or it has a type."""
+def test_no_rule_raises_other_errors(name: str) -> None:
+    """For any operands and parameters, a rule raises one of Nacre's errors or returns types."""
     primitive, rng = registered()[name], random.Random(name)
     held = [a.type for e in EQUATIONS.values() for a in e.inputs]
     params = sorted({k for e in EQUATIONS.values() for k in e.params})

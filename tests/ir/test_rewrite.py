@@ -55,7 +55,7 @@ def test_uses_are_in_order_and_counted() -> None:
     assert found[y] == [graph.equations[2]] * 2 and found[m] == [graph.equations[3]]
 
 
-def test_dead_code_goes_and_inputs_stay() -> None:
+def test_dead_code_is_removed_and_inputs_stay() -> None:
     graph, _ = sample()
     found = without_dead_code(graph).verify()
     assert [e.primitive.name for e in found.equations] == ["neg", "neg", "add"] and len(found.inputs) == 2

@@ -1,5 +1,4 @@
-"""Graphs print and parse back; text that is not a graph gives GraphError with its line, never
-anything else."""
+"""Graphs print and parse back; other text raises GraphError with its line number, never another error."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ graph loss(a: f32[B, 784], b: f32[784, 10]) where B in 1..512:
   return d"""
 
 
-def test_reads_what_people_write() -> None:
+def test_parses_text_written_by_hand() -> None:
     graph = parse(LOSS)
     assert str(graph) == LOSS
     assert graph.equations[0].source == "model.py:12"
@@ -192,7 +191,7 @@ def test_faults_name_their_line(change: tuple[str, str], fault: str | None) -> N
 
 @settings(max_examples=300)
 @given(st.data())
-def test_damaged_text_never_does_anything_else(data: st.DataObject) -> None:
+def test_damaged_text_raises_only_graph_errors(data: st.DataObject) -> None:
     text = str(branches()) if data.draw(st.booleans()) else LOSS
     at = data.draw(st.integers(0, len(text)))
     end = min(len(text), at + data.draw(st.integers(0, 6)))

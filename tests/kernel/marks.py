@@ -1,4 +1,4 @@
-"""Marks for nests that have none: which loops are parallel, and which are vectors."""
+"""Marks for unmarked loop nests: which loops are parallel, and which are vector loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nacre.kernel.dependence import accumulated, lane_obstacle, memory_obstacle,
 
 
 def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
-    """All buffers of a kernel by name, its scratch too."""
+    """All buffers of a kernel by name, including its scratch."""
     scratch = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)]
     return {b.name: b for b in (*kernel.buffers, *scratch)}
 
@@ -42,8 +42,8 @@ def vector_obstacle(s: For, buffers: Mapping[str, Buffer], scope: Scope) -> str 
 def marked(kernel: Kernel) -> Kernel:
     """Choose parallel and vector loops for a nest.
 
-    The outer independent loops, as far as they are perfectly nested, become parallel.  One loop on each path becomes
-    a vector: the one whose rounds touch neighbouring elements most often; among the parallel loops it is moved
+    The outer independent loops, as far as they are perfectly nested, become parallel.  One loop on each path becomes a
+    vector loop: the one whose iterations access adjacent elements most often.  Among the parallel loops it is moved
     innermost.
     """
     lets = tuple(s for s in kernel.body if isinstance(s, Let))
@@ -63,7 +63,7 @@ class _Plan:
     scope: Scope
 
     def nest(self, first: For) -> For:
-        """A whole nest: its parallel loops, and its vector loops inside them or the best of them."""
+        """A whole nest: its parallel loops, and vector loops inside them, or the best of them as the vector loop."""
         chain, scope = self.chain(first)
         body = chain[-1].body if chain else (first,)
         within = self.inner(body, scope)
@@ -81,7 +81,7 @@ class _Plan:
         return nest
 
     def chain(self, s: For) -> tuple[list[For], Scope]:
-        """The outer independent, perfectly nested loops, and what is known inside them."""
+        """The outer independent, perfectly nested loops, and the scope inside them."""
         found: list[For] = []
         scope = self.scope
         while obstacle(s, scope) is None:
@@ -98,7 +98,7 @@ class _Plan:
         return vector_obstacle(replace(s, body=chain[-1].body), self.buffers, scope) is None
 
     def inner(self, body: Sequence[Stmt], scope: Scope) -> tuple[Stmt, ...]:
-        """A body whose loops, where they can be, are vectors: outer ones unless inner ones gain more."""
+        """A body whose loops are vector loops if possible: outer ones unless inner ones gain more."""
 
         def visit(s: Stmt, scope: Scope) -> Stmt:
             """The statement with its best innermost loop marked as vector."""
@@ -125,7 +125,7 @@ class _Plan:
         return tuple(result)
 
     def gain(self, s: For, body: Sequence[Stmt]) -> float:
-        """How much a loop gains from being a vector: its unit-stride accesses count for it, other strides against."""
+        """The gain of a loop from vectorisation: its unit-stride accesses count for it, other strides against it."""
         extents = {s.index: s.extent, **{t.index: t.extent for t in statements(tuple(body)) if isinstance(t, For)}}
         scope = Scope({**self.scope.extents, **extents}, self.scope.lets)
         total = 0.5
@@ -138,12 +138,12 @@ class _Plan:
         return max(total, 0.1) * filled
 
     def gain_inside(self, body: Sequence[Stmt], scope: Scope) -> float:
-        """What the vector loops of a body gain together."""
+        """The total gain of the vector loops of a body."""
         return sum(self.gain(s, s.body) for s in statements(tuple(body)) if isinstance(s, For) and s.vector)
 
 
 def _folds_below(s: For) -> bool:
-    """Whether a loop inside accumulates into accumulators from outside a loop."""
+    """Whether an inner loop accumulates into accumulators from outside the loop."""
     return any(
         accumulated(t.body)
         for t in statements(s.body)
@@ -157,7 +157,7 @@ def _accesses(body: Sequence[Stmt]) -> list[tuple[str, tuple[Expr, ...], bool]]:
     seen: set[int] = set()
 
     def visit(e: Expr) -> None:
-        """Note the loads in an expression, each once."""
+        """Record the loads in an expression, without duplicates."""
         if id(e) not in seen:
             seen.add(id(e))
             if isinstance(e, Load):

@@ -1,4 +1,4 @@
-"""Kernels to test with: a few by hand, and random ones."""
+"""Kernels for tests: one written by hand, and random ones."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def softmax() -> Kernel:
 
 
 class Chance:
-    """Makes random kernels; equal seeds make equal kernels."""
+    """Generates random kernels; equal seeds give equal kernels."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Affine index expressions: every form is worth what the expression is worth."""
+"""Affine index expressions: every form has the value of its expression."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 expressions = st.recursive(leaves, compound, max_leaves=8)
 
 
-def worth(e: Expr, indices: dict[str, int], s: int) -> int:
+def value_of(e: Expr, indices: dict[str, int], s: int) -> int:
     match e:
         case Const():
             return int(e.value)
@@ -48,25 +48,25 @@ def worth(e: Expr, indices: dict[str, int], s: int) -> int:
         case Extent():
             return evaluate(e.size, {"S": s})
         case Local():
-            return worth(SCOPE.lets[e.name], indices, s)
+            return value_of(SCOPE.lets[e.name], indices, s)
         case Apply():
-            args = [np.array([worth(a, indices, s)], np.int64) for a in e.args]
+            args = [np.array([value_of(a, indices, s)], np.int64) for a in e.args]
             return int(operate(e.op, args, int64, int64)[0])
     raise AssertionError(e)
 
 
-def form_worth(form: Affine, indices: dict[str, int], s: int) -> int:
-    terms = (worth(a, indices, s) * evaluate(c, {"S": s}) for a, c in form.terms)
+def form_value(form: Affine, indices: dict[str, int], s: int) -> int:
+    terms = (value_of(a, indices, s) * evaluate(c, {"S": s}) for a, c in form.terms)
     return evaluate(form.constant, {"S": s}) + sum(terms)
 
 
 @given(expressions, st.integers(0, 4), st.integers(0, 7), st.integers(1, 6), st.data())
-def test_forms_are_worth_the_expression(e: Expr, i: int, j: int, s: int, data: st.DataObject) -> None:
+def test_forms_have_the_value_of_the_expression(e: Expr, i: int, j: int, s: int, data: st.DataObject) -> None:
     indices = {"i": i, "j": j, "k": data.draw(st.integers(0, s - 1))}
-    assert form_worth(affine(e, SCOPE), indices, s) == worth(e, indices, s)
+    assert form_value(affine(e, SCOPE), indices, s) == value_of(e, indices, s)
 
 
-def test_what_is_split() -> None:
+def test_quotients_and_remainders_are_split() -> None:
     for width, inner in ((const(8), "j"), (Extent(S), "k")):
         flat = index_add(index_mul(Index("i"), width), Index(inner))
         assert affine(Apply("idiv", (flat, width), int64), SCOPE) == Affine(((Index("i"), 1),), 0)

@@ -1,4 +1,4 @@
-"""The interpreter against NumPy where NumPy says the same."""
+"""The reference interpreter against NumPy, where NumPy has the same results."""
 
 from __future__ import annotations
 

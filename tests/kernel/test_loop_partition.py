@@ -1,4 +1,4 @@
-"""Choices by a loop's index: cases that compute the same, and that need no choice any more."""
+"""Choices by a loop's index: the cases compute the same results and need no choice."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def test_any_comparison_of_an_index(chosen: list[tuple[str, bool, bool, int]], r
     assert (canonical(expected) == canonical(found)).all()
 
 
-def test_what_cannot_be_cut_stays() -> None:
+def test_other_kernels_are_unchanged() -> None:
     n = Dim.symbol("n")
     mask = nest(
         8, 8, (8, 8), lambda i, j: apply("select", apply("lt", i, j), Load("x", (i, j), float32), Const(0.0, float32))
     )
     assert partition_loops(mask) is mask
-    # whether a symbolic size is above 5 is not known
+    # it is unknown whether a symbolic size is above 5
     unknown = nest(
         4,
         n,

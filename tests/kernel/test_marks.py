@@ -1,4 +1,4 @@
-"""The marks that tests give to nests, which the verifier allows."""
+"""The marks that tests give to loop nests, which the verifier accepts."""
 
 from __future__ import annotations
 

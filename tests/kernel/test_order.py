@@ -1,4 +1,4 @@
-"""The canonical orders."""
+"""The canonical orders of reductions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_tree(values: list[float]) -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=600), st.sampled_from((1, 2, 8, 64, 256)))
 def test_tree_of_blocks(values: list[float], block: int) -> None:
-    """Blocks by themselves, merged as `merges` says, give the whole tree."""
+    """Blocks that are reduced separately and merged as `merges` says give the whole tree."""
     x = np.array(values, np.float32)
     stack: list[np.float32] = []
     for k in range(-(-len(x) // block)):

@@ -1,4 +1,4 @@
-"""The executable order against a plain convolution in float64, and its pieces by hand."""
+"""The executable order against a plain convolution in float64, and its parts against results computed by hand."""
 
 from __future__ import annotations
 

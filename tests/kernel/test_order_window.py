@@ -1,4 +1,4 @@
-"""The executable order of pooling, by hand."""
+"""The executable order of pooling against results computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_maximum_of_overlapping_windows() -> None:
     x = image([1, 3, 3, 2])
     assert order.max_forward(w, x).ravel().tolist() == [3, 3, 3]
     dx = order.max_grad(w, x, image([1, 2, 4]))
-    assert dx.ravel().tolist() == [0, 3, 4, 0]  # the tie goes to the first
+    assert dx.ravel().tolist() == [0, 3, 4, 0]  # in a tie, the first tap receives the gradient
 
 
 def test_a_nan_is_the_maximum() -> None:

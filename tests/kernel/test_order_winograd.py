@@ -1,4 +1,4 @@
-"""Winograd's convolution is convolution, to the error that its points were chosen for."""
+"""Winograd's convolution equals convolution up to the error for which its points were chosen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_values(conv: order_convolution.Convolution) -> None:
         np.testing.assert_allclose(exact, wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_a_tile_is_made_of_its_own_pixels() -> None:
+def test_a_tile_depends_only_on_its_own_pixels() -> None:
     conv = order_convolution.convolution(1, 8, 8, 1, (3, 3), padding=((1, 1), (1, 1)))
     x = np.zeros((1, 1, 8, 8), np.float32)
     x[0, 0, 0, 0] = np.inf

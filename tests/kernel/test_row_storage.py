@@ -1,4 +1,4 @@
-"""Rows kept in results: the same bits, one row of scratch less, and only where nothing else is there."""
+"""Rows stored in results: the same bits, one scratch row less, and only in memory without other contents."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_same_bits(n: int, m: int) -> None:
         assert np.array_equal(x, y, equal_nan=True)
 
 
-def test_spared_results_keep_their_rows() -> None:
+def test_rows_are_not_stored_in_spared_results() -> None:
     assert kept_in_results(kernel(), frozenset("y")) == kernel()
     assert rows(kept_in_results(kernel(), frozenset("w"))) == 0
 
@@ -65,7 +65,7 @@ def test_spared_results_keep_their_rows() -> None:
         "k])",  # under a condition, and read
     ],
 )
-def test_other_last_passes_keep_their_rows(last: str) -> None:
+def test_rows_stay_in_scratch_with_other_last_passes(last: str) -> None:
     assert kept_in_results(kernel(last), frozenset()) == kernel(last)
 
 

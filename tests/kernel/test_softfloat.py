@@ -72,7 +72,7 @@ def test_fma_of_a_product_out_of_range_and_infinity() -> None:
 
 @given(close, close, st.integers(-60, 60), st.integers(-3, 3))
 @settings(max_examples=600, deadline=None)
-def test_fma_where_it_cancels(a: float, b: float, scale: int, off: int) -> None:
+def test_fma_with_cancellation(a: float, b: float, scale: int, off: int) -> None:
     """c is next to −a b, or its last bits decide a tie."""
     c = -a * b + math.ldexp(a * b, -scale) if scale > 0 else -a * b
     for _ in range(abs(off)):

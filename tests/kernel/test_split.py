@@ -1,4 +1,4 @@
-"""Reductions in two kernels give the bits of the one."""
+"""A reduction in two kernels gives the bits of one kernel."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_columns(n: int) -> None:
     same_bits(COLUMNS, numbers((n, 5), float32, n))
 
 
-def test_negative_zeros_survive() -> None:
+def test_negative_zeros_are_preserved() -> None:
     same_bits(COLUMNS, np.full((16, 5), -0.0, np.float32))
     same_bits(COLUMNS, np.full((3, 5), -0.0, np.float32))
 
@@ -84,5 +84,5 @@ def test_negative_zeros_survive() -> None:
         "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n",
     ),
 )
-def test_what_stays_whole(text: str) -> None:
+def test_other_kernels_are_not_split(text: str) -> None:
     assert split(parse(text), 8) is None

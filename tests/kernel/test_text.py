@@ -1,4 +1,4 @@
-"""Kernel text: printing, parsing, and both in turn."""
+"""Kernel text: printing, parsing, and round trips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.kernel.ast import apply as op
 from nacre.kernel.text import parse, show
 
 
-def test_softmax_reads_well() -> None:
+def test_the_text_of_softmax() -> None:
     assert show(marked(softmax())) == textwrap.dedent("""\
         kernel softmax(x: f32[N, M]) -> (y: f32[N, M]):
           where N in 0..4096

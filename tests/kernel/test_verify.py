@@ -1,4 +1,4 @@
-"""The verifier: every rule it has, and that good kernels pass."""
+"""The verifier: all of its rules, and valid kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nacre.kernel.verify import verify
 
 
 @given(st.integers(0, 10_000))
-def test_good_kernels_pass(seed: int) -> None:
+def test_valid_kernels_pass(seed: int) -> None:
     kernel = Chance(seed).kernel()
     verify(kernel)
     verify(marked(kernel))

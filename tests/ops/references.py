@@ -1,4 +1,4 @@
-"""What operations should give, by NumPy in more precision or in the canonical order."""
+"""The expected results of operations, by NumPy in higher precision or in the canonical order."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def dtype_of(x: Array) -> DType:
 
 
 def widened(x: Array) -> Array:
-    """In more precision: float64 for short floats, the long double for float64."""
+    """In higher precision: float64 for short floats, the long double for float64."""
     if not dtype_of(x).is_float:
         return x
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 def in_more_precision(f: Callable[..., Array]) -> Callable[..., Array]:
-    """f computed in more precision and rounded to the operands' dtype."""
+    """f computed in higher precision and rounded to the operands' dtype."""
 
     def reference(*xs: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -92,7 +92,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def divide_integers(a: Array, b: Array) -> Array:
-    """Toward zero; x / 0 is 0; the least integer over -1 wraps to itself."""
+    """The quotient toward zero; x / 0 is 0; the least integer / -1 wraps to itself."""
 
     def one(x: int, y: int) -> int:
         return 0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
@@ -101,7 +101,7 @@ def divide_integers(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """a - b·(a / b), exact; integers by 0 leave 0."""
+    """a - b·(a / b), exact; 0 for integers modulo 0."""
     if dtype_of(a).is_float:
         return rounded_once(np.fmod)(a, b)
 
@@ -112,13 +112,13 @@ def remainder(a: Array, b: Array) -> Array:
 
 
 def shift_left(a: Array, b: Array) -> Array:
-    """0 where the amount, read as unsigned, reaches the width."""
+    """A shift by an unsigned amount; 0 if it is at least the width."""
     bits = 8 * a.dtype.itemsize
     return _exact_integers(lambda x, n: x << n if 0 <= n < bits else 0, a, b)
 
 
 def shift_right(a: Array, b: Array) -> Array:
-    """0 or -1 where the amount, read as unsigned, reaches the width."""
+    """A shift by an unsigned amount; 0 or -1 if it is at least the width."""
     bits = 8 * a.dtype.itemsize
     return _exact_integers(lambda x, n: x >> (n if 0 <= n < bits else bits), a, b)
 
@@ -147,7 +147,7 @@ def _extremum(ieee: Any, plain: Any, a: Array, b: Array) -> Array:
 
 
 def convert(x: Array, dtype: DType) -> Array:
-    """Numbers in another dtype; floats saturate on the way to integers."""
+    """Numbers in another dtype; floats converted to integers saturate."""
     if not dtype_of(x).is_float or not dtype.is_integer:
         return x != 0 if dtype.kind == "b" else x.astype(dtype.numpy)
     info = np.iinfo(dtype.numpy)
@@ -244,7 +244,7 @@ def windows(x: Sequence[int], size: Any, stride: Any, padding: Any, dilation: An
 
 
 def padded(x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
-    """x surrounded by, and interspersed with, a value."""
+    """x with a value around it and between its elements."""
     spans = [n + max(n - 1, 0) * i for n, i in zip(x.shape, interior, strict=True)]
     y = np.full([a + b + s for a, b, s in zip(low, high, spans, strict=True)], value, x.dtype)
     y[tuple(slice(a, a + s, i + 1) for a, s, i in zip(low, spans, interior, strict=True))] = x

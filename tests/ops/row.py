@@ -21,15 +21,14 @@ NUMBERS = (*INTEGERS, *FLOATS)
 
 @dataclass(frozen=True)
 class Row:
-    """One operation with its parameters: a primitive, its operands to try, and what it should give.
+    """One operation with its parameters: a primitive, its test operands, and its expected results.
 
-    `apply(*values)` and `reference(*arrays)` agree within `ulps` units in the last place of the
-    result (0: the same bits), for every tuple of arrays in `inputs(dtype, rng)` and every dtype in
-    `dtypes`.  `active` lists the operands that have a derivative, and `smooth(rng)` gives float64
-    operands for which finite differences hold.
+    `apply(*values)` and `reference(*arrays)` agree within `ulps` units in the last place of the result (0: the same
+    bits), for every tuple of arrays in `inputs(dtype, rng)` and every dtype in `dtypes`.  `active` lists the operands
+    that have a derivative, and `smooth(rng)` gives float64 operands for which finite differences are accurate.
     """
 
-    name: str  # unique: the primitive's name, and what sets the row apart
+    name: str  # unique: the primitive's name, and the difference to its other rows
     apply: Callable[..., Value]
     reference: Callable[..., Any]
     inputs: Inputs
@@ -40,7 +39,7 @@ class Row:
 
     @property
     def primitive(self) -> str:
-        """The name of the primitive that the row is about."""
+        """The name of the row's primitive."""
         return self.name.split("-")[0]
 
 
@@ -80,5 +79,5 @@ def apart(*shapes: Sequence[int]) -> Callable[[np.random.Generator], Arrays]:
 
 
 def several(*inputs: Inputs) -> Inputs:
-    """All of several generators' operands."""
+    """The operands of several generators."""
     return lambda dtype, rng: [arrays for make in inputs for arrays in make(dtype, rng)]

@@ -26,7 +26,7 @@ def _dot(
     summed: tuple[Axes, Axes],
     batch: tuple[Axes, Axes] = ((), ()),
 ) -> Row:
-    """A product, whose reference brings the factors into the form [batch, m, k] · [batch, k, n]."""
+    """A product, whose reference rearranges the factors to [batch, m, k] · [batch, k, n]."""
 
     def free(shape: Shape, side: int) -> list[int]:
         return [k for k in range(len(shape)) if k not in (*summed[side], *batch[side])]
@@ -74,7 +74,7 @@ def _widened(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, A
 
 
 def _summed(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, Axes] = ((), ())) -> Row:
-    """Factors of one narrow dtype, summed up in a wide one: the bits of `dot` after the conversion."""
+    """Factors of one narrow dtype, summed in a wide one: the bits of `dot` after the conversion."""
     plain = _dot(a, b, summed, batch)
 
     def wide(dtype: DType) -> DType:
@@ -197,7 +197,7 @@ def _attended(q: Shape, k: Shape, v: Shape) -> Row:
 
 
 def _levels(*shapes: Shape) -> Inputs:
-    """Random operands, and some of few different numbers, so that maxima are equal."""
+    """Random operands, and some with few distinct numbers, so that maxima are equal."""
 
     def few(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         return [tuple(np.round(samples.random(dtype, s, rng, 2.0).astype(float)).astype(dtype.numpy) for s in shapes)]

@@ -35,7 +35,7 @@ S = (5, 3)  # the shape of smooth operands
 
 
 def operands(count: int) -> Inputs:
-    """Operands of one type with all edges."""
+    """Operands of one type with all edge cases."""
     return lambda dtype, rng: samples.pointwise(dtype, count, rng)
 
 
@@ -52,7 +52,7 @@ def unary(
 
 
 def elementary(name: str, apply: Any, reference: Any, smooth: Smooth, ulps: float = 2) -> Row:
-    """A row of an elementary function, whose reference NumPy has in more precision."""
+    """A row of an elementary function, whose reference is NumPy's function in higher precision."""
     return unary(name, apply, ref.in_more_precision(reference), ulps=ulps, smooth=smooth)
 
 
@@ -145,7 +145,7 @@ CIRCULAR = [
 
 
 def few(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-    """Edges and a few numbers, for references that are slow."""
+    """Edge cases and a few numbers, for references that are slow."""
     return [(samples.edges(dtype),), (samples.random(dtype, (40,), rng, 3.0),)]
 
 

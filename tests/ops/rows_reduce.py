@@ -55,7 +55,7 @@ def _reduction(
 
 
 def _edges(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-    """Rows that hold edges among other numbers, equal elements, and only one element."""
+    """Rows with edge cases among other numbers, equal elements, and only one element."""
     ties = samples.random(dtype, (6, 40), rng)
     ties[:, 20:] = ties[:, :20]
     few = samples.edges(dtype)

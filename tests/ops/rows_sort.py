@@ -12,7 +12,7 @@ from ops.samples import Array, Arrays
 
 
 def positions(x: Array, axis: int, descending: bool) -> Array:
-    """What sorts x: NumPy's stable order, by numbers that are negated or inverted for the other direction."""
+    """The permutation that sorts x: NumPy's stable order of the numbers, negated or inverted if descending."""
     wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
     if descending:
         wide = -wide if wide.dtype.kind == "f" else ~wide
@@ -20,7 +20,7 @@ def positions(x: Array, axis: int, descending: bool) -> Array:
 
 
 def _rows(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-    """Rows that are short, long, of equal elements, of edges, and of nothing."""
+    """Rows that are short, long, empty, of equal elements, and of edge cases."""
     long = samples.random(dtype, (3, 300), rng)
     long[:, 100:200] = long[:, :100]
     edges = rng.permuted(np.stack([samples.edges(dtype)] * 5), axis=1)

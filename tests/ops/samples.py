@@ -1,4 +1,4 @@
-"""Numbers to try operations on: the edges of every dtype, and seeded random ones."""
+"""Numbers for tests of operations: the edge cases of every dtype, and seeded random ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def crossed(values: Sequence[Array]) -> Arrays:
 
 
 def pointwise(dtype: DType, operands: int, rng: np.random.Generator) -> list[Arrays]:
-    """Operands of one type: edges in all combinations, random ones, rank 0 and nothing."""
+    """Operands of one type: edge cases in all combinations, random ones, rank 0 and empty ones."""
     few = edges(dtype) if operands < 3 else edges(dtype)[::3]
     found = [crossed([few] * operands)]
     for shape in ((1000,), (3, 7, 5), (), (0,), (2, 0, 3)):
@@ -95,6 +95,6 @@ def pointwise(dtype: DType, operands: int, rng: np.random.Generator) -> list[Arr
 
 
 def indices(shape: Sequence[int], size: int, rng: np.random.Generator, dtype: str = "int64") -> Array:
-    """Indices of which a few are out of range."""
+    """Indices, a few of which are out of range."""
     low = 0 if dtype.startswith("u") else -2
     return rng.integers(low, size + 2, tuple(shape)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Derivatives where formulas are at their limits: ties, zeros, and extremes of size."""
+"""Derivatives in edge cases of formulas: ties, zeros, and very large and small numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_ties_of_a_reduction_share_equally() -> None:
     assert g.tolist() == [[0, 1, 1, 1], [1, 0, 0, 0]]
 
 
-def test_a_window_gives_to_its_first_maximum() -> None:
+def test_the_first_maximum_of_a_window_receives_the_gradient() -> None:
     x = np.array([[[[1.0, 5, 5], [5, 0, np.nan], [0, 0, 0]]]])
     (g,) = gradients(lambda v: window.window_max(v, (2, 2)), x)
     assert g.tolist() == [[[[0, 1, 0], [1, 0, 2], [0, 0, 0]]]]
@@ -90,7 +90,7 @@ def test_no_cancellation(f: Callable[[Value], Value], x: float, wanted: float) -
     np.testing.assert_allclose(gradients(f, [x])[0], [wanted], rtol=2e-4, atol=1e-300 + 1e-16 * (wanted == 0))
 
 
-def test_padding_collects_what_the_image_does_not() -> None:
+def test_padding_receives_the_rest_of_the_gradient() -> None:
     def f(x: Value, v: Value) -> Value:
         return view.pad(x, v, (1,), (2,), (1,))
 

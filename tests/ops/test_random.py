@@ -31,7 +31,7 @@ def test_first_element_is_the_published_vector() -> None:
     assert to_numpy(random_bits(key, (), uint64)) == 0x99BA4EFE6B200159
 
 
-def test_an_element_depends_on_key_and_position_alone() -> None:
+def test_an_element_depends_only_on_key_and_position() -> None:
     keys = np.array([[1, 2], [3, 4]], np.uint32)
     whole = to_numpy(random_bits(from_numpy(keys), (6, 5)))
     for k, key in enumerate(keys):

@@ -1,4 +1,4 @@
-"""Operations compiled once for a symbolic size give the bits of fixed sizes, nothing included."""
+"""Operations compiled once for a symbolic size give the bits of fixed sizes, including 0."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_one_program_serves_every_size(name: str, types: tuple[TensorType, ...],
     arrays = [x % 6 if x.dtype == np.int64 else x for x in arrays]
     primitive, builder = primitive_named(name), Builder(name)
     operands = [builder.input(t) for t in types]
-    builder.input(f32(symbol))  # so that the program always learns the size
+    builder.input(f32(symbol))  # so that an input always has the size
     graph = builder.finish(builder.add(primitive, operands, params))
     inputs = [from_numpy(x) for x in arrays]
     (found,) = executor().execute(graph, [*inputs, from_numpy(np.zeros(size, np.float32))])

@@ -1,4 +1,4 @@
-"""Every operation of the table gives what its reference gives, in every dtype and memory layout."""
+"""Every operation of the table agrees with its reference in every dtype and memory layout."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _spacing(b: Array, dtype: Any) -> Array:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_gives_what_the_reference_gives(row: Row) -> None:
+def test_results_agree_with_the_reference(row: Row) -> None:
     for dtype in row.dtypes:
         for arrays in row.inputs(dtype, generator(seed(row))):
             what = f"{row.name} of {dtype.name} {[x.shape for x in arrays]}"
@@ -63,18 +63,18 @@ def test_gives_what_the_reference_gives(row: Row) -> None:
 
 
 def scattered(x: Array) -> Value:
-    """The numbers of x at every second place of larger memory, its axes in reverse order there."""
-    turned = np.array(x.T, order="C")
-    apart = np.zeros([2 * n + 1 for n in turned.shape], x.dtype)
-    apart[tuple(slice(1, 2 * n + 1, 2) for n in turned.shape)] = turned
+    """The numbers of x at every second position of larger memory, with the axes in reverse order there."""
+    reversed_axes = np.array(x.T, order="C")
+    apart = np.zeros([2 * n + 1 for n in reversed_axes.shape], x.dtype)
+    apart[tuple(slice(1, 2 * n + 1, 2) for n in reversed_axes.shape)] = reversed_axes
     whole = from_numpy(apart)
     steps = (2,) * x.ndim
-    inner = view.slice_(whole, (1,) * x.ndim, [2 * n + 1 for n in turned.shape], steps)
+    inner = view.slice_(whole, (1,) * x.ndim, [2 * n + 1 for n in reversed_axes.shape], steps)
     return view.permute(inner, tuple(reversed(range(x.ndim))))
 
 
 def backwards(x: Array) -> Value:
-    """The numbers of x in memory from the last to the first."""
+    """The numbers of x in reverse order in memory."""
     return view.flip(from_numpy(np.array(np.flip(x), order="C")), tuple(range(x.ndim)))
 
 

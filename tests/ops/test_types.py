@@ -1,4 +1,4 @@
-"""Type rules: what they refuse and how they say it, and sizes that are symbols."""
+"""Type rules: refused operands and the messages, and symbolic sizes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
 
 
 @pytest.mark.parametrize(("make", "error", "message"), REFUSED, ids=[m for _, _, m in REFUSED])
-def test_refuses_and_says_why(make: Callable[[], Any], error: type[Error], message: str) -> None:
+def test_errors_name_the_reason(make: Callable[[], Any], error: type[Error], message: str) -> None:
     with pytest.raises(error, match=message) as found:
         make()
     assert str(found.value).count(";") >= 1, "what must hold; what it got"
@@ -251,7 +251,7 @@ def test_reshape_splits_at_common_products() -> None:
     assert shape.factor((1, 1), ()) == []
 
 
-def test_undecidable_size_asks_for_bounds() -> None:
+def test_the_error_for_an_undecidable_size_suggests_bounds() -> None:
     free = Dim.symbol("N")
     with pytest.raises(ShapeError, match="bounds"):
         result("slice", typed(free), starts=(1,), stops=(free,), steps=(1,))

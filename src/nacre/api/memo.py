@@ -15,6 +15,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.points import entry
 from nacre.codegen.entry.tape_stub import Recording
+from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.linearise import fused_rule
@@ -33,6 +34,12 @@ class Memo:
         self.known: dict[Hashable, Function] = {}
         self.met: set[Hashable] = set()
         self.turns = Turns()  # one thread compiles a function that several need at the same time
+        forget_on_change(self.forget)
+
+    def forget(self) -> None:
+        """Drop all compiled functions, because code is compiled in another way from now on."""
+        self.known.clear()
+        self.met.clear()
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that has no compiled function; compile one if the types occurred before."""
@@ -40,8 +47,10 @@ class Memo:
         if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, tensors)):
             return result
         if key in self.met:
-            types = tuple(x.type for x in tensors)
+            types, before = tuple(x.type for x in tensors), generation()
             self.turns.fill(self.known, key, LIMIT, lambda: _compiled(function, types) or function)
+            if before != generation():
+                self.known.pop(key, None)
         if len(self.met) >= LIMIT:
             self.met.clear()
         self.met.add(key)

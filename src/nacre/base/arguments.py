@@ -1,8 +1,8 @@
 """Checks of a public function's arguments, derived from its annotations and parameter names.
 
-An annotation says which kind of value is valid (`int | None`, `Sequence[int]`, `Module`).  A parameter name with a
-fixed meaning (`kernel_size`, `lr`) also says which range.  `check` raises an error for a value of another kind or
-outside its range.  An annotation that is not in the table accepts any value.
+An annotation gives the valid kinds of values (`int | None`, `Sequence[int]`, `Module`).  A parameter name with a fixed
+meaning (`kernel_size`, `lr`) also gives their range.  `check` raises an error for a value of another kind or outside
+its range.  An annotation that is not in the table accepts any value.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nacre.base.records import dataclass
 
 Test = Callable[[Any], bool]
 BYTES_SHOWN: Final = 60
-MOST: Final = 1 << 24  # numbers in an argument that is a list of them
-FEW: Final = 1024  # sizes, axes and the like
+MOST: Final = 1 << 24  # maximum length of a list of numbers
+FEW: Final = 1024  # maximum number of sizes, axes and similar arguments
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
 
 
 def whole_number(value: object, operation: str, what: str) -> int:
-    """One whole number; a symbolic size is kept.  Raises KindError for other values.
+    """One whole number; a symbolic size is returned unchanged.  Raises KindError for other values.
 
     >>> whole_number(3, "linspace", "num")
     3
@@ -116,7 +116,7 @@ def plain_number(value: object, operation: str, what: str) -> float:
 def whole_numbers(value: object, operation: str, what: str, count: int | None = None) -> tuple[int, ...]:
     """One or several whole numbers as a tuple; with a `count`, one number stands for all.
 
-    Symbolic sizes are kept.  Raises KindError for other values, ArgumentError for a wrong number of them.
+    Symbolic sizes are returned unchanged.  Raises KindError for other values, ArgumentError for a wrong number of them.
 
     >>> whole_numbers(3, "max_pool2d", "stride", 2), whole_numbers([1, 2], "roll", "shift")
     ((3, 3), (1, 2))
@@ -149,7 +149,7 @@ def _several(test: Test, most: int = MOST) -> Test:
                 return True
             listed = cast("Sequence[Any]", value)
             return len(listed) <= most and all(map(test, islice(listed, most)))
-        except (TypeError, OverflowError, ValueError):  # an array of shape [], a length that is none
+        except (TypeError, OverflowError, ValueError):  # an array of shape [], an invalid length
             return False
 
     return holds
@@ -201,7 +201,7 @@ _FAMILIES: Final = {  # by the word before the bracket
     "Sequence": ArgumentKind("a sequence", _is_iterable),
     "Iterable": ArgumentKind("an iterable", _is_iterable),
 }
-_BOUNDS: Final = {"_Filled": "Variable"}  # of type variables
+_BOUNDS: Final = {"_Filled": "Variable"}  # the bounds of type variables
 _CLASSES: Final = (
     "PackedSequence", "Value", "Tensor", "Module", "Variable", "Parameter", "Optimizer", "Schedule", "Dim"
 )  # fmt: skip
@@ -288,7 +288,7 @@ def shown(value: object) -> str:
         return f"{type(value).__name__} of shape {getattr(value, 'shape', None)!s}"
     try:
         text = repr(value)
-    except Exception:  # a repr of a user's own
+    except Exception:  # an error in a user's `__repr__`
         text = f"an object of {type(value).__name__}"
     return text if len(text) <= BYTES_SHOWN else f"{text[:BYTES_SHOWN]}…"
 
@@ -324,7 +324,7 @@ class Parameters:
         try:
             given = self.signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return  # Python says it at the call
+            return  # Python raises the error at the call
         for parameter in self.listed:
             if parameter.name in given:
                 held = given[parameter.name]

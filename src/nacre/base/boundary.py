@@ -1,9 +1,9 @@
 """The boundary between a user's call and the package: it attributes errors and translates other libraries' keywords.
 
 A public function is called directly.  Its arguments are checked only if it raises an error from outside Nacre.  A
-keyword of another library (`dim` for `axis`) is translated where the meaning is the same; elsewhere the error says what
-to write.  An argument of the wrong kind is named.  Other Python errors about the arguments become argument errors.
-Errors in a caller's own functions pass through unchanged.
+keyword of another library (`dim` for `axis`) is translated if the meaning is the same; otherwise the error says what to
+write.  The error for an argument of the wrong kind names the argument.  Other Python errors about the arguments become
+argument errors.  Errors in a caller's own functions pass through unchanged.
 
 Arguments of constructors, and of functions that are not called in loops, are always checked.
 """
@@ -20,7 +20,7 @@ from nacre.base.arguments import Parameters, shown
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, OutOfMemory
 from nacre.base.hints import KEYWORDS, closest, refusal, worded
 
-SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
+SPELLINGS: Final = {  # keywords of PyTorch; in `nn.functional`, which has those, also keywords of the array API
     "dim": ("axis", "axes"),
     "dims": ("axis", "axes", "dim", "repetitions"),
     "axis": ("dim",),
@@ -43,14 +43,14 @@ SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has
     "a_max": ("max",),
 }
 
-WITHOUT_EFFECT: Final = ("inplace",)  # keywords of PyTorch's functions of networks that change no number
+WITHOUT_EFFECT: Final = ("inplace",)  # keywords of PyTorch's neural network functions that do not change results
 
 _PAIRS = (
     "PyTorch's returns values and positions, this one only values; write {name}(x, axis={axis}), and arg{name} for "
     "the positions"
 )
 _SPREAD = "PyTorch divides by n - 1, this function by n; write {name}(x, axis={axis}, correction=1) for PyTorch's"
-DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other results, and what to write
+DIFFERENT: Final = {  # public functions that differ from PyTorch's of the same name, and what to write
     "max": _PAIRS,
     "min": _PAIRS,
     "sort": _PAIRS,
@@ -68,12 +68,12 @@ DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other r
 
 NUMBERS: Final = ("shape", "axes", "axis", "repetitions")  # parameters that take several numbers as one tuple
 OF_ARGUMENTS: Final = (TypeError, ValueError, OverflowError, IndexError, AttributeError, RecursionError)
-OURS: Final = ("nacre", "numpy")  # packages whose code runs for a caller, and is none of theirs
+OURS: Final = ("nacre", "numpy")  # packages whose code is not the caller's
 TENSORS: Final = ("TensorLike", "TensorLike | None")
 Function = Callable[..., Any]
 
 _parameters: dict[Function, Parameters] = {}
-_made: set[Function] = set()  # by this file
+_made: set[Function] = set()  # functions that this module wraps
 
 
 def parameters(function: Function) -> Parameters:
@@ -109,7 +109,7 @@ def public(function: Function, checked: bool = False) -> Function:
 def _refused(
     function: Function, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], fault: Exception
 ) -> Any:
-    """The result of the call with translated keywords, or an error that says what is wrong with the arguments."""
+    """The result of the call with translated keywords, or an error that describes the fault of the arguments."""
     held = parameters(function)
     if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
         names = held.signature.parameters
@@ -146,7 +146,7 @@ def _refused(
 
 
 def require_tuple(function: Function, operation: str, args: Sequence[Any], names: Sequence[str] = ("shape",)) -> None:
-    """Raise for a shape's sizes as arguments of their own, as in `zeros(2, 3)`; `full` takes its value behind them."""
+    """Raise for a shape's sizes as separate arguments, as in `zeros(2, 3)`; in `full`, the value follows them."""
     last = len(args) - (operation == "full")
     if last < 2 or type(args[last - 1]) is not int:
         return
@@ -165,7 +165,7 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
 
 
 def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise for a keyword that a function lacks, with what to write."""
+    """Raise for a keyword that a function lacks, with a suggestion."""
     names = held.signature.parameters
     if any(p.kind is p.VAR_KEYWORD for p in names.values()):
         return
@@ -178,7 +178,7 @@ def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) 
 
 
 def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> None:
-    """Raise for more arguments by position than a function takes, where it takes others by name."""
+    """Raise for too many positional arguments, if the function has keyword-only parameters."""
     listed = held.signature.parameters.values()
     named = [p.name for p in listed if p.kind is p.KEYWORD_ONLY]
     most = len(listed) - len(named)
@@ -233,7 +233,7 @@ def _fits(held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 def _placed(
     held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with keywords for parameters without keywords put in their places."""
+    """The arguments, with keywords of positional-only parameters moved to their positions."""
     placed, named = list(args), dict(kwargs)
     only = [p.name for p in held.signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
     for name in only[len(args) :]:
@@ -269,11 +269,11 @@ def _constructor(function: Function) -> Function:
 
 
 def _speaks(function: object) -> TypeGuard[FunctionType]:
-    """Whether this is a function from elsewhere that takes more than tensors; tensors check themselves."""
+    """Whether this is an unwrapped function that takes more than tensors; tensors are checked by the operations."""
     if not isinstance(function, FunctionType) or function in _made:
         return False
     if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
-        return True  # keywords can be spelt as elsewhere
+        return True  # a caller may use another library's keywords
     if function.__name__ in WIDER or _is_activation(function):
         return True
     return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
@@ -284,7 +284,7 @@ def _is_static(held: object) -> bool:
 
 
 def public_class(cls: type) -> None:
-    """Make a class check the arguments of its constructor and name wrong arguments of its methods."""
+    """Make a class check the arguments of its constructor, and errors of its methods name wrong arguments."""
     for base in cls.__mro__:
         made = vars(base).get("__init__")
         if base.__module__.startswith("nacre.") and _speaks(made):
@@ -309,8 +309,8 @@ def _is_activation(function: FunctionType) -> bool:
     return function.__module__.startswith("nacre.nn.functional.") and function.__code__.co_argcount == 1
 
 
-WIDER: Final = ("round",)  # functions of tensors alone that take more elsewhere
-UNCHECKED: Final = ("nacre.api.", "nacre.nn.functional.")  # called in loops; looked at where they fail
+WIDER: Final = ("round",)  # functions of tensors only that have other parameters in other libraries
+UNCHECKED: Final = ("nacre.api.", "nacre.nn.functional.")  # called in loops; arguments are checked after a failure
 CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 
 
@@ -328,7 +328,7 @@ def publish(home: ModuleType, name: str) -> Any:
 
 
 def publish_all(package: str, names: Sequence[str] | None = None) -> None:
-    """Publish names that a package imports from elsewhere; without names, those that a module defines."""
+    """Publish the names that a package imports from other modules; without `names`, those that the module defines."""
     here = sys.modules[package]
     vars(here).setdefault("__getattr__", refusal(package.replace("nacre.api.", "nacre.")))
     if names is None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class cached_property(Generic[T]):
     """A method as an attribute: its result is computed once and stored in the instance.
 
-    Threads that read it first at the same time may each compute it; the first result is the one that all get.
+    Threads that read it first at the same time may each compute it; all of them get the first result.
 
     >>> class Circle:
     ...     @cached_property

@@ -20,7 +20,7 @@ from nacre.base.errors import DTypeError
 Number = bool | int | float
 NAMES = "to number the names of classes, write names, y = numpy.unique(labels, return_inverse=True)"
 COMPLEX = "keep the real and the imaginary part as two tensors"
-REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are no real numbers, by NumPy's scalar types
+REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are not real numbers, by NumPy's scalar types
     (np.str_, np.bytes_, str): ("text", NAMES),
     (np.complexfloating,): ("complex numbers", COMPLEX),
     (np.datetime64, np.timedelta64): ("dates or durations", "convert them with array.astype('int64')"),
@@ -110,7 +110,7 @@ def refused(operation: str, value: object, dtype: DType) -> DTypeError:
 
 
 def _to_odd(value: int) -> float:
-    """An integer as float64, truncated to an odd last bit if inexact; a second rounding is then right."""
+    """An integer as float64, truncated to an odd last bit if inexact; a second rounding is then correct."""
     extra = abs(value).bit_length() - 53
     if extra <= 0:
         return float(value)
@@ -132,7 +132,7 @@ def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _single_to_odd(x: np.ndarray) -> np.ndarray:
-    """float64 as float32; where that is inexact, the neighbour with an odd last bit."""
+    """float64 as float32; if that is inexact, the neighbour with an odd last bit."""
     near = x.astype(np.float32)
     words, back = near.view(np.uint32), near.astype(np.float64)
     moved = np.where(np.abs(back) > np.abs(x), words - np.uint32(1), words + np.uint32(1))
@@ -141,9 +141,9 @@ def _single_to_odd(x: np.ndarray) -> np.ndarray:
 
 
 def not_numbers(operation: str, given: object) -> DTypeError:
-    """The error for elements or a value that are no real numbers; `given` is NumPy's dtype, or the value's type."""
+    """The error for elements or a value that are not real numbers; `given` is NumPy's dtype, or the value's type."""
     scalar = np.dtype(cast("Any", given)).type
-    what, remedy = next((told for types, told in REMEDIES.items() if issubclass(scalar, types)), ("others", ""))
+    what, remedy = next((words for types, words in REMEDIES.items() if issubclass(scalar, types)), ("others", ""))
     name = given.__name__ if isinstance(given, type) else f"NumPy's dtype {given}"
     return DTypeError(f"{operation}: elements must be real numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
 
@@ -166,14 +166,14 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
     if dtype.is_integer and BITWISE.holds(found):
         return _within(array, dtype, operation)
     if dtype.is_integer or found.type is np.object_ or (REAL.holds(found) and dtype.bits < 64 and _beyond(array)):
-        # one by one: NumPy has mixed integers with floats, or has no dtype for them
+        # one by one: NumPy has converted integers to floats, or has no dtype for them
         held = [element(v, dtype, operation) for v in leaves]
         return np.array(held, dtype.numpy).reshape(array.shape)
     return rounded(array.astype(np.float64), dtype)
 
 
 def _beyond(array: np.ndarray) -> bool:
-    """Whether one of these integers may be inexact in float64."""
+    """Whether any of these integers may be inexact in float64."""
     return bool((np.abs(array.astype(np.float64)) >= EXACT).any())
 
 

@@ -16,7 +16,7 @@ from typing import Union
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.records import dataclass
 
-LIMIT = 1 << 48  # larger than any size that fits a machine
+LIMIT = 1 << 48  # larger than any size that fits in memory
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Dim:
         return total
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
-        """The size with every symbol replaced by another size."""
+        """The size with its symbols replaced by other sizes."""
         total: Size = 0
         for monomial, c in self.terms:
             term: Size = c

@@ -1,7 +1,7 @@
-"""Element types with their traits, the sets of them that type rules take, and the promotion table.
+"""Element types with their traits, the sets of dtypes in type rules, and the promotion table.
 
-Other modules ask a dtype for its traits, such as `is_inexact` and `arithmetic`, never for letters.  A new dtype is a
-definition in `ALL`, its promotions, and the rules that differ for it.
+Other modules use the traits of a dtype, such as `is_inexact` and `arithmetic`, never NumPy's letters.  A new dtype
+needs a definition in `ALL`, its promotions, and the rules that differ for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BYTE: Final = 8
 
 
 class Category(Enum):
-    """What the elements of a dtype are: the word for it in messages, NumPy's letter, and Python's type."""
+    """A category of elements: its word in messages, NumPy's letter, and Python's type."""
 
     BOOLEAN = "bool", "b", bool
     SIGNED = "signed integer", "i", int
@@ -31,7 +31,7 @@ class Category(Enum):
         self.word = word
         self.letter = letter
         self.python = python
-        self.level = (bool, int, float, complex).index(python)  # in promotion with Python's numbers
+        self.level = (bool, int, float, complex).index(python)  # the rank in promotion with Python's numbers
 
 
 _bool, _signed, _unsigned, _floating, _complex = Category
@@ -54,12 +54,12 @@ class DType:
     short: str
     category: Category
     bits: int
-    storage_bits: int  # not always whole bytes
+    storage_bits: int  # not always a multiple of 8
     numpy: np.dtype
     llvm: str  # the type of a value in a register
     memory: str  # the type of a value in memory
-    component: DType | None  # of complex numbers: the dtype of a part
-    wider: DType | None  # the dtype to compute in, if it is another one
+    component: DType | None  # of complex numbers: the dtype of the real and imaginary parts
+    wider: DType | None  # the dtype of computation, if it differs
 
     def __repr__(self) -> str:
         return f"nacre.{self.name}"
@@ -93,7 +93,7 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory.  Raises DTypeError where elements are not whole bytes."""
+        """Bytes of one element in memory.  Raises DTypeError if elements are not whole bytes."""
         if self.storage_bits % BYTE:
             raise DTypeError(
                 f"itemsize: elements must be whole bytes; got {self.name}, of {self.storage_bits} bits; "
@@ -138,12 +138,12 @@ class DType:
 
     @property
     def real(self) -> DType:
-        """The dtype of the real part: of complex numbers that of a component, otherwise this one."""
+        """The dtype of the real part: the component's for complex numbers, otherwise this one."""
         return self.component or self
 
     @property
     def components(self) -> int:
-        """How many real numbers make an element: 2 for complex numbers, otherwise 1."""
+        """The number of real numbers in an element: 2 for complex numbers, otherwise 1."""
         return 1 if self.component is None else 2
 
     @property
@@ -206,7 +206,7 @@ _categories: Final = {d.category for d in ALL}
 
 
 class DTypeSet:
-    """The dtypes of some categories, as type rules take them: `float32 in FLOATING`."""
+    """The dtypes of some categories, for type rules: `float32 in FLOATING`."""
 
     def __init__(self, name: str, *categories: Category) -> None:
         self.name = name  # in messages of the public functions
@@ -217,7 +217,7 @@ class DTypeSet:
         return dtype.category in self.categories
 
     def holds(self, dtype: np.dtype) -> bool:
-        """Whether elements of a NumPy array are of one of the categories.  Those of bfloat16 are of none to NumPy."""
+        """Whether elements of a NumPy array are of one of the categories.  For NumPy, bfloat16 belongs to none."""
         return _by_letter.get(dtype.kind) in self.categories
 
     def __repr__(self) -> str:
@@ -245,7 +245,7 @@ def dtype_named(name: str) -> DType:
 
 
 def _meant(other: object) -> DType | None:
-    """The dtype that another library's type or a name stands for; None where there is none."""
+    """The dtype that corresponds to another library's type or to a name; None if there is none."""
     if isinstance(other, str):
         return _by_name.get(other)
     kind = cast("Any", other)

@@ -117,12 +117,12 @@ OF_FILES = {kind.__bases__[1]: kind for kind in (MissingFile, ForbiddenFile, Une
 
 
 def file_error(message: str, fault: BaseException) -> DeviceError:
-    """The error for a fault of the system at a file: also a FileNotFoundError, for example, where the fault is one."""
+    """The error for a fault of the system at a file; also a FileNotFoundError, for example, if the fault is one."""
     return next((kind for base, kind in OF_FILES.items() if isinstance(fault, base)), DeviceError)(message)
 
 
 def reason(fault: BaseException) -> str:
-    """The system's words for a fault at a file, without its number and the path."""
+    """The system's description of a fault at a file, without its number and the path."""
     return getattr(fault, "strerror", None) or str(fault)
 
 
@@ -130,7 +130,7 @@ def explain(title: str, wrong: str, why: str, right: str) -> str:
     """A long message: the wrong code, the reason, and the right code."""
 
     def indent(text: str) -> str:
-        """The text in from the margin by four columns."""
+        """The text indented by four columns."""
         return "\n".join("    " + line for line in text.strip("\n").splitlines())
 
     return f"{title}\n\n  This code\n{indent(wrong)}\n\n  {why}\n\n  Write\n{indent(right)}"

@@ -1,4 +1,4 @@
-"""Keys of plain Python values that are equal only where no code can tell the values apart, unlike 1 == True == 1.0."""
+"""Keys of plain Python values that are equal only if no code can distinguish the values, unlike 1 == True == 1.0."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 SIMPLE = (type(None), bool, int, str, bytes)
-WRITTEN = (float, Decimal, Fraction, range, complex)  # told by their texts: zeros have signs, ranges have ends
-HELD = (float, int, str, bytes, complex, tuple)  # bases of classes that may hold more than the value
+WRITTEN = (float, Decimal, Fraction, range, complex)  # compared by their texts: zeros have signs, ranges have ends
+HELD = (float, int, str, bytes, complex, tuple)  # base classes; instances may have more data than the value
 
 
 class Same:
@@ -50,7 +50,7 @@ class Keyed:
 
 
 class Exact(tuple[Any, ...]):
-    """A key: the type of a value, its text or what else it is compared by, and more where that is not all."""
+    """A key: the type of a value, its text or another object that is compared, and more if that does not suffice."""
 
     __slots__ = ()
 

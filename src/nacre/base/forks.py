@@ -1,6 +1,6 @@
-"""Forks wait: for what was registered, and for the imports of other threads.
+"""Forks that wait for registered parts, such as locks, and for the imports of other threads.
 
-The package loads this file with its name, before another thread can import anything of it.
+The import of `nacre` loads this module first, before another thread can import anything else of the package.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any, Final
 
-PATIENCE: Final = 10.0  # seconds after which a fork waits no longer for imports
+PATIENCE: Final = 10.0  # seconds after which a fork no longer waits for imports
 OURS: Final = frozenset({"nacre", "numpy", "llvmlite"})  # the packages that Nacre loads, besides the standard library
 
 Part = tuple[Callable[[], object], Callable[[], object], Callable[[], object]]  # take; release; release in the child
-IMPORTS: Final[Part] = (_imp.acquire_lock, _imp.release_lock, _imp.release_lock)  # no import begins meanwhile
+IMPORTS: Final[Part] = (_imp.acquire_lock, _imp.release_lock, _imp.release_lock)  # prevents new imports
 
 
 class _Forks:
-    """What a fork waits for: the parts that were registered, last first, and then the imports of other threads.
+    """The registered parts, which a fork takes in reverse order, and then the imports of other threads.
 
-    An import holds a lock of Python's own, which a child would find taken for ever.  So a fork waits until no other
-    thread is amid an import, and lets none begin.  An import may need any of the parts.  Where one is under way, they
-    are released until it is done.
+    An import holds one of Python's own locks, which would stay locked in a child for ever.  So a fork waits until no
+    other thread is importing, and prevents new imports.  An import may need any of the parts, so the parts are released
+    while one is running.
     """
 
     def __init__(self) -> None:
@@ -72,8 +72,8 @@ _forks = _Forks()
 
 
 def around_forks(take: Callable[[], object], release: Callable[[], object], child: Callable[[], object]) -> None:
-    """Register a call that each fork makes first, one for the parent when it is done, and one for the child.
+    """Register three functions: each fork calls `take` first, then `release` in the parent and `child` in the child.
 
-    The first two may come several times before one fork, in turn.
+    `take` and `release` may be called several times, alternately, before one fork.
     """
     _forks.parts.append((take, release, child))

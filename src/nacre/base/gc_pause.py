@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from nacre.base.locks import forkable, of_threads_there
 
 _lock = forkable()
-_depths: dict[int, int] = {}  # in how many such blocks each thread is
+_depths: dict[int, int] = {}  # the number of nested contexts that each thread is in
 _collects = False
 
 
@@ -28,13 +28,13 @@ def gc_paused() -> Generator[None]:
     finally:
         try:
             _enter(depth)
-        except BaseException:  # an interrupt, after which the collector must run all the same
+        except BaseException:  # an interrupt: the collector must be enabled nevertheless
             _enter(depth)
             raise
 
 
 def _enter(depth: int) -> None:
-    """Set the number of contexts that this thread is in; a second call does what an interrupted one left undone."""
+    """Set the number of contexts that this thread is in; a second call completes an interrupted one."""
     global _collects
     with _lock:
         if depth and not _depths:

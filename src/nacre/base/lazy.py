@@ -29,7 +29,7 @@ def listing(homes: Mapping[str, str]) -> Callable[[], list[str]]:
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A package's `__getattr__`: imports a name's module, or a submodule, at the first use.
 
-    A name stands in the table alone; type checkers find it by `from … import *` of its module.
+    Names are listed only in the table; type checkers find them by `from … import *` of their modules.
     """
     names, modules = names_of(homes), frozenset(homes)
 

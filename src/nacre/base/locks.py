@@ -1,4 +1,4 @@
-"""Locks that are free in a forked child, and work that one thread does for all."""
+"""Locks that are unlocked in a forked child, and work that one thread does for all threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 def forkable() -> threading.Lock:
-    """A lock for which a fork waits: the child finds it free and the data it guards consistent.
+    """A lock for which a fork waits: in the child it is unlocked, and the data that it guards is consistent.
 
     >>> with forkable():
     ...     pass
@@ -46,7 +46,7 @@ def renewed() -> Callable[[], threading.RLock]:
 
 
 def of_threads_there(known: dict[int, Any], changed: Callable[[], object]) -> None:
-    """Make forked children drop data about other threads, by thread number, and then call a function."""
+    """Make forked children remove the entries of other threads from `known`, by thread number, and call `changed`."""
 
     def alone() -> None:
         for thread in known.keys() - {threading.get_ident()}:
@@ -71,7 +71,7 @@ class Turns:
     def __init__(self) -> None:
         self._state = threading.Condition()
         self._taken: dict[int, list[Hashable]] = {}  # by thread, in the order in which it took them
-        self._wanted: dict[int, Hashable] = {}  # what a thread waits for
+        self._wanted: dict[int, Hashable] = {}  # the key that a thread waits for
         in_child(self._alone)
 
     def take(self, key: Hashable, work: Callable[[], R]) -> R:
@@ -84,7 +84,7 @@ class Turns:
         finally:
             try:
                 self._end(thread, before)
-            except BaseException:  # an interrupt, before or amid it
+            except BaseException:  # an interrupt, before or during the call
                 self._end(thread, before)
                 raise
 
@@ -97,7 +97,7 @@ class Turns:
         """
 
         def look() -> V:
-            """What is known meanwhile, or is made now."""
+            """The value that another thread has added, or a new one."""
             found = known.get(key)
             if found is None:
                 found = make()
@@ -139,7 +139,7 @@ class Turns:
         return bool(found) and thread not in seen
 
     def _alone(self) -> None:
-        """Forget other threads in a forked child."""
+        """Remove the turns of other threads in a forked child."""
         thread = threading.get_ident()
         self._state = threading.Condition()
         self._taken = {thread: self._taken[thread]} if thread in self._taken else {}
@@ -147,9 +147,10 @@ class Turns:
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
-    """A function whose results are computed once, like `functools.cache`, even if several threads call it at first.
+    """A function whose results are computed once, like `functools.cache`, even if several threads call it first.
 
-    For objects that must exist only once.  A child that is forked while another thread makes one makes its own.
+    For objects that must exist only once.  A child that is forked while another thread creates an object creates its
+    own.
 
     >>> @once
     ... def token() -> object:

@@ -1,4 +1,4 @@
-"""Whose a file of code is: the user's, Nacre's, Python's, or an installed package's."""
+"""The owner of a source file: the user, Nacre, Python, or an installed package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 @cache
 def _folders() -> tuple[frozenset[str], frozenset[str]]:
     """The folders of Python's library and of installed packages; read only for an error, as it takes milliseconds."""
-    import sysconfig  # noqa: PLC0415 - where an error is told, not at every start
+    import sysconfig  # noqa: PLC0415 - only for an error message, not at every start
 
     paths = sysconfig.get_paths()
     standard, installed = (

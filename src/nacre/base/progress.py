@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 DELAY = 1.0  # seconds of compiling before the line appears
-EVERY = 0.1  # seconds between two states of it
+EVERY = 0.1  # seconds between two updates
 CLEAR = "\r\x1b[K"
 
 
@@ -23,15 +23,15 @@ class _Line:
 
     def __init__(self) -> None:
         self.name: str | None = None
-        self.next = 0.0  # when it may be written
+        self.next = 0.0  # the earliest time of the next update
         self.written = False
 
     def begin(self, name: str) -> None:
-        """A compilation begins."""
+        """Begin a compilation."""
         self.name, self.next = name, time.monotonic() + DELAY
 
     def end(self) -> None:
-        """The compilation ends."""
+        """End the compilation."""
         self.name = None
         if self.written:
             self.written = False
@@ -39,7 +39,7 @@ class _Line:
             sys.stderr.flush()
 
     def write(self, stage: str, done: int, total: int) -> None:
-        """Show a state."""
+        """Show the progress of a stage, if an update is due."""
         now = time.monotonic()
         if now < self.next or threading.current_thread() is not threading.main_thread():
             return
@@ -76,6 +76,6 @@ def compiling(name: str) -> Generator[None]:
 
 
 def progress(stage: str, done: int, total: int = 0) -> None:
-    """Report how far a compilation is; without a compilation this costs one comparison."""
+    """Report the progress of the current compilation; without one, this costs one comparison."""
     if _line.name is not None:
         _line.write(stage, done, total)

@@ -25,7 +25,7 @@ class State(threading.local):
         self.gradients = True
         self.numerics = "exact"
         self.ambient = EXACT
-        self.held: dict[Any, Any] = {}  # what variables hold here while a function of them is differentiated
+        self.held: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
 
     def settle(self) -> None:
         """Update `ambient` from both modes; equal states share one object."""
@@ -36,14 +36,14 @@ class State(threading.local):
 EXACT: Final = (True, "exact")
 _ambients: dict[tuple[bool, str], tuple[bool, str]] = {EXACT: EXACT}
 STATE = State()
-SILENT = (ctypes.c_uint64 * 2)()  # how many threads do not record, and which one if it is one: for native entries
-_silent: dict[int, None] = {}  # the threads that do not record
+SILENT = (ctypes.c_uint64 * 2)()  # for native entries: the number of threads that do not record, and one of them
+_silent: dict[int, None] = {}  # the threads that do not record, as an ordered set
 _counting = forkable()
 
 
 @contextmanager
 def gradients(enabled: bool) -> Generator[None]:
-    """A context that records operations for `backward`, or does not."""
+    """A context in which operations are recorded for `backward`, or are not."""
     before = STATE.gradients
     try:
         _record(enabled)
@@ -51,7 +51,7 @@ def gradients(enabled: bool) -> Generator[None]:
     finally:
         try:
             _record(before)
-        except BaseException:  # an interrupt: no half of it may stay
+        except BaseException:  # an interrupt: the mode must be restored completely
             _record(before)
             raise
 
@@ -70,7 +70,7 @@ def _record(enabled: bool) -> None:
 
 def _tell() -> None:
     """Inform native code of all threads."""
-    SILENT[0] = 2  # it asks Python meanwhile
+    SILENT[0] = 2  # native code asks Python during the update
     SILENT[1] = next(iter(_silent), 0)
     SILENT[0] = len(_silent)
 

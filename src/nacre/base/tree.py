@@ -47,7 +47,7 @@ TEXT: Final = frozenset({str})
 
 
 class Keys(tuple[Any, ...]):
-    """The keys of a dict, not all of them plain strings; compared by all that code can see, unlike 1 == True == 1.0.
+    """The keys of a dict, not all of them plain strings; compared by `exact_key`, unlike 1 == True == 1.0.
 
     >>> Keys([1]) == Keys([1]), Keys([1]) == Keys([True]), Keys([0.0]) == Keys([-0.0])
     (True, False, False)
@@ -104,12 +104,12 @@ def _own(kind: type) -> bool:
 
 
 def _fields(node: Any) -> tuple[str, ...]:
-    """The fields of a dataclass instance that are set, including those that `__init__` does not take."""
+    """The fields of a dataclass instance that are set, including those that are not parameters of `__init__`."""
     return tuple(f.name for f in dataclasses.fields(node) if hasattr(node, f.name))
 
 
 def _dataclass(kind: Any, names: tuple[str, ...], children: Sequence[Any]) -> Any:
-    """An instance with the given fields, made without `__init__`, so that no field is computed again."""
+    """An instance with the given fields, created without `__init__`, so that no field is computed again."""
     made: Any = object.__new__(kind)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(made, name, child)
@@ -142,7 +142,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     try:
         return _flatten(tree)
     except RecursionError:
-        if not _is_deep(tree):  # it is the caller who recurses
+        if not _is_deep(tree):  # the caller recurses
             raise
         raise ArgumentError(
             "tree: a container must not contain itself or be nested too deeply for Python; "
@@ -193,7 +193,7 @@ def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
 def replaced(tree: Any, leaves: Iterator[Any], rebuilt: list[Any]) -> Any:
     """A tree with other leaves, in order.
 
-    Lists, dicts and containers with a changed leaf are rebuilt and added to `rebuilt`; other containers are kept.
+    Lists, dicts and containers with a changed leaf are rebuilt and added to `rebuilt`; other containers are unchanged.
     """
     opened = _open(tree)
     if opened is None:

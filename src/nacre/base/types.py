@@ -12,7 +12,7 @@ from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
 
 Shape = tuple[Size, ...]
-MOST_AXES: Final = 64  # NumPy's; loop nests and their compile time grow with them
+MOST_AXES: Final = 64  # NumPy's limit; loop nests and their compile time grow with the axes
 
 
 def require_addressable(size: Size, operation: str) -> None:
@@ -33,7 +33,7 @@ class TensorType:
 
     def __new__(cls, shape: Sequence[Size], dtype: DType) -> TensorType:
         key = (tuple(shape), dtype)
-        if bool in map(type, key[0]):  # equal to 0 or 1, and printed otherwise in generated code
+        if bool in map(type, key[0]):  # equal to 0 or 1, but printed differently in generated code
             raise KindError(f"tensor: sizes must be integers; got {show_shape(key[0])}; write int(n)")
         found = cls._interned.get(key)
         if found is None:
@@ -43,7 +43,7 @@ class TensorType:
             found = super().__new__(cls)
             found.shape, found.dtype = key
             found.static = all(type(s) is int for s in key[0])
-            found = cls._interned.setdefault(key, found)  # another thread may have been quicker
+            found = cls._interned.setdefault(key, found)  # another thread may have added an equal type
         return found
 
     @property
@@ -70,7 +70,7 @@ class TensorType:
         return TensorType(self.shape, dtype)
 
     def __call__(self, *dtype: object) -> NoReturn:
-        """Raises KindError: PyTorch's `x.type()` is another thing."""
+        """Raises KindError: PyTorch's `x.type()` has another meaning."""
         raise KindError(
             f"type: x.type is the type of the tensor, {self}; write x.dtype for PyTorch's x.type(), and "
             "x.astype(dtype) to convert"
@@ -130,7 +130,7 @@ def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
 
 
 def unlike(what: str, wanted: TensorType, found: TensorType) -> ShapeError | DTypeError:
-    """The error for a tensor of another type: a ShapeError for another shape, a DTypeError for another dtype alone."""
+    """The error for a tensor of another type: ShapeError for another shape, DTypeError if only the dtype differs."""
     if found.shape != wanted.shape:
         return ShapeError(f"{what} must have type {wanted}; got {found}, of another shape; reshape or broadcast it")
     return DTypeError(f"{what} must have type {wanted}; got {found}; convert it with astype(nacre.{wanted.dtype.name})")

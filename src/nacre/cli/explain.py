@@ -14,7 +14,7 @@ from rich.console import Console
 from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.cli import layout
-from nacre.cli.grammar import Parser
+from nacre.cli.grammar import OpenChoices, Parser
 from nacre.cli.source import TYPES, ExampleArguments, given, load
 from nacre.cli.tables import Table
 from nacre.compile.pipeline import PASSES
@@ -92,7 +92,7 @@ def arguments(command: Parser) -> None:
         "--after",
         metavar="PASS",
         action="append",
-        choices=[p.name for p in PASSES],
+        choices=OpenChoices(p.name for p in PASSES),
         help="what a compiler pass leaves; may be repeated, and replaces the usual parts",
     )
     command.add_argument(

@@ -18,6 +18,12 @@ FORMS = {"?": "[{}]", "*": "[{} ...]"}  # by the number of times that an argumen
 Rows = Sequence[tuple[str, str]]
 
 
+class OpenChoices(tuple[str, ...]):
+    """The known values of an argument, to which the user's file may add others."""
+
+    __slots__ = ()
+
+
 class Parser(argparse.ArgumentParser):
     """The grammar of one command.
 
@@ -88,7 +94,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError, with a suggestion, for a value that is not among an argument's choices."""
         choices = [str(choice) for choice in action.choices or ()]
-        if choices and value not in choices:
+        if choices and value not in choices and not isinstance(action.choices, OpenChoices):
             raise argparse.ArgumentError(
                 action, f"one of {', '.join(choices)} is required; got {value!r}{nearest(str(value), choices)}"
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nacre.kernel.elementary.value import PICKED
-from nacre.native.isa import written_for
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
 from nacre.native.text import Function, Val
 
@@ -32,7 +31,7 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
 
 def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
     """An AVX-512 instruction of two operands in all lanes, with the default rounding."""
-    isa = written_for(f.attributes)
+    isa = f.isa
     assert isa is not None
     scalar = scalar_of(a.ty)
     lanes = isa.lanes(scalar)
@@ -48,7 +47,7 @@ def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -
 
 def scaled(f: Function, x: Val, n: Val) -> Val | None:
     """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
-    isa = written_for(f.attributes)
+    isa = f.isa
     if isa is None or not isa.scales or lanes_of(x.ty) == 1:
         return None
     return in_all_lanes(f, isa.scales, x, n)
@@ -56,7 +55,7 @@ def scaled(f: Function, x: Val, n: Val) -> Val | None:
 
 def larger(f: Function, a: Val, b: Val, *, smaller: bool = False) -> Val | None:
     """The larger (or smaller) number, +0 above −0, any value if one is NaN; None where there is no such instruction."""
-    isa = written_for(f.attributes)
+    isa = f.isa
     if isa is None or not isa.ranges or lanes_of(a.ty) == 1:
         return None
     return in_all_lanes(f, isa.ranges, a, b, Val("4" if smaller else "5", "i32"))
@@ -64,7 +63,7 @@ def larger(f: Function, a: Val, b: Val, *, smaller: bool = False) -> Val | None:
 
 def pick(f: Function, table: Sequence[float], index: Val) -> Val | None:
     """table[index mod 16] in float32 for 32-bit indices, from registers; None where a machine cannot."""
-    isa = written_for(f.attributes)
+    isa = f.isa
     if isa is None or lanes_of(index.ty) == 1:
         return None
     step = {"registers": _pick_of_register, "halves": _pick_of_halves, "bytes": _pick_of_bytes}[isa.table_lookup]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from nacre.base.errors import ArgumentError
+from nacre.base.hints import closest
 from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.compilation import Compilation, KernelPass
 from nacre.compile.fusion.fuse import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
-from nacre.compile.pipeline import PASSES, Compiled
+from nacre.compile.pipeline import Compiled, passes
 from nacre.compile.program.launches import Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
@@ -45,12 +46,12 @@ class Explanation:
 
         Raises ArgumentError, with the names of all passes, for another name.
         """
-        found = next((p for p in PASSES if p.name == name), None)
-        if found is None:
-            raise ArgumentError(f"explain: after must be one of {', '.join(p.name for p in PASSES)}; got {name!r}")
+        known = {p.name: p for p in passes()}
+        if name not in known:
+            raise ArgumentError(f"explain: after must be one of {', '.join(known)}; got {name!r}{closest(name, known)}")
         graph = self.compiled.graph
-        last = "lowering" if isinstance(found, KernelPass) else name
-        c = Compilation(graph, graph, None, self.compiled.executable.target, PASSES).run(last)
+        last = "lowering" if isinstance(known[name], KernelPass) else name
+        c = Compilation(graph, graph, None, self.compiled.executable.target, passes()).run(last)
         if c.executable is not None:
             return "\n".join(code.text for code in c.executable.codes).rstrip()
         if c.plan is not None:

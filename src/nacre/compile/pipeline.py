@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from nacre.base.records import dataclass
 from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.compilation import Compilation, GraphPass, KernelPass, Pass, ProgramPass
+from nacre.compile.extensions import PASSES as OUTSIDE
 from nacre.compile.fusion.fuse import Fusion, fuse
 from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
@@ -115,6 +117,17 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+def passes() -> tuple[Pass, ...]:
+    """`PASSES`, and behind simplification those from outside the package, each followed by another simplification."""
+    outside = (GraphPass(p.name, p.contract, partial(_simplified, p.run), bodies=True) for p in OUTSIDE.values())
+    return (PASSES[0], *outside, *PASSES[1:])
+
+
+def _simplified(run: Callable[[Graph], Graph], graph: Graph) -> Graph:
+    found = run(graph)
+    return graph if found is graph else simplify(found)
+
+
 @dataclass
 class Compiled:
     """An executable and the stages it came through."""
@@ -137,6 +150,6 @@ def compile_graph(
     A program for another `target` cannot run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    c = Compilation(graph, graph, layouts, target or host_target(), PASSES, begin).run()
+    c = Compilation(graph, graph, layouts, target or host_target(), passes(), begin).run()
     assert c.fusion is not None and c.launches is not None and c.executable is not None
     return Compiled(graph, c.graph, c.fusion, c.launches.stages, c.executable)

@@ -56,7 +56,7 @@ class Batch(Changes):
         super().__init__()
         self.level = next_level()
         self.size = size
-        self.randomness = randomness  # of what is drawn inside: "same", "different" or "error" (see `randomness`)
+        self.randomness = randomness  # of draws inside: "same", "different" or "error" (see `randomness`)
         self.ended = False
 
     def wrap(self, value: Value, axis: Axis) -> Value:
@@ -67,7 +67,7 @@ class Batch(Changes):
         return make(value.type.with_shape(shape[:axis] + shape[axis + 1 :]), BatchedValue(self, value, axis))
 
     def split(self, x: Value) -> tuple[Value, Axis]:
-        """A value as it is one level down, and its batch axis."""
+        """The value of the next lower level, and its batch axis."""
         data = x.content
         if isinstance(data, BatchedValue) and data.interpreter is self:
             return data.value, data.axis
@@ -103,7 +103,7 @@ def to_front(x: Value, axis: Axis, size: Size) -> Value:
 
 
 def to_axis(x: Value, axis: Axis, target: int, size: Size) -> Value:
-    """x with its batch axis at a place; an unbatched one is repeated."""
+    """x with its batch axis at a position; an unbatched one is repeated."""
     rank = x.type.rank if axis is None else x.type.rank - 1
     fronted = to_front(x, axis, size)
     order = list(range(1, rank + 1))
@@ -118,8 +118,7 @@ def batch(
     size: Size,
     randomness: str = "same",
 ) -> tuple[list[Value], list[Axis]]:
-    """Run f on values whose batch axes are hidden; returns results with their batch axes (None: not
-    batched)."""
+    """Run f on values with hidden batch axes; returns results with their batch axes (None if not batched)."""
     interpreter = Batch(size, randomness)
     try:
         pairs = inside(interpreter, lambda: [interpreter.split(y) for y in f(*map(interpreter.wrap, inputs, axes))])
@@ -150,12 +149,11 @@ def batched_type(type: TensorType, size: Size) -> TensorType:
 
 @lru_cache(maxsize=1024)
 def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None) -> BatchedGraph:
-    """A graph for inputs of which those in `mask` are batched; outputs in `forced` are batched in
-    any case."""
+    """A graph for inputs, of which those in `mask` are batched; outputs in `forced` are always batched."""
     found: list[bool] = []
 
     def f(*values: Value) -> list[Value]:
-        """The graph over a leading batch axis; notes which outputs have one."""
+        """The graph over a leading batch axis; records which outputs have one."""
         ys, axes = batch(lambda *xs: run(graph, xs), values, [0 if m else None for m in mask], size)
         keep = forced or (False,) * len(ys)
         found[:] = [a is not None or k for a, k in zip(axes, keep, strict=True)]
@@ -166,7 +164,7 @@ def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None
 
 
 def _as_masked(xs: Sequence[Value], mask: Mask, wanted: Mask, size: Size) -> list[Value]:
-    """Values, batched in front where `mask`, repeated where they have to be."""
+    """Values with a batch axis in front where `mask`, repeated if they are `wanted` with one."""
     return [to_front(x, None, size) if w and not m else x for x, m, w in zip(xs, mask, wanted, strict=True)]
 
 
@@ -208,19 +206,19 @@ def _while(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params
 
 
 def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
-    """Go on while any example does; examples that are done keep their values."""
+    """A loop that continues while any example does; finished examples keep their values."""
 
-    def goes_on(*carry: Value) -> list[Value]:
-        """Whether any element of the batch is unfinished."""
+    def any_continues(*carry: Value) -> list[Value]:
+        """Whether any example of the batch is unfinished."""
         return [any_(run(cond, carry)[0], (0,))]
 
     def step(*carry: Value) -> list[Value]:
-        """One round for the elements that go on; the others keep their carry."""
-        going = run(cond, carry)[0]
-        return [_choose(going, new, old) for new, old in zip(run(body, carry), carry, strict=True)]
+        """One iteration for the examples that continue; the others keep their carry."""
+        continues = run(cond, carry)[0]
+        return [_choose(continues, new, old) for new, old in zip(run(body, carry), carry, strict=True)]
 
     types = body.input_types
-    return derived(goes_on, types, cond.name), derived(step, types, body.name)
+    return derived(any_continues, types, cond.name), derived(step, types, body.name)
 
 
 def _scan(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:

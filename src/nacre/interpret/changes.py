@@ -12,7 +12,7 @@ from nacre.trace.value import Payload, Value
 
 
 class Changes:
-    """What objects of lower levels held before an interpreter's values were put into them."""
+    """The previous contents of objects of lower levels into which an interpreter's values were written."""
 
     level: int
     name: str
@@ -21,12 +21,12 @@ class Changes:
         self.changed: list[tuple[ref[Value], Any, Any, Any]] = []
 
     def rebound(self, x: Value) -> None:
-        """Note that an object is about to hold another value."""
+        """Record the contents of an object that is about to receive another value."""
         if not isinstance(x.content, Payload) or x.content.level < self.level:
             self.changed.append((ref(x), x.content, x.layout, x.node))
 
     def restore(self) -> list[Value]:
-        """Let objects of lower levels hold again what they held; those that still exist are from outside."""
+        """Restore the contents of objects of lower levels; returns those that still exist, which are from outside."""
         found: list[Value] = []
         for place, content, layout, node in reversed(self.changed):
             x = place()
@@ -38,7 +38,7 @@ class Changes:
     def require_none_outside(self) -> None:
         """Restore changed tensors; raise TraceError if some of them come from outside."""
         if self.restore():
-            gc.collect()  # what the function made for itself may be part of a cycle
+            gc.collect()  # objects that the function created may be part of a reference cycle
             outside = self.restore()
             if outside:
                 raise self.from_outside(outside[0].type)

@@ -1,4 +1,4 @@
-"""Conversion of values with numbers to and from NumPy arrays, and views that copy nothing."""
+"""Conversion of values with numbers to and from NumPy arrays, and views without copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.trace.value import DonatedValue, Value, is_concrete, layout_of, make
 
 
 def from_numpy(array: Any) -> Value:
-    """A value with a copy of an array's numbers (any array NumPy understands, of one of Nacre's dtypes)."""
+    """A value with a copy of an array's numbers (any array that NumPy reads, of one of Nacre's dtypes)."""
     source = np.asarray(array)
     if source.dtype.byteorder == ">":
         source = source.astype(source.dtype.newbyteorder("="))
@@ -61,7 +61,7 @@ def to_numpy(x: Value) -> np.ndarray:
 def view(
     primitive: Primitive, inputs: tuple[Value, ...] | list[Value], params: Mapping[str, Any], result: TensorType
 ) -> Value | None:
-    """The result as a view of the operand's memory, or None if it has to be computed."""
+    """The result as a view of the operand's memory, or None if it must be computed."""
     low = primitive.lowering
     if not isinstance(low, Element) or low.view is None:
         return None

@@ -1,9 +1,9 @@
 """Reverse mode through control flow: call, cond, scan and while become the same primitives over pulled-back graphs.
 
-The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate
-values.  `cond` returns those of the branch taken, and zeros for the other's.  `scan` returns those of every iteration,
-stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed after the loop
-if the sum is one product or one reduction (see `interpret/scan_accumulation`).
+The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate values.
+`cond` returns those of the branch taken, and zeros for those of the other branch.  `scan` returns those of every
+iteration, stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed
+after the loop if the sum is one product or one reduction (see `interpret/scan_accumulation`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
             b.input(t)
         pull, targets = back.pull(present, groups, held)
         cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
-        # copies keep the second computation from being shared with the first
+        # copies prevent the second computation from being shared with the first
         needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
         return b.finish(inline(b, pull, [*needed, *cotangents])), targets
 
@@ -67,7 +67,7 @@ Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
 
 
 def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
-    """The rule of a call, in whose pullback cotangents meet as they would without it."""
+    """The rule of a call, whose pullback adds cotangents as the equations would without the call."""
     rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
     rule.onto, rule.repeats, rule.aliases = onto, back.repeats, back.aliases
     return rule.prepare()
@@ -101,8 +101,7 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
 
 
 def _slots(first: Sequence[Var], second: Sequence[Var]) -> tuple[list[TensorType], Positions, Positions]:
-    """Shared places for the residuals of two branches: their types, and where each residual
-    lies."""
+    """Shared slots for the residuals of two branches: their types, and the slot of each residual."""
     types = [v.type for v in first]
     free = list(range(len(types)))
     places: list[int] = []
@@ -160,8 +159,7 @@ def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Se
 
 
 def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[Graph]) -> Graph:
-    """A graph of one cond over branches of equal inputs, of which it passes only those that either
-    reads."""
+    """A graph of one cond over branches with equal inputs; it passes only inputs that a branch reads."""
     used: set[int] = set()
     for g in branches:
         _, live = live_equations(g.equations, g.outputs)
@@ -202,7 +200,7 @@ def _traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
 
 
 class _Scan:
-    """What is known of a scan when its pullbacks are made."""
+    """The data of a scan from which its pullbacks are built."""
 
     def __init__(self, params: Params, types: Types, active: Positions) -> None:
         body: Graph = params["body"]
@@ -210,11 +208,11 @@ class _Scan:
         self.n: int = params["carries"]
         rows = tuple(k for k in active if k >= self.n)
 
-        def round_(mask: tuple[bool, ...]) -> tuple[bool, ...]:
-            """Which carries are traced after one more round, given which are before it."""
+        def after_iteration(mask: tuple[bool, ...]) -> tuple[bool, ...]:
+            """The carries that are traced after one more iteration, from those before it."""
             return _traced_mask(reverse(body, positions(mask) + rows), self.n)
 
-        self.moving = positions(carried(round_, tuple(k in active for k in range(self.n))))
+        self.moving = positions(carried(after_iteration, tuple(k in active for k in range(self.n))))
         self.back = reverse(body, self.moving + rows)
         graph = self.graph = self.back.graph
         self.traced = self.moving + tuple(k for k in self.back.traced if k >= self.n)
@@ -222,8 +220,7 @@ class _Scan:
         invariant = {v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a}
         inputs = {v: k for k, v in enumerate(graph.inputs)}
         outputs = {a: k for k, a in enumerate(graph.outputs) if k >= self.n}
-        # where pullbacks find what they need: operands of the scan, its stacked results, or stacked
-        # residuals
+        # sources of the values that pullbacks need: operands of the scan, its stacked results, or stacked residuals
         self.fixed: dict[Var, int] = {}
         self.rows: dict[Var, int] = {}
         self.stacked: list[Var] = []
@@ -251,7 +248,7 @@ class _Scan:
         return self.types + primitive.result_types(self.types, forward)
 
     def pull(self, primitive: Primitive, known: Types, present: Positions) -> tuple[Graph, Positions]:
-        """The scan that goes back, as a graph of (operands, results, cotangents of `present`)."""
+        """The backward scan, as a graph of (operands, results, cotangents of `present`)."""
         ys = tuple(k for k in present if k >= self.n)
         back = self.backward_body(ys)
         b = Builder("scan.pull")
@@ -284,8 +281,11 @@ class _Scan:
         return b.finish([results[k] for k in out]), tuple(out)
 
     def backward_body(self, ys: Positions) -> _Back:
-        """The body of the scan that goes back: (cotangents of carries, fixed values, kept rows,
-        cotangents of ys) → (the first two, cotangents of xs, what is summed behind the scan)."""
+        """The body of the backward scan.
+
+        It maps (cotangents of carries, fixed values, saved rows, cotangents of ys) to (the first two, cotangents of xs,
+        values that are summed after the scan).
+        """
         carries = tuple(k for k in self.moving if k in self.back.traced)
         pull, found = self.back.pull(carries + ys)
         b = Builder(pull.name)
@@ -307,7 +307,7 @@ class _Scan:
         for k in (k for k in invariant if k in cotangents):
 
             def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
-                """Whether what must be stacked for a term is no larger than what it adds to."""
+                """Whether the values to be stacked for a term are no larger than the sum that it is added to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
@@ -326,10 +326,10 @@ class _Scan:
 
 @dataclass(frozen=True)
 class _Back:
-    """The body of a scan that goes back, and what is done behind it.
+    """The body of a backward scan, and the sums that are added after it.
 
-    `inputs` are its inputs that are rows; to the cotangents of the carries in `terms` the sums of
-    terms are added; those in `staying` also have summands that are added round by round.
+    `inputs` are the body's inputs that are rows.  The sums of terms are added to the cotangents of the carries in
+    `terms`; those in `staying` also have summands that are added in each iteration.
     """
 
     body: Graph

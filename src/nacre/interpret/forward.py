@@ -54,7 +54,7 @@ class Dual(Payload):
 
 
 class Forward(Changes):
-    """The interpreter that carries tangents along."""
+    """The interpreter that propagates tangents."""
 
     dynamic = False
     name = "jvp"
@@ -63,14 +63,14 @@ class Forward(Changes):
         super().__init__()
         self.level = next_level()
         self.ended = False
-        self.stops = STATE.gradients  # at `no_grad`, if it was not entered there
+        self.stops = STATE.gradients  # whether `no_grad` inside stops tangents: not if the jvp is inside one
 
     def dual(self, primal: Value, tangent: Value | None) -> Value:
         """A value with a tangent; without one it is the value itself."""
         return primal if tangent is None or is_empty(primal.type) else make(primal.type, Dual(self, primal, tangent))
 
     def split(self, x: Value) -> tuple[Value, Value | None]:
-        """A value and its tangent, as they are one level down."""
+        """The value and the tangent of the next lower level."""
         data = x.content
         if isinstance(data, Dual) and data.interpreter is self:
             return data.primal, data.tangent
@@ -113,8 +113,7 @@ def push(
     ts: Sequence[Value | None],
     params: Mapping[str, Any],
 ) -> Tangents:
-    """The tangents of results ys (a value, or a tuple if there are several) along the tangents ts
-    of operands xs."""
+    """The tangents of results ys (a value, or a tuple of several) along the tangents ts of operands xs."""
     results = ys if primitive.multiple else (ys,)
     ts = [None if is_empty(x.type) else t for x, t in zip(xs, ts, strict=True)]
     if all(t is None for t in ts):
@@ -192,7 +191,7 @@ def _push_linear(
 def jvp(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value], tangents: Sequence[Value | None]
 ) -> tuple[list[Value], Tangents]:
-    """f's results at the primals, and their tangents along the given ones (None where zero)."""
+    """f's results at the primals, and their tangents along the given ones (None if zero)."""
     forward = Forward()
     try:
         pairs = inside(forward, lambda: [forward.split(y) for y in f(*map(forward.dual, primals, tangents))])
@@ -207,8 +206,7 @@ def jvp(
 
 @dataclass(frozen=True)
 class PushedGraph:
-    """A differentiated graph: (inputs, tangents of the active ones) → (outputs, tangents of the
-    active ones)."""
+    """A differentiated graph: (inputs, tangents of active inputs) → (outputs, tangents of active outputs)."""
 
     graph: Graph
     active: Mask  # of the outputs
@@ -216,8 +214,7 @@ class PushedGraph:
 
 @lru_cache(maxsize=1024)
 def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> PushedGraph:
-    """The derivative of a graph along its active inputs; outputs in `forced` get a tangent even if
-    it is zero."""
+    """The derivative of a graph along its active inputs; outputs in `forced` have a tangent even if it is zero."""
     found: list[bool] = []
 
     def f(*values: Value) -> list[Value]:
@@ -234,7 +231,7 @@ def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> PushedG
 
 
 def as_kind(kind: Graph, graph: Graph) -> Graph:
-    """A graph of the class of another, which says how it is to be treated in reverse mode."""
+    """The graph as an instance of the class of `kind`, which determines its treatment in reverse mode."""
     return type(kind)(graph.inputs, graph.equations, graph.outputs, graph.name)
 
 
@@ -244,12 +241,12 @@ def chosen(items: Sequence[Any], mask: Sequence[bool]) -> tuple[Any, ...]:
 
 
 def union(a: Sequence[bool], b: Sequence[bool]) -> Mask:
-    """Where either is true."""
+    """The mask that is true where either mask is."""
     return tuple(x or y for x, y in zip(a, b, strict=True))
 
 
 def spread(tangents: Sequence[Value], mask: Sequence[bool]) -> Tangents:
-    """Tangents put where the mask is true, None elsewhere."""
+    """Tangents where the mask is true, None elsewhere."""
     rest = iter(tangents)
     return [next(rest) if m else None for m in mask]
 
@@ -282,7 +279,7 @@ def _cond(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mappi
 
 
 def carried(step: Callable[[Mask], Mask], start: Mask) -> Mask:
-    """The least mask of carries that holds `start` and what one round makes of it."""
+    """The least mask of carries that contains `start` and is closed under `step`, one iteration."""
     while (grown := union(start, step(start))) != start:
         start = grown
     return start
@@ -303,7 +300,7 @@ def _while(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapp
 
 
 def _with_inputs(graph: Graph, types: Sequence[TensorType]) -> Graph:
-    """The graph with more inputs, which it does not read."""
+    """The graph with additional inputs, which it does not read."""
     return derived(lambda *xs: run(graph, xs[: len(graph.inputs)]), (*graph.input_types, *types), graph.name)
 
 
@@ -331,8 +328,7 @@ def _scan(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mappi
 
 
 def _scan_order(pushed: Graph, n: int, moving: Mask, rows: Mask, outputs: Mask) -> Graph:
-    """(carries, rows, tangents of both) in the order of a scan: carries and their tangents before
-    rows and theirs."""
+    """(carries, rows, tangents of both) in a scan's order: carries and their tangents before rows and theirs."""
     m, r = sum(moving), len(rows)
     i, o = pushed.inputs, pushed.outputs
     inputs = i[:n] + i[n + r : n + r + m] + i[n : n + r] + i[n + r + m :]
@@ -348,5 +344,5 @@ register_rule(control.scan_p, FORWARD, _scan)
 
 
 def no_derivative(primitive: Primitive, reason: str, remedy: str) -> GradientError:
-    """The error for a primitive that cannot be differentiated as asked."""
+    """The error for a primitive without the requested derivative."""
     return GradientError(f"{primitive.name}: the derivative does not exist; {reason}; {remedy}")

@@ -25,7 +25,7 @@ from nacre.trace.variable import Variable
 
 
 class _Thread(threading.local):
-    """What gives this thread its generator, where that is not the one of the process."""
+    """The function that returns this thread's generator, if that is not the generator of the process."""
 
     generator: Callable[[], Any] | None = None
 

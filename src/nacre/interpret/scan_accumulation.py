@@ -1,4 +1,4 @@
-"""Sums over the iterations of a scan, computed at once after the loop.
+"""Sums over the iterations of a scan, computed in one operation after the loop.
 
 In reverse mode through a scan, the cotangent of an operand that all iterations read is a sum with one term for each
 iteration.  If a term is a product or a reduction of the iteration's values, the sum is one product or reduction over
@@ -39,10 +39,10 @@ class Term:
         e = self.equation
         if not e.primitive.product:
             axes: tuple[int, ...] = e.params["axes"]
-            params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
+            params: Mapping[str, Any] = {**e.params, "axes": _iteration_first(axes)}
         else:
             sides = [
-                _side_by_side(b, x, _after_rounds(axes)) for x, axes in zip(stacked, e.params["contract"], strict=True)
+                _adjacent(b, x, _iteration_first(axes)) for x, axes in zip(stacked, e.params["contract"], strict=True)
             ]
             stacked = [x for x, _ in sides]
             params = {**e.params, "contract": tuple(axes for _, axes in sides)}
@@ -52,12 +52,12 @@ class Term:
         return found
 
 
-def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
-    """The axis of the iterations, then the axes that follow it."""
+def _iteration_first(axes: Sequence[int]) -> tuple[int, ...]:
+    """The axis of the iterations, then the given axes, which follow it."""
     return (0, *(k + 1 for k in axes))
 
 
-def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
+def _adjacent(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
     """A factor with its contracted axes adjacent and in order, as products read them, and these axes."""
     rank = x.type.rank
     if axes == tuple(range(len(axes))):
@@ -70,7 +70,7 @@ def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tup
 def summands(
     equations: Sequence[Equation], total: Atom, before: Atom, stackable: Callable[[Term], bool]
 ) -> tuple[list[Atom], list[Term]]:
-    """The summands that an iteration adds to `before` to give `total`: those that stay inside, and terms."""
+    """The summands that an iteration adds to `before` to give `total`: those that stay in the loop, and terms."""
     made: dict[Atom, Equation] = {v: e for e in equations for v in e.outputs}
     summands: list[Atom] = []
     while total is not before:

@@ -32,8 +32,8 @@ from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope, standing_in
 
-PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as code objects name it, links included
-SHOWN: Final = 64  # operations between two states of the line that shows progress
+PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
+SHOWN: Final = 64  # operations between two updates of the progress line
 TRACED: Final = " was traced"
 BOUNDARY: Final = os.path.join(PACKAGE, "base", "boundary.py")  # where public functions are wrapped
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
@@ -49,7 +49,7 @@ class StagedValue(Payload):
 
 
 class VariableRecord:
-    """What a staged function did to one variable."""
+    """The uses of one variable in a staged function."""
 
     __slots__ = (
         "gradient",
@@ -71,13 +71,13 @@ class VariableRecord:
         self.variable = variable
         self.wanted = variable.wants_gradient  # whether its gradient is wanted, at entry
         self.input: Var | None = None  # its value at entry, if that was read
-        self.value: Value | None = None  # what it holds now
+        self.value: Value | None = None  # its current value
         self.written = False
-        self.output: Atom | None = None  # what it holds at the end, if it was written
+        self.output: Atom | None = None  # its value at the end, if it was written
         self.leaf: Leaf | None = None
-        self.gradient_known = False  # `gradient` is what `.gradient` holds now
+        self.gradient_known = False  # whether `gradient` is the current `.gradient`
         self.gradient: Value | None = None
-        self.gradient_was_none: bool | None = None  # at entry; None if that was never asked
+        self.gradient_was_none: bool | None = None  # at entry; None if it was not read
         self.gradient_input: Var | None = None  # its gradient at entry, if that was read and there was one
         self.gradient_written = False
         self.gradient_output: Atom | None = None  # the gradient at the end, if written; None if it was cleared
@@ -97,7 +97,7 @@ class Trace:
     results: int
     captures: tuple[Value, ...]
     variables: tuple[VariableRecord, ...]
-    swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would have gone to, had they nodes
+    swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would reach if they had nodes
 
     @property
     def variable_inputs(self) -> list[Variable]:
@@ -121,13 +121,12 @@ class Trace:
 
     @property
     def gradients_cleared(self) -> list[Variable]:
-        """The variables whose gradient is None at the end and was set so inside, in order."""
+        """The variables whose gradient was cleared inside and is None at the end, in order."""
         return [r.variable for r in self.variables if r.gradient_written and r.gradient_output is None]
 
 
 class Staging(Changes):
-    """The interpreter that records a graph.  While it is active it takes every operation up to its
-    level."""
+    """The interpreter that records a graph.  While active, it takes every operation up to its level."""
 
     dynamic = True
 
@@ -136,13 +135,13 @@ class Staging(Changes):
         self.name = name
         self.level = next_level()
         self.ended = False
-        self.source = source  # the line of what is recorded now, if not the user's current one
+        self.source = source  # the line of the recorded equations, if not the user's current one
         self.arguments: list[Var] = []
         self.captured: dict[object, tuple[Var, Value]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
-        self.swept: set[Atom] = set()  # inputs that a `backward` came to
-        self.silent: dict[Atom, Var | None] = {}  # made in `no_grad`, and as what other equations read them
+        self.swept: set[Atom] = set()  # inputs that a `backward` reached
+        self.silent: dict[Atom, Var | None] = {}  # atoms made in `no_grad`, and detached for other equations
 
     # ---- equations
 
@@ -163,7 +162,7 @@ class Staging(Changes):
         return self.value(outputs[0])
 
     def read_atom(self, x: Value) -> Atom:
-        """The atom that an equation or a caller reads: detached, if it was made in `no_grad` and this is not."""
+        """The atom that an equation or a caller reads: detached, if it was made in `no_grad` and is read outside."""
         found = self.atom(x)
         if not STATE.gradients or found not in self.silent:
             return found
@@ -185,7 +184,7 @@ class Staging(Changes):
         return self.value(v)
 
     def atom(self, x: Value) -> Atom:
-        """What stands for a value in this graph; anything from outside is captured."""
+        """The atom of a value in this graph; a value from outside is captured."""
         data = x.content
         if isinstance(data, Payload):
             if data.interpreter is self:
@@ -216,14 +215,14 @@ class Staging(Changes):
     # ---- variables
 
     def record(self, variable: Variable) -> VariableRecord:
-        """The record of a variable, made at its first mention."""
+        """The record of a variable, created at its first use."""
         found = self.records.get(variable)
         if found is None:
             found = self.records[variable] = VariableRecord(variable)
         return found
 
     def read(self, variable: Variable) -> Value:
-        """What a variable holds now, with a leaf of this level if its gradient is wanted."""
+        """The current value of a variable, with a leaf of this level if its gradient is wanted."""
         r = self.record(variable)
         if r.value is None:
             r.input = Var(variable.type)
@@ -236,7 +235,7 @@ class Staging(Changes):
         return r.leaf
 
     def write(self, variable: Variable, value: Value) -> None:
-        """Replace what a variable holds from here on."""
+        """Replace the value of a variable from here on."""
         r = self.record(variable)
         r.value = self.value(self.atom(value), self._leaf(r))
         r.written = True
@@ -265,11 +264,11 @@ class Staging(Changes):
         r.gradient_known = r.gradient_written = True
 
     def written_gradients(self) -> list[Value]:
-        """The gradients that variables were given so far."""
+        """The gradients that were written to variables so far."""
         return [r.gradient for r in self.records.values() if r.gradient_written and r.gradient is not None]
 
     def sweep(self, outputs: Sequence[Value]) -> None:
-        """Note that `backward` goes from outputs to what this graph reads; GradientError where it would go further."""
+        """Record the inputs that `backward` reaches from outputs; GradientError if it would go beyond this graph."""
         read = {self.atom(y) for y in outputs}
         for e in reversed(self.equations):
             if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
@@ -282,7 +281,7 @@ class Staging(Changes):
     # ---- the end
 
     def finish(self, outputs: Sequence[Value]) -> Trace:
-        """The graph and what it captured."""
+        """The graph, with its captures and variables."""
         results = [self.read_atom(y) for y in outputs]
         records = tuple(self.records.values())
         for r in records:
@@ -311,7 +310,7 @@ def is_written(variable: Variable) -> bool:
 
 
 def refuse_sweep(name: str, x: Value) -> None:
-    """Raise GradientError for a tensor from outside that `backward` inside a staged function should go to."""
+    """Raise GradientError for a tensor from outside that `backward` inside a staged function would reach."""
     if x.node is None or not STATE.gradients or not x.type.dtype.is_differentiable:
         return
     raise GradientError(
@@ -334,7 +333,7 @@ def stage(
 ) -> Trace:
     """Record what f does to arguments of the given types; f returns a flat sequence of values.
 
-    Equations are said to come from `source`, or else from the user's line.
+    The source line of equations is `source`, or by default the user's line.
     """
     staging = Staging(name, source)
     try:
@@ -349,8 +348,7 @@ def stage(
 
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
-    """A graph that is made of other graphs or of rules: from no line of its own, captures become
-    literals."""
+    """A graph that is built from other graphs or rules: without own source lines, and with literals as captures."""
     trace = stage(f, types, name, "")
     known = {
         v: Literal(np.array(to_numpy(x)), x.type)
@@ -361,10 +359,10 @@ def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name
 
 @contextmanager
 def holding(values: Mapping[Variable, Value]) -> Generator[None]:
-    """Let variables hold other values inside, nodes included; what the block assigns to them stays.
+    """Give variables other values inside the block, nodes included; assignments in the block persist.
 
-    This is how transformations differentiate with respect to variables that a function reads by
-    itself.
+    Transformations use this to differentiate with respect to variables that a function reads, but does not receive as
+    arguments.
     """
     staging = scope()
     if not isinstance(staging, Staging):
@@ -398,9 +396,9 @@ def constant(literal: Literal) -> Value:
 
 
 def run(graph: Graph, inputs: Sequence[Value], source: str = "") -> list[Value]:
-    """Bind the equations of a graph one by one, under whatever interpreters are active.
+    """Bind the equations of a graph one by one, under the active interpreters.
 
-    Where they are recorded, equations without a line are said to come from `source`.
+    If they are recorded, equations without a source line get `source`.
     """
     known: dict[Var, Value] = dict(zip(graph.inputs, inputs, strict=True))
 
@@ -423,7 +421,7 @@ def run(graph: Graph, inputs: Sequence[Value], source: str = "") -> list[Value]:
     return [value(a) for a in graph.outputs]
 
 
-# ---- where the user is
+# ---- the user's source line
 
 _lines: dict[tuple[str, int, str], str] = {}
 
@@ -443,9 +441,9 @@ def user_line() -> str:
 
 
 def note_line(fault: Exception, name: str) -> None:
-    """Note on an error that arose while a function was traced which operation raised it, and for which user's line."""
+    """Add a note to an error during tracing: the operation that raised it, and the user's line that called it."""
     if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
-        return  # by a function that it calls
+        return  # added for a traced function that it calls
     place, operation, step = None, "", fault.__traceback__
     while step is not None:
         code = step.tb_frame.f_code

@@ -49,7 +49,7 @@ class TapeNode(Origin):
     parents: Sequence[Any]
     rule: Rule
     saved: Sequence[Value] | None  # None when released
-    source: str  # the line of the equation, set where it was staged
+    source: str  # the line of the equation, set if it was staged
 
     @property
     def released(self) -> bool:
@@ -111,7 +111,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
 
 
 def lowered(x: Value, level: int) -> Value:
-    """A value as seen below a level: with its node of the next lower level."""
+    """A value below a level, with its node of the next lower level."""
     node = x.node
     if node is None or node.level < level:
         return x
@@ -120,11 +120,11 @@ def lowered(x: Value, level: int) -> Value:
     return make(x.type, x.content, x.layout, node)
 
 
-_changed: dict[int, int] = {}  # by the identity of tensors that `x[i] = v` changed, when that was
+_changed: dict[int, int] = {}  # by id of a tensor: the number of its latest change by `x[i] = v`
 
 
 def changed(x: Value) -> None:
-    """Note that an object's numbers changed; nodes that saved it cannot run their pullback any more."""
+    """Record that an object's numbers changed; nodes that saved it can no longer run their pullback."""
     if id(x) not in _changed:
         finalize(x, _changed.pop, id(x), None).atexit = False
     _changed[id(x)] = next(NUMBERS)
@@ -139,7 +139,7 @@ def require_no_leaf(x: Value) -> None:
 
 
 def rebind(x: Value, held: Value) -> None:
-    """Let an object hold another value, as `x[i] = v` does."""
+    """Give an object another value, as `x[i] = v` does."""
     require_no_leaf(x)
     staging, variable = scope(), lender(x)
     if variable is not None and is_concrete(x) is (staging is None):
@@ -176,7 +176,7 @@ class Recorder:
         self.rules: dict[object, Rule | None] = {}
 
     def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
-        """Apply a primitive to operands of which some have nodes of a level, and record it."""
+        """Apply a primitive to operands, some of which have nodes of a level, and record it."""
         parents: list[Any] = []
         mask, bit = 0, 1
         for x in inputs:
@@ -217,7 +217,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
         y.node = node
         return y
     node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
-    noded = _bare_node(type(y))  # y itself is kept, without the node, which it would keep alive
+    noded = _bare_node(type(y))  # y itself is saved, without the node, which it would keep alive
     noded.type, noded.content, noded.layout, noded.node = y.type, y.content, y.layout, node
     return noded
 
@@ -240,7 +240,7 @@ def _record_above(
     parents: Sequence[Any],
     level: int,
 ) -> Any:
-    """Record at a level with others below it."""
+    """Record an equation at a level above others."""
     operands = [lowered(x, level) for x in inputs]
     if rule is None:
         return bind(primitive, *operands, **params)
@@ -280,21 +280,21 @@ def _record_all(
     return tuple(made)
 
 
-# ---- values whose cotangents are looked at, and maybe changed, on their way
+# ---- values whose cotangents a function observes, and may change
 
-Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
+CotangentHook = Callable[[list[Value | None]], Sequence[Value | None]]
 
 
 @dataclass(frozen=True, eq=False)
 class CotangentFunction(Pull):
     """The cotangents of watched values, some of which may be missing, passed through a function."""
 
-    function: Hearing
-    slots: Positions  # of the watched values among those that were given
+    function: CotangentHook
+    slots: Positions  # positions of the watched values among the given ones
     count: int
     present: Positions
 
-    def heard(self, cotangents: Sequence[Value]) -> Sequence[Value]:
+    def intercepted(self, cotangents: Sequence[Value]) -> Sequence[Value]:
         """The function's result for the cotangents that are present."""
         every: list[Value | None] = [None] * self.count
         for k, c in zip(self.present, cotangents, strict=True):
@@ -309,18 +309,18 @@ _NOTHING = Graph((), (), (), "watched")
 class _CotangentRule(Rule):
     """The rule of an identity whose cotangents are intercepted."""
 
-    def __init__(self, function: Hearing, slots: Positions, count: int) -> None:
+    def __init__(self, function: CotangentHook, slots: Positions, count: int) -> None:
         every = tuple(range(len(slots)))
         super().__init__(call_p, {}, len(slots), len(slots), len(slots), every, every, lambda _: (_NOTHING, ()))
-        self.heard = function, slots, count
+        self.hook = function, slots, count
 
     def pull(self, present: Positions) -> Pull:
         """The function applied to the cotangents that are present."""
-        return CotangentFunction(_NOTHING, present, present, None, None, *self.heard, present)
+        return CotangentFunction(_NOTHING, present, present, None, None, *self.hook, present)
 
 
-def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
-    """The same values; on the way back, their cotangents pass through a function together.
+def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:
+    """The same values; in the backward pass, their cotangents pass through a function together.
 
     The function gets a cotangent for each value, or None, and returns cotangents of the same types.  Only values with a
     node of the innermost level are watched.
@@ -338,26 +338,26 @@ def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
     return made
 
 
-# ---- gradients kept on request at results of operations
+# ---- gradients that are stored on request for results of operations
 
 _retained: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
 
 
 def retain(node: AnyNode) -> None:
-    """Keep the cotangent that a backward pass brings to a node."""
+    """Store the cotangent of a node in a backward pass."""
     _retained.setdefault(node, None)
 
 
 def retained(node: AnyNode) -> Value | None:
-    """The cotangent kept at a node, or None."""
+    """The stored cotangent of a node, or None."""
     return _retained.get(node)
 
 
-# ---- the sweep
+# ---- the backward pass
 
 
 class _Sweep:
-    """One backward pass: cotangents on their way from the outputs to the leaves."""
+    """One backward pass, which propagates cotangents from the outputs to the leaves."""
 
     def __init__(self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]) -> None:
         self.level, self.create = level, create_graph
@@ -461,7 +461,7 @@ class _Sweep:
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: compiled as a whole for plain values, else equation by equation."""
         if isinstance(pull, CotangentFunction):
-            return pull.heard(values)
+            return pull.intercepted(values)
         if STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
@@ -475,7 +475,7 @@ class _Sweep:
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:
-    """Where cotangents of a node are accumulated: the node of its equation, and the result."""
+    """The accumulator of a node's cotangents: the node of its equation, and the index of the result."""
     return (node.node, node.index) if isinstance(node, Part) else (node, 0)
 
 
@@ -555,7 +555,7 @@ def _level(outputs: Sequence[Value]) -> int:
 
 
 class TapeScope:
-    """A separate level for a functional `vjp`; operations are recorded through nodes alone."""
+    """A separate level for a functional `vjp`; operations are recorded only through nodes."""
 
     dynamic = False
 

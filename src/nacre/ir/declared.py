@@ -17,7 +17,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Primitive
 
-BOUND = 1 << 62  # of integers, so that sums of a few of them are numbers of 64 bits
+BOUND = 1 << 62  # of integers, so that sums of a few of them fit in 64 bits
 Kind = Callable[[Any], bool]
 
 
@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signatur
     "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
     "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
 }
-NAMED = {  # by the name of a parameter whose rule does not say: those of windows, and of rules that are a line
+NAMED = {  # by the name of a parameter without an annotation: those of windows, and of rules that are lambdas
     "size": "Pair", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",
     "x": "TensorType",
 }  # fmt: skip
@@ -65,8 +65,9 @@ NAMED = {  # by the name of a parameter whose rule does not say: those of window
 def declared_types(
     primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
 ) -> tuple[TensorType, ...]:
-    """The result types of an equation.  Raises GraphError for operands or parameters that the type rule does not
-    declare.
+    """The result types of an equation.
+
+    Raises GraphError for operands or parameters that the type rule does not declare.
 
     Errors of the rule itself pass through; other exceptions in it become GraphError.
     """

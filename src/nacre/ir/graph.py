@@ -99,7 +99,7 @@ class Graph:
 
         lines: list[Hashable] = []
         for e in self.equations:
-            lines.append((e.primitive.name, tuple(map(atom, e.inputs)), params_key(e.params)))
+            lines.append((e.primitive, tuple(map(atom, e.inputs)), params_key(e.params)))
             for v in e.outputs:
                 number[v] = len(number)
         return self.input_types, tuple(lines), tuple(map(atom, self.outputs))
@@ -138,7 +138,7 @@ def _printer(graph: Graph) -> str:
     return PRINT[0](graph)
 
 
-# `ir.text` prints graphs and puts its function here, so that `str(graph)` works wherever graphs are made
+# `ir.text` stores its function that prints graphs here, so that `str(graph)` works wherever graphs are created
 PRINT: list[Any] = [repr]
 
 
@@ -180,7 +180,7 @@ def _around(graph: Graph, position: int) -> str:
 
 
 class Builder:
-    """Writes a graph equation by equation.
+    """Builds a graph equation by equation.
 
     >>> from nacre.base.dtypes import float32
     >>> b = Builder("empty")

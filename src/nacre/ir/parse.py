@@ -25,7 +25,7 @@ from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named, registered
 from nacre.ir.text import DTYPES, NUMPY_LITTLE, RESERVED, float_bits
 
-DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # what the parser takes
+DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # limits of the parser
 
 # ---- tokens
 
@@ -110,7 +110,7 @@ class _Values:
 
     def __init__(self, symbols: dict[str, Size]) -> None:
         self.symbols = symbols
-        self.sizes_only = False  # inside types and <…> a word is a size, whatever else it could be
+        self.sizes_only = False  # in types and <…> every word is a size
 
     def param(self, line: _Line, depth: int = 0) -> Any:
         """term ((+ | -) term)*"""

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 
+from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.base.types import TensorType
+from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
@@ -50,7 +51,7 @@ class Linear:
     that is not differentiated (an index, a condition).  xs are the operands: values, or a `LinearInput` (which has a
     `.type`) for the operand being transposed.  With several results, g is a tuple, in which None is a zero cotangent.
 
-    `alone[i](t)`, if present, is the tangent of the result where only operand i has one: the others need no zeros.
+    `alone[i](t)`, if present, is the tangent of the result if only operand i has one; the others then need no zeros.
     """
 
     transposes: tuple[Callable[..., Any] | None, ...]
@@ -87,6 +88,16 @@ class LinearInput:
     """The operand of a linear equation that is being transposed: it has a type and no value."""
 
     type: TensorType
+
+    @property
+    def shape(self) -> Shape:
+        """The shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+        return self.type.dtype
 
 
 # ---- lowerings: how a primitive becomes kernel IR
@@ -156,18 +167,18 @@ Lowering = Element | Reduce | Nest | Template | Flow
 
 
 def operation(primitive: Primitive) -> str | None:
-    """The operation of kernel IR that a primitive applies to elements, or reduces with; None if it is no such one."""
+    """The operation of kernel IR that a primitive applies to elements, or reduces with; None if there is none."""
     low = primitive.lowering
     return low.op if isinstance(low, Element | Reduce) else None
 
 
 def copies(primitive: Primitive) -> bool:
-    """Whether a primitive only brings its operand's elements, in their order, into new memory."""
+    """Whether a primitive only copies its operand's elements, in their order, to new memory."""
     low = primitive.lowering
     return primitive.keeps_order and isinstance(low, Element) and low.view is None
 
 
-# batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None for what is not batched
+# batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None without a batch axis
 BatchRule = Callable[..., tuple[Any, Any]]
 
 # ---- rules that later layers define
@@ -176,7 +187,7 @@ T = TypeVar("T")
 
 
 class RuleKind(Generic[T]):
-    """A kind of rule that a later layer defines, such as how control flow is batched; primitives hold their rules."""
+    """A kind of rule that a later layer defines, such as how control flow is batched; primitives store their rules."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -214,16 +225,17 @@ class Primitive:
     effects: bool = False  # must run even if its results are unused
     axes: AxisRule | None = None
     simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
-    is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be one
-    expansion: Callable[[Params], Any] | None = None  # (params): the graph that an equation stands for
+    is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be 1
+    expansion: Callable[[Params], Any] | None = None  # (params): the graph that is equivalent to an equation
     axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order
-    converts: bool = False  # each element of the result is the operand's one in another dtype
+    converts: bool = False  # each element of the result is the operand's element in another dtype
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
-    takes_prologue: bool = False  # its kernels may compute a pointwise cluster that they alone read
+    takes_prologue: bool = False  # its kernels may compute a pointwise cluster that only they read
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
-    main_results: frozenset[str] | None = None  # the parameter `results` names what is computed, one of these at least
-    kernels: list[Any] = field(default_factory=list[Any])  # what `compile` chooses among, see `register_kernel`
+    version: str | None = None  # of a definition outside of the package; programs without one are not cached on disk
+    main_results: frozenset[str] | None = None  # the parameter `results` names the computed ones, at least one of these
+    kernels: list[Any] = field(default_factory=list[Any])  # `compile` chooses among them, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
 
     def __post_init__(self) -> None:
@@ -236,6 +248,11 @@ class Primitive:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return primitive_named, (self.name,)
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is defined outside of the package."""
+        return self.version is not None
 
     def result_types(self, types: tuple[TensorType, ...], params: Params) -> tuple[TensorType, ...]:
         """The types of the results, always as a tuple.  Raises the errors of the type rule."""
@@ -252,6 +269,11 @@ def primitive_named(name: str) -> Primitive:
         return _registry[name]
     except KeyError:
         raise ArgumentError(f"primitive: no primitive is named {name!r}") from None
+
+
+def withdraw(name: str) -> None:
+    """Unregister a name, so that it can be defined again; its primitive, if there is one, remains usable."""
+    _registry.pop(name, None)
 
 
 def registered() -> Mapping[str, Primitive]:

@@ -15,7 +15,7 @@ from nacre.ir.primitive import Primitive
 
 Substitution = Mapping[Var, Atom]
 
-# (equation, definitions of its operands) -> the atoms that replace its results, or None to leave it
+# (rewriter, equation) -> the atoms that replace its results, or None to leave it; the rewriter has the definitions
 Rule = Callable[["Rewriter", Equation], Sequence[Atom] | None]
 
 
@@ -26,7 +26,7 @@ def substitute(graph: Graph, known: Substitution) -> Graph:
             raise GraphError(f"substitute: the value must have type {v.type}; got {a.type}")
 
     def atom(a: Atom) -> Atom:
-        """What replaces the atom; itself if nothing does."""
+        """The replacement of the atom, or the atom itself."""
         return known.get(a, a) if isinstance(a, Var) else a
 
     equations = tuple(
@@ -81,7 +81,7 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
     """The graph with its symbolic sizes replaced by others, or by numbers."""
 
     def fixed(p: object) -> Any:
-        """A parameter with sizes for its symbols."""
+        """A parameter with its symbols replaced by sizes."""
         if isinstance(p, Dim):
             return p.substitute(sizes)
         if isinstance(p, tuple):
@@ -98,10 +98,10 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
 
 
 def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
-    """The graph with every equation that stands for a graph inlined, except for graphs of the class `kept`."""
+    """The graph with every equation that has an expansion inlined, except for graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
-        """The outputs of a call's graph built in place; None for other equations."""
+        """The outputs of an inlined expansion; None for other equations."""
         inner = None if e.primitive.expansion is None else e.primitive.expansion(e.params)
         if inner is None or (kept is not None and isinstance(inner, kept)):
             return None
@@ -134,7 +134,7 @@ class Rewriter:
         return v
 
     def keep(self, e: Equation) -> None:
-        """Append an equation as it is."""
+        """Append an equation unchanged."""
         self.builder.equations.append(e)
         self.defined.update(dict.fromkeys(e.outputs, e))
 

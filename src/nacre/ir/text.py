@@ -95,7 +95,7 @@ def _symbols(graph: Graph) -> dict[str, Symbol]:
     found: dict[str, Symbol] = {}
 
     def visit(x: Any) -> None:
-        """Note the symbols in sizes, shapes and parameters."""
+        """Collect the symbols in sizes, shapes and parameters."""
         if isinstance(x, Dim):
             for s in x.symbols():
                 if found.setdefault(s.name, s) != s:

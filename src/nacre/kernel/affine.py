@@ -1,4 +1,4 @@
-"""Index expressions as affine forms, so that a kernel's loads and stores become the cheapest accesses there are."""
+"""Index expressions as affine forms, so that a kernel's loads and stores become the cheapest possible accesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Affine:
     constant: Size
 
     def coefficient(self, index: str) -> Size:
-        """What the index of a loop is multiplied with (0 where it is not there)."""
+        """The factor of a loop's index; 0 if the index is absent."""
         return next((c for a, c in self.terms if isinstance(a, Index) and a.name == index), 0)
 
     def plus(self, other: Affine, factor: Size = 1) -> Affine:
@@ -37,7 +37,7 @@ ZERO = Affine((), 0)
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known where an expression stands: the extents of the loops and the values of the names."""
+    """The scope of an expression: the extents of the loops around it and the values of the names."""
 
     extents: Mapping[str, Size]
     lets: Mapping[str, Expr]
@@ -79,9 +79,9 @@ def _apply(e: Apply, scope: Scope) -> Affine:
 
 
 def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | None:
-    """Quotient and remainder of a by a positive divisor, where they are affine too.
+    """Quotient and remainder of a by a positive divisor, if they are affine too.
 
-    The terms that the divisor divides make up the quotient if the others always stay below the divisor.
+    The terms that the divisor divides form the quotient if the sum of the others is always less than the divisor.
     """
     if not _at_least(divisor, 1) or not _at_least(a.constant, 0):
         return None
@@ -107,7 +107,7 @@ def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | No
 
 
 def _exactly(c: Size, divisor: Size) -> Size | None:
-    """c / divisor where that leaves no remainder."""
+    """c / divisor, if there is no remainder."""
     try:
         quotient = c // divisor
     except ShapeError:
@@ -139,7 +139,7 @@ def pure(e: Expr) -> bool:
 
 
 def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
-    """The loops, locals and buffers that an expression's value depends on (`found` remembers by identity)."""
+    """The loops, locals and buffers that an expression's value depends on (`found` caches them by identity)."""
     known = found.get(id(e))
     if known is None:
         own = {e.name} if isinstance(e, Index | Local) else {e.buffer} if isinstance(e, Load) else set[str]()
@@ -148,5 +148,5 @@ def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
 
 
 def any_of(e: Expr, test: Callable[[Expr], bool]) -> bool:
-    """Whether a test holds for an expression or one of its parts."""
+    """Whether a test holds for an expression or one of its subexpressions."""
     return test(e) or any(any_of(c, test) for c in children(e))

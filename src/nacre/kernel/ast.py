@@ -1,13 +1,13 @@
 """The kernel IR: loop nests over buffers, an algebraic data type that fits on a page.
 
-A `Kernel` names its buffers and its symbolic sizes, and has a body of statements.  Shapes and strides are
-sizes (`int` or `Dim`); a buffer without strides is dense and row-major.  The outermost `For` loops marked
-`parallel` make up the kernel's parallel extent: their rounds are independent of each other and may be done in
-any order by any thread.  A loop marked `vector` may be done a vector at a time.
+A `Kernel` names its buffers and its symbolic sizes, and has a body of statements.  Shapes and strides are sizes (`int`
+or `Dim`); a buffer without strides is dense and row-major.  The outermost `For` loops marked `parallel` make up the
+kernel's parallel extent: their iterations are independent of each other and may run in any order on any thread.  A loop
+marked `vector` may run a vector at a time.
 
-A reduction is an `Alloc` of a buffer of shape (), one loop, and an `Accumulate` in that loop; it is done in
-the canonical order of `kernel/order`, whatever the loop is split into.  An accumulator is read by `Load`
-after its loop.  Other scratch is an `Alloc` too, private to each round of the loops around it.
+A reduction is an `Alloc` of a buffer of shape (), one loop, and an `Accumulate` in that loop; it has the canonical
+order of `kernel/order`, however the loop is split.  An accumulator is read by `Load` after its loop.  Other scratch is
+an `Alloc` too, private to each iteration of the enclosing loops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nacre.base.records import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A number.  Zeros of different signs are different, all NaNs alike."""
+    """A number.  Zeros of different signs are different, and all NaNs are equal."""
 
     value: float | int | bool
     dtype: DType
@@ -44,7 +44,7 @@ def _identity(value: float | int | bool) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index of a loop around, as an int64."""
+    """The index of an enclosing loop, as an int64."""
 
     name: str
     dtype: DType = int64
@@ -60,7 +60,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The value that a `Let` around bound."""
+    """The value that a `Let` bound to a name."""
 
     name: str
     dtype: DType
@@ -91,7 +91,7 @@ Expr = Const | Index | Extent | Local | Load | Apply
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A named block of elements; `strides`, in elements, are row-major when None."""
+    """A named block of elements; `strides`, in elements, are row-major if None."""
 
     name: str
     dtype: DType
@@ -129,7 +129,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Fold values into accumulators of shape () by one of `REDUCTIONS`, in the canonical order.
+    """Reduce values into accumulators of shape () by one of `REDUCTIONS`, in the canonical order.
 
     `argmax` and `argmin` take two accumulators and two values: the element and its int64 index.
     """
@@ -141,14 +141,14 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Scratch memory, private to the round of the loops around; not initialised unless accumulated into."""
+    """Scratch memory, private to an iteration of the enclosing loops; not initialised unless accumulated into."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """body where the condition holds, else orelse."""
+    """body if the condition holds, else orelse."""
 
     condition: Expr
     body: tuple[Stmt, ...]
@@ -157,7 +157,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Repeat body as long as the condition, evaluated anew each time, holds."""
+    """Repeat body while the condition, evaluated before each iteration, holds."""
 
     condition: Expr
     body: tuple[Stmt, ...]
@@ -181,7 +181,7 @@ class Kernel:
         return self.inputs + self.outputs
 
 
-# ---- the vocabulary
+# ---- operations and reductions
 
 Signature = Literal["same", "compare", "logic", "shift", "select", "cast", "test"]
 
@@ -226,12 +226,12 @@ def apply(op: str, *args: Expr) -> Expr:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """x converted to dtype; x itself when it has it."""
+    """x converted to dtype; x itself if it has that dtype."""
     return x if x.dtype is dtype else Apply("cast", (x,), dtype)
 
 
 def index_add(a: Expr, b: Expr) -> Expr:
-    """a + b of int64 indices, folded where both are known."""
+    """a + b of int64 indices, constant-folded if both are known."""
     if isinstance(a, Const) and isinstance(b, Const):
         return const(int(a.value) + int(b.value))
     if isinstance(a, Const) and a.value == 0:
@@ -242,7 +242,7 @@ def index_add(a: Expr, b: Expr) -> Expr:
 
 
 def index_mul(a: Expr, b: Expr) -> Expr:
-    """a · b of int64 indices, folded where both are known."""
+    """a · b of int64 indices, constant-folded if both are known."""
     if isinstance(a, Const) and isinstance(b, Const):
         return const(int(a.value) * int(b.value))
     for x, y in ((a, b), (b, a)):
@@ -273,7 +273,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
-    """The expressions a statement itself evaluates (not those of statements inside it)."""
+    """The expressions that a statement itself evaluates, without those of nested statements."""
     match s:
         case Let():
             return (s.value,)

@@ -1,4 +1,4 @@
-"""What rounds of a loop share: which loops may be done in any order, and which by lanes of a vector."""
+"""Dependences between iterations of a loop: which loops may run in any order, and which as lanes of a vector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def allocated(body: Sequence[Stmt]) -> frozenset[str]:
 
 
 def written(body: Sequence[Stmt]) -> list[str]:
-    """The buffers from outside that a body stores to or accumulates into, in order."""
+    """The outer buffers that a body stores to or accumulates into, in order."""
     found: dict[str, None] = {}
     for s in statements(tuple(body)):
         if isinstance(s, Store):
@@ -42,7 +42,7 @@ def written(body: Sequence[Stmt]) -> list[str]:
 
 
 def loads(body: Sequence[Stmt]) -> list[Load]:
-    """The loads of a body, each once."""
+    """The loads of a body, without duplicates."""
     found: list[Load] = []
     seen: set[int] = set()
     todo = [e for s in statements(tuple(body)) for e in expressions(s)]
@@ -57,12 +57,12 @@ def loads(body: Sequence[Stmt]) -> list[Load]:
 
 
 def loaded(body: Sequence[Stmt]) -> set[str]:
-    """The buffers that a body loads from, its own scratch too."""
+    """The buffers that a body loads from, including its own scratch."""
     return {e.buffer for e in loads(body)}
 
 
 def varying(body: Sequence[Stmt], index: str) -> set[str]:
-    """The names in a loop's body whose values may differ between its rounds."""
+    """The names in a loop's body whose values may differ between its iterations."""
     found = {index}
     remembered: dict[int, frozenset[str]] = {}
     for s in statements(tuple(body)):
@@ -83,7 +83,7 @@ def varying(body: Sequence[Stmt], index: str) -> set[str]:
 
 
 def across(body: Sequence[Stmt], index: str) -> set[str]:
-    """The names in a loop's body that differ between the lanes when the loop is done as a vector."""
+    """The names in a loop's body that differ between the lanes when the loop runs as a vector."""
     found = {index} | allocated(body)
     remembered: dict[int, frozenset[str]] = {}
     for s in statements(tuple(body)):
@@ -93,7 +93,7 @@ def across(body: Sequence[Stmt], index: str) -> set[str]:
 
 
 def lane_obstacle(loop: For, states: Iterable[str], buffers: Mapping[str, Buffer], scope: Scope) -> str | None:
-    """Why rounds of a loop cannot be lanes of a vector; None if they can, provided that they are independent.
+    """Why iterations of a loop cannot be lanes of a vector; None if they can, provided that they are independent.
 
     `states` are the scalars (buffers of shape ()) allocated around the loop, `buffers` all others.
     """
@@ -114,10 +114,10 @@ def lane_obstacle(loop: For, states: Iterable[str], buffers: Mapping[str, Buffer
 
 
 def obstacle(loop: For, scope: Scope) -> str | None:
-    """Why rounds of a loop are not independent of each other; None if they are.
+    """Why iterations of a loop are not independent of each other; None if they are.
 
-    They are if what they store lies in different elements: for each buffer that is stored to, an axis in which
-    every access has the same index, and that index is different in different rounds.
+    They are independent if each buffer that is stored to has an axis in which every access has the same index, and that
+    index differs between iterations.  The iterations then store to different elements.
     """
     folded = accumulated(loop.body)
     if folded:
@@ -126,14 +126,14 @@ def obstacle(loop: For, scope: Scope) -> str | None:
 
 
 def accumulated(body: Sequence[Stmt]) -> list[str]:
-    """The accumulators from outside that a body accumulates into."""
+    """The outer accumulators that a body accumulates into."""
     private = allocated(body)
     found = [a for s in statements(tuple(body)) if isinstance(s, Accumulate) for a in s.accumulators]
     return [a for a in dict.fromkeys(found) if a not in private]
 
 
 def memory_obstacle(loop: For, scope: Scope) -> str | None:
-    """Why what rounds of a loop store may not lie in different elements; None if it does."""
+    """Why iterations of a loop may store to the same elements; None if they store to different ones."""
     lets = {s.name: s.value for s in statements(loop.body) if isinstance(s, Let)}
     extents = {s.index: s.extent for s in (loop, *_loops(loop.body))}
     inside = Scope({**scope.extents, **extents}, {**scope.lets, **lets})
@@ -170,7 +170,7 @@ def _accesses(body: Sequence[Stmt], buffer: str) -> Iterable[tuple[Expr, ...]]:
 
 
 def _separates(loop: For, axis: Sequence[Expr], scope: Scope, changing: set[str]) -> bool:
-    """Whether index expressions along an axis are one expression, different in each round of a loop."""
+    """Whether index expressions along an axis are one expression that differs between the iterations of a loop."""
     forms = [affine(e, scope) for e in axis]
     first = forms[0]
     step = first.coefficient(loop.index)
@@ -180,7 +180,7 @@ def _separates(loop: For, axis: Sequence[Expr], scope: Scope, changing: set[str]
 
 
 def _reach(form: Affine, index: str, scope: Scope, changing: set[str]) -> int:
-    """By how much a form can differ within a round of the loop of an index."""
+    """The most by which a form can differ within one iteration of the loop of an index."""
     total = 0
     for atom, c in form.terms:
         if names(atom, {}) & changing and atom != Index(index):
@@ -191,7 +191,7 @@ def _reach(form: Affine, index: str, scope: Scope, changing: set[str]) -> int:
 
 
 def stride(buffer: Buffer, index: Sequence[Expr], loop: str, scope: Scope) -> Size | None:
-    """The distance in memory between an access in one round and in the next; None if it is not constant."""
+    """The distance in memory between an access in one iteration and in the next; None if it is not constant."""
     form = offset(buffer, index, scope)
     if any(not isinstance(a, Index) and loop in names(a, {}) for a, _ in form.terms):
         return None

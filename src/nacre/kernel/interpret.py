@@ -1,8 +1,8 @@
-"""The slow oracle: a kernel's meaning, element by element, to the bit.
+"""The slow reference interpreter: it computes a kernel's results element by element, to the bit.
 
-The rounds of the outer parallel loops are done side by side, as lanes of NumPy arrays; everything inside them is
-done in order, a condition by switching lanes off.  Scalar operations are those of `kernel.elementary`, evaluated on
-arrays; sums follow `kernel.order`.
+The iterations of the outer parallel loops run in parallel, as lanes of NumPy arrays.  The statements inside them run in
+order, and conditions mask lanes.  Scalar operations are those of `kernel.elementary`, evaluated on arrays; sums follow
+`kernel.order`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any
 
 
 def operate(op: str, args: Sequence[Array], source: DType, dtype: DType) -> Array:
-    """An operation of `kernel.ast.OPERATIONS` on arrays, to the bit as compiled code does it.
+    """An operation of `kernel.ast.OPERATIONS` on arrays, with the same bits as in compiled code.
 
     Args:
         args: arrays of one shape; `source` is the dtype of the first (of the second for `select`).
@@ -68,9 +68,9 @@ def operate(op: str, args: Sequence[Array], source: DType, dtype: DType) -> Arra
 def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
     """The outputs of a kernel for given inputs and values of its symbolic sizes.
 
-    Inputs are arrays of the buffers' shapes, whatever their layout; outputs start as zeros.
+    Inputs are arrays of the buffers' shapes in any layout; outputs start as zeros.
 
-    Raises ArgumentError where inputs do not fit, GraphError where the kernel reads or writes outside a buffer.
+    Raises ArgumentError if inputs do not match, GraphError if the kernel reads or writes outside a buffer.
     """
     machine = _Machine(sizes)
     for b, x in zip(kernel.inputs, inputs, strict=True):
@@ -96,7 +96,7 @@ class _Machine:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
         self.memory: dict[str, Array] = {}
-        self.private: dict[str, Array] = {}  # scratch, its first axis the lanes
+        self.private: dict[str, Array] = {}  # scratch; the first axis is that of the lanes
         self.dtypes: dict[str, DType] = {}
         self.folds: dict[str, Accumulate] = {}
         self.names: dict[str, Array] = {}
@@ -108,7 +108,7 @@ class _Machine:
         return tuple(evaluate(s, self.sizes) for s in b.shape)
 
     def start(self, body: Sequence[Stmt]) -> None:
-        """Do a kernel's body, its outer parallel loops as lanes."""
+        """Run a kernel's body, with its outer parallel loops as lanes."""
         body = list(body)
         while body and isinstance(body[0], Let):
             self.statement(body.pop(0))
@@ -134,7 +134,7 @@ class _Machine:
             self.statement(s)
 
     def statement(self, s: Stmt) -> None:
-        """Run one statement for all active points."""
+        """Run one statement in all active lanes."""
         match s:
             case Let():
                 self.names[s.name] = self.value(s.value)
@@ -163,7 +163,7 @@ class _Machine:
                 raise GraphError(f"kernel: the statement must be a loop nest; got a call of {s.template}")
 
     def loop(self, s: For) -> None:
-        """Run a loop round by round; tree sums are folded after the last."""
+        """Run a loop iteration by iteration; tree sums are computed after the last one."""
         sums = {a: self.folds[a] for a in accumulated(s.body) if self._is_tree(a)}
         values: dict[str, list[Array]] = {a: [] for a in sums}
         for i in range(evaluate(s.extent, self.sizes)):
@@ -186,7 +186,7 @@ class _Machine:
         return not in_any_order(self.folds[accumulator].op, self.dtypes[accumulator])
 
     def alloc(self, b: Buffer) -> None:
-        """Make a private buffer: zeros, or a reduction's identity."""
+        """Allocate a private buffer: zeros, or a reduction's identity."""
         room = np.zeros((*self.active.shape, *self.shape(b)), b.dtype.numpy)
         self.dtypes[b.name] = b.dtype
         fold = self.folds.get(b.name)
@@ -196,14 +196,14 @@ class _Machine:
         self.private[b.name] = room
 
     def store(self, s: Store) -> None:
-        """Store the value at the active points."""
+        """Store the value in the active lanes."""
         v = np.broadcast_to(self.value(s.value), self.active.shape)
         target, place = self.place(s.buffer, s.index)
         if self.active.any():
             target[tuple(p[self.active] for p in place)] = v[self.active]
 
     def accumulate(self, s: Accumulate) -> None:
-        """Combine the values with the accumulators at the active points."""
+        """Combine the values with the accumulators in the active lanes."""
         new = [np.broadcast_to(self.value(v), self.active.shape) for v in s.values]
         old = [self.private[a] for a in s.accumulators]
         dtype = self.dtypes[s.accumulators[0]]
@@ -220,7 +220,7 @@ class _Machine:
         return operate(COMBINE[op], [a, b], dtype, dtype)
 
     def _better(self, op: str, old: Sequence[Array], new: Sequence[Array]) -> Array:
-        """Where the later element is chosen: no element yet, a first NaN, or strictly beyond."""
+        """The lanes in which the later element is chosen: no element yet, a first NaN, or strictly beyond."""
         a, b = old[0], new[0]
         none = old[1] == NO_INDEX
         beyond = b > a if op == "argmax" else b < a
@@ -230,7 +230,7 @@ class _Machine:
     # ---- expressions
 
     def value(self, e: Expr) -> Array:
-        """The value of an expression at all points."""
+        """The value of an expression in all lanes."""
         return self._value(e, {})
 
     def _value(self, e: Expr, done: dict[int, Array]) -> Array:
@@ -257,7 +257,7 @@ class _Machine:
                 return operate(e.op, args, source, e.dtype)
 
     def load(self, e: Load, done: dict[int, Array]) -> Array:
-        """The buffer's elements at the active points; zeros at the others."""
+        """The buffer's elements in the active lanes; zeros in the others."""
         source, place = self.place(e.buffer, e.index, done)
         result = np.zeros(self.active.shape, e.dtype.numpy)
         if self.active.any():

@@ -1,7 +1,7 @@
-"""Loop splitting for choices that depend only on the position in a loop: stretches of it need no choice.
+"""Loop splitting for choices that depend only on the position in a loop: in ranges of iterations they are constant.
 
 An element of a concatenation, of a padded or of a rolled array is chosen by comparing a loop's index with sizes.  Such
-a comparison changes its value at one iteration.  `partition_loops` writes a case for each stretch between such
+a comparison changes its value at one iteration.  `partition_loops` writes a case for each range between such
 iterations, as `if` in the innermost body, with the choices resolved.  Within a case, indices need no clamping, and
 other cases' reads are removed.
 """
@@ -35,15 +35,15 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.rewrite import map_expression
 
-MOST = 32  # cases of a kernel
-SHORT = 8  # rounds of a loop that are not worth lanes
-COMPARED = {"lt": 0, "ge": 0, "le": 1, "gt": 1, "minimum": 1, "maximum": 0}  # a cut beyond the difference's root
+MOST = 32  # maximum number of cases in a kernel
+SHORT = 8  # iterations of a loop up to which lanes do not pay
+COMPARED = {"lt": 0, "ge": 0, "le": 1, "gt": 1, "minimum": 1, "maximum": 0}  # the cut minus the difference's root
 
-Ranges = Mapping[str, tuple[Size, Size]]  # from which round to before which one an index goes
+Ranges = Mapping[str, tuple[Size, Size]]  # of each index: the first iteration, and the one after the last
 
 
 def partition_loops(kernel: Kernel) -> Kernel:
-    """The kernel with a case for each stretch of its loops, if it is a nest of loops around loads and stores."""
+    """The kernel with a case for each range of its loops, if it is a nest of loops around loads and stores."""
     loops: list[For] = []
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For):
@@ -71,7 +71,7 @@ def partition_loops(kernel: Kernel) -> Kernel:
 
 
 def long_lanes(kernel: Kernel) -> Kernel:
-    """A nest whose last loop is short, with the loop around it as the lanes'; its loads and stores are independent."""
+    """A nest with its last loop but one as the vector loop, if the last is short; its accesses are independent."""
     loops: list[For] = []
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For):
@@ -83,7 +83,7 @@ def long_lanes(kernel: Kernel) -> Kernel:
 
 
 def _long_lanes(loops: list[For]) -> list[For]:
-    """The loops with another one as the lanes' where the last is short: a stack's last axis."""
+    """The loops with the last but one as the vector loop, if the last is short: a stack's last axis."""
     if len(loops) < 2:
         return loops
     *outer, before, last = loops
@@ -97,7 +97,7 @@ def _long_lanes(loops: list[For]) -> list[For]:
 def _cases(
     body: Sequence[Stmt], cuts: Sequence[tuple[For, list[Size]]], ranges: Ranges, scope: Scope
 ) -> tuple[Stmt, ...]:
-    """The body for each stretch of the first loop's rounds, and within it of the others'."""
+    """The body for each range of the first loop's iterations, and within it of the other loops'."""
     if not cuts:
         return _resolved(body, ranges, scope)
     (loop, own), *rest = cuts
@@ -114,7 +114,7 @@ def _cases(
 
 
 def _cuts(body: Sequence[Stmt], scope: Scope) -> dict[str, list[Size]]:
-    """For each index the rounds at which some comparison changes."""
+    """For each index, the iterations at which a comparison changes its value."""
     found: dict[str, list[Size]] = {}
     for e in _parts(body):
         cut = _cut(e, scope)
@@ -124,7 +124,7 @@ def _cuts(body: Sequence[Stmt], scope: Scope) -> dict[str, list[Size]]:
 
 
 def _parts(body: Sequence[Stmt]) -> Iterator[Expr]:
-    """All expressions of a body and their parts, each once."""
+    """All expressions of a body and their subexpressions, without duplicates."""
     seen: set[int] = set()
     todo = [e for s in body for e in expressions(s)]
     while todo:
@@ -136,7 +136,7 @@ def _parts(body: Sequence[Stmt]) -> Iterator[Expr]:
 
 
 def _cut(e: Expr, scope: Scope) -> tuple[str, Size] | None:
-    """The index and the round from which on a comparison holds, or up to which it does."""
+    """The index, and the iteration from which on, or before which, a comparison holds."""
     compared = _compared(e, scope)
     if compared is None:
         return None
@@ -148,9 +148,9 @@ def _cut(e: Expr, scope: Scope) -> tuple[str, Size] | None:
 
 
 def _compared(e: Expr, scope: Scope) -> tuple[str, int, Size] | None:
-    """The index i, its sign and the root r of the difference sign · (i − r) of what is compared.
+    """The index i, its sign and the root r of the difference sign · (i − r) of two compared values.
 
-    The first operand of a minimum or maximum counts as the one with the index.
+    In a minimum or maximum, the operand with the index counts as the first.
     """
     if not isinstance(e, Apply) or e.op not in COMPARED or e.args[0].dtype is not int64:
         return None
@@ -187,11 +187,11 @@ def _certainly(a: Size, b: Size) -> bool:
         return False
 
 
-# ---- what holds in a case
+# ---- simplification of a case
 
 
 def _resolved(body: Sequence[Stmt], ranges: Ranges, scope: Scope) -> tuple[Stmt, ...]:
-    """The body where indices stay within ranges: choices resolved, and unused values removed."""
+    """The body for indices within ranges, with choices resolved and unused values removed."""
     known: dict[str, Expr] = {}
     decide = partial(_decided, ranges=ranges, scope=scope, known=known)
     found: list[Stmt] = []
@@ -216,7 +216,7 @@ def _resolved(body: Sequence[Stmt], ranges: Ranges, scope: Scope) -> tuple[Stmt,
 
 
 def _decided(e: Expr, ranges: Ranges, scope: Scope, known: Mapping[str, Expr]) -> Expr:
-    """An expression whose operands are decided, made simpler where it can be."""
+    """An expression with simplified operands, simplified itself if possible."""
     match e:
         case Load():
             return replace(e, index=tuple(_plain(i, scope) for i in e.index))
@@ -254,7 +254,7 @@ def _compared_decided(e: Apply, ranges: Ranges, scope: Scope) -> Expr:
 
 
 def _plain(e: Expr, scope: Scope) -> Expr:
-    """An index that is a loop's index and a size, with the size as one that may become a symbol."""
+    """A sum of a loop's index and a size, with the size as an `Extent`, which may become a symbol."""
     form: Affine = affine(e, scope)
     if len(form.terms) != 1 or form.constant == 0 or not isinstance(e, Apply):
         return e

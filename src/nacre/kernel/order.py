@@ -1,10 +1,11 @@
 """The canonical order of every reduction, as plain NumPy: the definition for kernels, interpreter and tests.
 
-`sum` and `prod` are the aligned pairwise tree over consecutive indices: element 2i is combined with 2i+1, an odd one
-passes up, and so on until one is left.  An absent element (an iteration whose `If` is false) counts as the identity:
--0.0 for a sum, which leaves every number unchanged, and 1 for a product.  The empty sum is +0.0.
+`sum` and `prod` are the aligned pairwise tree over consecutive indices: element 2i is combined with 2i+1, and so on
+until one element is left.  A last element without a partner is passed to the next level.  An absent element (an
+iteration whose `If` is false) counts as the identity: -0.0 for a sum, which leaves every number unchanged, and 1 for a
+product.  The empty sum is +0.0.
 
-A tree may therefore be cut at any multiple of a power of two.  Each block of `BLOCK` elements is reduced alone, and
+A tree may therefore be split at any multiple of a power of two.  Each block of `BLOCK` elements is reduced alone, and
 `merges` gives the number of finished blocks to combine when another one arrives.
 
 `max`, `min`, `any`, `all`, and integers' `sum` and `prod` give the same bits in any order.
@@ -20,7 +21,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
 
 BLOCK = 256  # elements of a row that are reduced at a time; the bits do not depend on it
-NO_INDEX = (1 << 63) - 1  # what argmax and argmin of nothing give
+NO_INDEX = (1 << 63) - 1  # the result of argmax and argmin of no elements
 
 Number = float | int | bool
 
@@ -55,7 +56,7 @@ def empty(op: str, dtype: DType) -> Number:
 
 
 def least(dtype: DType) -> Number:
-    """A number that no number of the dtype is below."""
+    """The least number of the dtype; −∞ for floating-point numbers."""
     if dtype.is_float:
         return float("-inf")
     if dtype.is_bool:
@@ -64,7 +65,7 @@ def least(dtype: DType) -> Number:
 
 
 def greatest(dtype: DType) -> Number:
-    """A number that no number of the dtype is above."""
+    """The greatest number of the dtype; ∞ for floating-point numbers."""
     if dtype.is_float:
         return float("inf")
     if dtype.is_bool:
@@ -73,12 +74,12 @@ def greatest(dtype: DType) -> Number:
 
 
 def merges(block: int) -> int:
-    """How many finished blocks meet the block of this number, latest first (as a binary counter carries)."""
+    """The number of finished blocks that are combined with this block, latest first (as a binary counter carries)."""
     return ((block + 1) & -(block + 1)).bit_length() - 1
 
 
 def tree(values: np.ndarray, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-    """The aligned pairwise tree over the first axis, which holds at least one element.
+    """The aligned pairwise tree over the first axis, which has at least one element.
 
     >>> tree(np.array(["a", "b", "c", "d", "e"], object), lambda x, y: "(" + x + y + ")")
     '(((ab)(cd))e)'

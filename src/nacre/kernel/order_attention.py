@@ -1,4 +1,4 @@
-"""Attention over blocks of keys in executable form: the bits of long rows of scores in `numerics("fast")`.
+"""An executable definition of attention over blocks of keys: the bits of long rows of scores in `numerics("fast")`.
 
 A row's keys are processed in blocks of `KEYS`, in order.  The row's state is the greatest score, the sum of the
 weights, and the weighted sum of the values (Milakov and Gimelshein, arXiv:1805.02867; Dao and others,
@@ -9,8 +9,8 @@ arXiv:2205.14135).  For each block
 * the weighted values are summed in chains of fused multiply-adds from +0, each of `CHAIN` keys, which are added to
   the weighted sum · factor in order.
 
-While all scores are −∞, 0 is subtracted in place of the greatest.  At the end, +0 is added to the weighted sum, so that
-it is never −0.  Scores of −∞ at the end of a row, such as those behind the diagonal, then have no effect on finite
+While all scores are −∞, 0 is subtracted instead of the greatest.  At the end, +0 is added to the weighted sum, so that
+it is never −0.  Scores of −∞ at the end of a row, such as those beyond the diagonal, then have no effect on finite
 values.
 """
 
@@ -25,8 +25,8 @@ import numpy.typing as npt
 from nacre.kernel.order import tree
 from nacre.kernel.softfloat import fma, maximum
 
-KEYS = 512  # of a block
-CHAIN = 256  # keys of one chain
+KEYS = 512  # keys in a block
+CHAIN = 256  # keys in one chain
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ def _greatest(scores: Array) -> Array:
 
 
 def _chain(weights: Array, values: Array) -> Array:
-    """The weighted sum of some values."""
+    """The weighted sum of the values of one chain."""
     found = np.zeros((*weights.shape[:-1], values.shape[-1]), weights.dtype)
     for k in range(weights.shape[-1]):
         found = fma(weights[..., k, None], values[..., k, None, :], found)

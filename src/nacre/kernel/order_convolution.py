@@ -1,20 +1,19 @@
-"""The canonical order of two-dimensional convolution, in executable form.
+"""An executable definition of the canonical order of two-dimensional convolution.
 
 Every kernel, layout, tile and instruction set gives exactly the bits of these functions.
 
 * `forward`: for each output element, the input channels of its group are taken in blocks of 16,
   ascending; within a block the taps (kh, kw) ascend, and within a tap the channels of the block.
-  The products form a chain of fused multiply-adds from +0, which restarts every
-  `restart_blocks` = max(1, floor(256 / (16 kh kw))) blocks.  The sums of the chains are added in
-  ascending order, the first one as it is.
+  The products form a chain of fused multiply-adds from +0, which restarts every `restart_blocks` = max(1, floor(256 /
+  (16 kh kw))) blocks.  The sums of the chains are added in ascending order, starting with the first.
 * `input_grad`: the same over blocks of 16 output channels of the group, with kh and kw ascending in
   the kernel's own index.
 * `weight_grad`: for each image, the output rows ascend and within a row the columns.  The chain
   restarts every `restart_rows` = max(1, floor(256 / width)) output rows and at each image.  The
   sums of the chains are added in the order of image, then row block.
 
-A tap outside the image, or one that a stride does not hit, is absent: it takes no part in the
-chain.  A chain in which every tap is absent is +0, and is added like any other.
+A tap outside the image, or one that a stride does not hit, is absent: it is not part of the chain.  A chain in which
+every tap is absent is +0, and is added like any other.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Axis:
         return max(0, (span - 1) // self.stride + 1)
 
     def taps(self, position: int) -> Taps:
-        """The (tap, input index) pairs of a window position that lie inside the image."""
+        """The (tap, input index) pairs of a window position inside the image."""
         start = position * self.stride - self.low
         pairs = ((k, start + k * self.dilation) for k in range(self.kernel))
         return tuple((k, i) for k, i in pairs if 0 <= i < self.size)
@@ -117,12 +116,12 @@ def convolution(
 
 
 def restart_blocks(taps: int) -> int:
-    """How many channel blocks one chain of `forward` and `input_grad` spans."""
+    """The number of channel blocks in one chain of `forward` and `input_grad`."""
     return max(1, CHAIN_LENGTH // (CHANNEL_BLOCK * taps))
 
 
 def restart_rows(width: int) -> int:
-    """How many output rows one chain of `weight_grad` spans; width is that of the output."""
+    """The number of output rows in one chain of `weight_grad`; width is that of the output."""
     return max(1, CHAIN_LENGTH // max(1, width))
 
 

@@ -1,15 +1,14 @@
-"""The canonical results of windows that slide over images, in executable form.
+"""An executable definition of the canonical results of windows that slide over images.
 
 Taps outside the image are absent.  Within a window they ascend by (kh, kw); where windows overlap,
 an input element receives gradients by ascending output position.
 
-* The maximum is IEEE 754's `maximum` (a NaN wins, -0 < +0) and needs no order; that of no taps is
-  -inf.
+* The maximum is IEEE 754's `maximum` (NaN if a tap is NaN, -0 < +0) and needs no order; the maximum of no taps is -inf.
 * The gradient of a maximum goes to the first NaN of the window, else to the first tap that no tap
   exceeds; zeros are equal.  Gradients are added in order, from +0.
-* The sum adds the taps in order, from +0; that of no taps is +0.  Its gradient adds the gradients of
-  the windows around an element in order, from +0.
-* Half types are added up in float32 and rounded once.
+* The sum adds the taps in order, from +0; the sum of no taps is +0.  Its gradient adds the gradients of the windows
+  around an element in order, from +0.
+* Half types are summed in float32 and rounded once.
 """
 
 from __future__ import annotations

@@ -1,24 +1,25 @@
-"""Winograd's convolution F(4×4, 3×3) in executable form: the bits of 3×3 convolution in `numerics("fast")`.
+"""An executable definition of Winograd's convolution F(4×4, 3×3): the bits of 3×3 convolution in `numerics("fast")`.
 
-The result is cut into tiles of 4×4 pixels from its first one on.  A tile is computed from the 6×6 pixels that it reads,
-zeros outside the image.  Image and filter are read as values of polynomials at the points 0, ±3/4, ±3/2 and ∞ in each
-direction, where convolution is a product of numbers (Lavin and Gray, arXiv:1509.09308; the points keep the error low):
+The result is split into tiles of 4×4 pixels, beginning at its first pixel.  A tile is computed from the 6×6 pixels that
+it reads, which are zeros outside the image.  Image and filter are represented by values of polynomials at the points 0,
+±3/4, ±3/2 and ∞ in each direction, where convolution is a product of numbers (Lavin and Gray, arXiv:1509.09308; the
+points keep the error low):
 
-* each column and then each row of the 6×6 pixels goes through `of_input`;
-* each column and then each row of the 3×3 filter goes through `of_filter`, then each value is multiplied by
+* each column and then each row of the 6×6 pixels is transformed by `of_input`;
+* each column and then each row of the 3×3 filter is transformed by `of_filter`, then each value is multiplied by
   `FILTER_SCALE`;
 * the 36 products are summed over the channels of the group, ascending, in chains of fused multiply-adds from +0 that
-  begin anew every 256 channels, their sums added in ascending order;
-* each column and then each row of the 36 sums goes through `of_product`, then each pixel is multiplied by
+  restart every 256 channels, and the sums of the chains are added in ascending order;
+* each column and then each row of the 36 sums is transformed by `of_product`, then each pixel is multiplied by
   `RESULT_SCALE`.
 
-The gradient of the image is the same algorithm on the result's gradient and the turned filter.  The gradient of the
-filter is the transpose of the algorithm:
+The gradient of the image is the same algorithm on the result's gradient and the filter rotated by 180°.  The gradient
+of the filter is the transpose of the algorithm:
 
-* the result's gradient, 4×4 pixels multiplied by `RESULT_SCALE`, goes through `of_gradient`;
+* the result's gradient, 4×4 pixels multiplied by `RESULT_SCALE`, is transformed by `of_gradient`;
 * its products with the pixels' values are summed over tiles, ascending, in chains of `chain_rows` rows of tiles;
-* the sums of the chains are added in the order of image and row for each 8 images, and these sums in order;
-* the totals are multiplied by `FILTER_SCALE` and go through `of_sums`.
+* the sums of the chains are added in the order of image and row within each 8 images, and these sums in order;
+* the totals are multiplied by `FILTER_SCALE` and transformed by `of_sums`.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from nacre.base.records import dataclass
 from nacre.kernel.order_convolution import Convolution
 from nacre.kernel.softfloat import fma
 
-TILE = 4  # pixels of a side of a tile of the result
-PATCH = 6  # pixels of a side of what it reads
-CHAIN = 256  # channels of one chain
-CHAIN_TILES = 64  # of the filter's gradient, about
-BLOCK_IMAGES = 8  # of the filter's gradient that are summed by themselves
+TILE = 4  # side of a tile of the result, in pixels
+PATCH = 6  # side of the pixels that a tile reads
+CHAIN = 256  # channels in one chain
+CHAIN_TILES = 64  # tiles in one chain of the filter's gradient, about
+BLOCK_IMAGES = 8  # images of the filter's gradient that are summed separately
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-# the points ±_A and ±_B, their squares, and what the filter's values at 0, ±_A, ±_B and ∞ are multiplied by
+# the points ±_A and ±_B, their squares, and the factors of the filter's values at 0, ±_A, ±_B and ∞
 _A, _B = 3 / 4, 3 / 2
 _AA, _BB = _A * _A, _B * _B
 _FACTORS = (1 / (_AA * _BB), *[1 / (2 * _AA * (_AA - _BB))] * 2, *[1 / (2 * _BB * (_BB - _AA))] * 2, 1 / _A**3)
@@ -53,7 +54,7 @@ RESULT_SCALE = tuple(tuple(_A ** (i + j) for j in range(TILE)) for i in range(TI
 
 
 class Arithmetic(Protocol[T]):
-    """What the transforms need of numbers, be they arrays or values of generated code."""
+    """The operations that the transforms need, on arrays or on values of generated code."""
 
     def fma(self, a: T, c: float, b: T) -> T:
         """a · c + b, rounded once."""
@@ -135,7 +136,7 @@ def of_sums(k: Arithmetic[T], u: Sequence[T]) -> list[T]:
 
 
 def chain_rows(across: int) -> int:
-    """The number of rows of tiles that one chain of the filter's gradient spans."""
+    """The number of rows of tiles in one chain of the filter's gradient."""
     return max(1, CHAIN_TILES // max(1, across))
 
 
@@ -149,10 +150,10 @@ def both_ways(
 
 @dataclass(frozen=True)
 class Sides:
-    """A correlation by tiles, forward or transposed: the sizes of one group, and how it reads w.
+    """A correlation by tiles, forward or transposed: the sizes of one group, and its access to w.
 
-    `low` says how many pixels before the image the first tile begins; `strides` are those of the output and the input
-    channels in w, whose taps are read backwards if it is `turned`.
+    `low` is the number of pixels from the beginning of the first tile to the image.  `strides` are those of the output
+    and the input channels in w, whose taps are read in reverse order if it is `turned`.
     """
 
     groups: int

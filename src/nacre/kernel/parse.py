@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from nacre.kernel.ast import (
     apply,
 )
 
+NEGATIVE = re.compile(r"-(\d|inf|nan)")
 TOKEN = re.compile(
     r"\s*(?:(?P<number>-?(?:inf|nan|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w|\.(?!\.)))|(?P<name>[A-Za-z_][\w.]*)"
     r"|(?P<sign><-|->|//|\.\.|[-+*^()\[\],:=]))"
@@ -54,7 +55,7 @@ class Line:
 def parse(text: str) -> Kernel:
     """The kernel of a text.
 
-    Raises GraphError, with the line, where the text is not a kernel.
+    Raises GraphError, with the line, if the text is not a kernel.
     """
     kept = [Line(n, len(t) - len(t.lstrip()), t.strip()) for n, t in enumerate(text.splitlines(), 1) if t.strip()]
     reader = _Kernel(kept)
@@ -78,7 +79,7 @@ class _Kernel:
 
     def kernel(self) -> Kernel:
         """Read bounds, head and body."""
-        for line in self.lines[1:]:  # bounds come first, for the head names the symbols
+        for line in self.lines[1:]:  # bounds are read first, because the head refers to the symbols
             if not line.text.startswith("where "):
                 break
             name, _, low, _, high = Tokens(line.text[6:], self).rest()
@@ -201,7 +202,7 @@ class Tokens:
             place = found.end()
 
     def _append(self, token: str, number: bool) -> None:
-        """A minus after an operand is a sign of its own: `i -1` is i - 1."""
+        """A minus after an operand is an operator: `i -1` is i - 1."""
         operand = self.tokens and (re.match(r"[\w.]", self.tokens[-1][-1]) or self.tokens[-1] in (")", "]"))
         if number and token[0] == "-" and operand and self.tokens[-1] not in ("in", "size"):
             self.tokens += ["-", token[1:]]
@@ -318,12 +319,14 @@ class Tokens:
     # ---- expressions
 
     def expression(self) -> Expr:
-        """Read an expression; infix signs are int64 operations, from the left."""
-        first = self._primary()
-        names = {"+": "add", "-": "sub", "*": "mul"}
-        while self.peek() in names:
-            op = names[self.next()]
-            first = Apply(op, (first, self._primary()), int64)
+        """Read an expression; the infix sign * takes precedence over + and -, and all are left-associative."""
+        return self._infix({"+": "add", "-": "sub"}, lambda: self._infix({"*": "mul"}, self._primary))
+
+    def _infix(self, names: Mapping[str, str], operand: Callable[[], Expr]) -> Expr:
+        first = operand()
+        while (sign := self.peek()) is not None and (sign in names or ("+" in names and NEGATIVE.match(sign))):
+            op = names[self.next()] if sign in names else "add"  # `i -1` is read as `i` and the number -1
+            first = Apply(op, (first, operand()), first.dtype)
         return first
 
     def _primary(self) -> Expr:

@@ -1,4 +1,4 @@
-"""Rebuilding kernels: a function mapped over their expressions, all else as it was."""
+"""Rebuilding kernels: a function is applied to their expressions, and the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Index, Let, Load,
 
 
 def map_expression(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """e with f applied to every part of it, operands first; parts that are one object stay one."""
+    """e with f applied to each subexpression, operands first; shared subexpressions stay shared."""
     done: dict[int, Expr] = {}
 
     def visit(x: Expr) -> Expr:
-        """The expression rewritten from its leaves up, each shared part once."""
+        """The expression rewritten from its leaves up, each shared subexpression once."""
         found = done.get(id(x))
         if found is None:
             match x:
@@ -30,7 +30,7 @@ def map_expression(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 
 def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
-    """A body with f applied to every part of every expression."""
+    """A body with f applied to each subexpression of each expression."""
 
     def of(e: Expr) -> Expr:
         """The expression rewritten."""
@@ -58,5 +58,5 @@ def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...
 
 
 def substitute(body: Sequence[Stmt], indices: Mapping[str, Expr]) -> tuple[Stmt, ...]:
-    """A body with expressions in the place of loop indices."""
+    """A body with loop indices replaced by expressions."""
     return map_body(body, lambda e: indices.get(e.name, e) if isinstance(e, Index) else e)

@@ -1,8 +1,8 @@
-"""Rows that a kernel keeps between its passes, kept where a result will be.
+"""Temporary rows of a kernel, stored in the memory of its results.
 
-A row in scratch memory costs nothing to write and to read, but the result that is made of it is then written by a pass
-with no work in it, which waits for memory.  Kept in the result, the row brings the result's lines near while it is
-computed, and the last pass finds them there.
+A row in scratch memory costs nothing to write and to read.  But the result that is computed from it is then written by
+a pass without computation, which waits for memory.  If the row is stored in the result, computing the row loads the
+result's cache lines, and the last pass finds them in the cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nacre.kernel.rewrite import map_body
 
 
 def kept_in_results(kernel: Kernel, spared: frozenset[str]) -> Kernel:
-    """The kernel with rows of scratch in the results that are made of them, other than in the spared results."""
+    """The kernel with scratch rows stored in the results that are computed from them, except in `spared` results."""
     loops: list[For] = []
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
@@ -50,7 +50,7 @@ def kept_in_results(kernel: Kernel, spared: frozenset[str]) -> Kernel:
 
 
 def _store(body: Sequence[Stmt], row: Buffer, results: dict[str, Buffer]) -> Store | None:
-    """The store of a result's row in the last loop that reads a row of scratch, if it is the last thing done there."""
+    """The store of a result's row in the last loop that reads a scratch row, if it is the last statement there."""
     last = next((s for s in reversed(body) if row.name in loaded((s,))), None)
     if not isinstance(last, For) or not isinstance(last.body[-1], Store):
         return None
@@ -66,7 +66,7 @@ def _store(body: Sequence[Stmt], row: Buffer, results: dict[str, Buffer]) -> Sto
 
 
 def _moved(body: Sequence[Stmt], alloc: Alloc, store: Store) -> tuple[Stmt, ...]:
-    """A body with a row of scratch in a result."""
+    """A body with a scratch row stored in a result."""
     name, outer = alloc.buffer.name, store.index[:-1]
 
     def load(e: Expr) -> Expr:
@@ -76,7 +76,7 @@ def _moved(body: Sequence[Stmt], alloc: Alloc, store: Store) -> tuple[Stmt, ...]
         return e
 
     def visit(s: Stmt) -> Stmt:
-        """A statement whose stores of the row go to the result."""
+        """A statement that stores the row in the result."""
         if isinstance(s, Store) and s.buffer == name:
             return replace(s, buffer=store.buffer, index=(*outer, *s.index))
         if isinstance(s, If):

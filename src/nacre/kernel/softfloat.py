@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Arithmetic on NumPy arrays to the bit: fused multiply-add, bfloat16, minimum and maximum."""
+"""Bit-exact arithmetic on NumPy arrays: fused multiply-add, bfloat16, minimum and maximum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 F64 = np.float64
 
 SPLIT = F64(2.0**27 + 1)  # Veltkamp's constant: halves a significand of 53 bits
-SAFE_LOW, SAFE_HIGH = 2.0**-900, 2.0**900  # where no intermediate of `fma` under- or overflows
+SAFE_LOW, SAFE_HIGH = 2.0**-900, 2.0**900  # the range in which no intermediate of `fma` under- or overflows
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -24,7 +24,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a · b and its rounding error, exactly (Dekker), where nothing over- or underflows."""
+    """a · b and its rounding error, exactly (Dekker), if nothing over- or underflows."""
     p = a * b
     ta, tb = SPLIT * a, SPLIT * b
     ah, bh = ta - (ta - a), tb - (tb - b)
@@ -36,7 +36,7 @@ def add_to_odd(a: Array, b: Array) -> Array:
     """a + b in float64 rounded to odd: if inexact, to the neighbour whose last bit is set."""
     s, e = two_sum(a, b)
     bits = s.view(np.int64)
-    away = (s > 0) == (e > 0)  # the exact sum lies farther from zero than s
+    away = (s > 0) == (e > 0)  # the exact sum is farther from zero than s
     neighbour = np.where(away, bits + 1, bits - 1)
     odd = np.where((e != 0) & (bits & 1 == 0), neighbour, bits)
     return odd.view(F64)
@@ -52,7 +52,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> Array:
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
-    """The product is exact in float64; a sum rounded to odd there rounds correctly once more."""
+    """The product is exact in float64; the sum is rounded to odd there, so that the second rounding is correct."""
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     plain = product + addend
     exact = np.isfinite(product) & np.isfinite(addend) & (plain != 0)
@@ -62,7 +62,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
-    """Boldo and Melquiond's algorithm where exponents are moderate, integers elsewhere."""
+    """Boldo and Melquiond's algorithm for moderate exponents, integer arithmetic elsewhere."""
     finite_product = np.isfinite(a) & np.isfinite(b)
     plain = np.where(finite_product & np.isinf(c), c, a * b + c)  # a · b itself may overflow
     size_p, size_c = np.abs(a * b), np.abs(c)
@@ -116,14 +116,14 @@ def round_to_bfloat16(x: npt.ArrayLike) -> Array:
 
 
 def minimum(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
-    """IEEE 754-2019 minimum: a NaN wins, and −0 is less than +0."""
+    """IEEE 754-2019 minimum: NaN if an operand is NaN, and −0 is less than +0."""
     x, y = np.asarray(a), np.asarray(b)
     smaller = np.where((x < y) | ((x == y) & np.signbit(x)), x, y)
     return np.where(np.isnan(x), x, np.where(np.isnan(y), y, smaller))
 
 
 def maximum(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
-    """IEEE 754-2019 maximum: a NaN wins, and +0 is greater than −0."""
+    """IEEE 754-2019 maximum: NaN if an operand is NaN, and +0 is greater than −0."""
     x, y = np.asarray(a), np.asarray(b)
     larger = np.where((x > y) | ((x == y) & ~np.signbit(x)), x, y)
     return np.where(np.isnan(x), x, np.where(np.isnan(y), y, larger))

@@ -1,7 +1,7 @@
-"""Splitting one long reduction into two kernels: one for blocks, one that finishes.
+"""Splitting one long reduction into two kernels: one reduces blocks, one combines their results.
 
-Blocks of a power of two are subtrees of the canonical tree.  The first kernel folds whole blocks, all at once.  The
-second folds the rest, then the tree of the blocks, whose last leaf is the rest.  The bits are those of one loop.
+Blocks of a power of two are subtrees of the canonical tree.  The first kernel reduces the whole blocks in parallel.
+The second reduces the rest, then the tree of the blocks, whose last leaf is the rest.  The bits are those of one loop.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ BLOCK = 1 << 15  # elements of the reduced axis in a block
 
 
 def split(kernel: Kernel, block: int = BLOCK) -> tuple[Kernel, Kernel] | None:
-    """A kernel for blocks, and one that finishes; None unless the kernel is one loop that only folds.
+    """A kernel for blocks, and one that combines their results; None unless the kernel is one loop that only reduces.
 
-    The first kernel has the inputs of the whole.  It writes one buffer for each accumulator, of shape (blocks + 1,
-    *kept axes), without its last element.  The second kernel takes these buffers after the inputs.  `block` is a power
+    The first kernel has the inputs of the original.  It writes one buffer for each accumulator, of shape (blocks + 1,
+    *outer axes), without its last element.  The second kernel takes these buffers after the inputs.  `block` is a power
     of two.
     """
     chain: list[For] = []
@@ -91,7 +91,7 @@ class _Split:
         self.place: tuple[Expr, ...] = (self.number, *(Index(s.index) for s in chain))
 
     def kernels(self, after: Sequence[Stmt]) -> tuple[Kernel, Kernel]:
-        """The kernel of all blocks' partial results, and the one that folds them."""
+        """The kernel of all blocks' partial results, and the one that combines them."""
         name, outputs = self.kernel.name, tuple(self.parts.values())
         first = self.around(self.of_block(), For(self.number.name, self.blocks, (), parallel=True))
         second = self.around((*self.finish(), *after))
@@ -107,18 +107,18 @@ class _Split:
         return tuple(body)
 
     def folding(self, extent: Size, start: Expr) -> For:
-        """The loop over a stretch of the reduced axis."""
+        """The loop over a section of the reduced axis."""
         index = index_add(start, Index(self.loop.index))
         return replace(self.loop, extent=extent, body=substitute(self.loop.body, {self.loop.index: index}))
 
     def of_block(self) -> tuple[Stmt, ...]:
-        """The statements that fold one block and store its partial results."""
+        """The statements that reduce one block and store its partial results."""
         start = index_mul(self.number, const(self.block))
         stores = (Store(self.parts[b.name].name, self.place, _scalar(b)) for b in self.scalars)
         return (*map(Alloc, self.scalars), self.folding(self.block, start), *stores)
 
     def finish(self) -> tuple[Stmt, ...]:
-        """Fold the blocks' results, fold the rest, and put both together."""
+        """Reduce the rest, and combine it with the blocks' results."""
         sums = {b.name: replace(b, name=f"{b.name}_sum") for b in self.scalars}
         rests = {b.name: replace(b, name=f"{b.name}_rest") for b in self.scalars}
         rest = self.folding(self.rest, size_expr(self.blocks * self.block))
@@ -140,14 +140,14 @@ class _Split:
         )
 
     def leaf(self, b: Buffer, rest: Load) -> Expr:
-        """A leaf of the tree of blocks: what a block gave, or after them the rest, which may be of nothing."""
+        """A leaf of the tree of blocks: the result of a block, or for the last leaf that of the rest, maybe empty."""
         absent = Const(identity(self.ops[b.name], b.dtype), b.dtype)
         last = apply("select", apply("eq", size_expr(self.rest), const(0)), absent, rest)
         block = Load(self.parts[b.name].name, self.place, b.dtype)
         return apply("select", apply("lt", self.number, size_expr(self.blocks)), block, last)
 
     def result(self, b: Buffer, tree: Load) -> Expr:
-        """The whole; the tree of an absent leaf is not what the empty reduction gives."""
+        """The result of the whole reduction; the tree of an absent leaf differs from the empty reduction."""
         nothing = Const(empty(self.ops[b.name], b.dtype), b.dtype)
         return apply("select", apply("eq", size_expr(self.loop.extent), const(0)), nothing, tree)
 

@@ -8,9 +8,9 @@
         ...
         y[i, j] = div(e, s[])
 
-Sizes are sums of products of symbols; those with bounds of their own are listed first (`where R in 1..512`).  An
-expression is `op(operands)`, `cast[f32](x)`, a load `x[i, j]`, a number with its dtype (`1.5:f32`; without one an
-int64), `size(R)`, or the name of a loop or of a `let`.  Sums and products of int64 are written with + - *.
+Sizes are sums of products of symbols; symbols with bounds are listed first (`where R in 1..512`).  An expression is
+`op(operands)`, `cast[f32](x)`, a load `x[i, j]`, a number with its dtype (`1.5:f32`; int64 without one), `size(R)`, or
+the name of a loop or of a `let`.  Sums and products of int64 are written with + - *.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def show(kernel: Kernel) -> str:
 
 
 def lines(kernel: Kernel) -> Iterator[tuple[str, Stmt | None]]:
-    """The lines of a kernel's text, each with the statement that it begins or is."""
+    """The lines of a kernel's text, each with its statement, or the one that it begins."""
     inputs, outputs = (", ".join(map(_buffer, bs)) for bs in (kernel.inputs, kernel.outputs))
     yield f"kernel {kernel.name}({inputs}) -> ({outputs}):", None
     for s in sorted(_symbols(kernel), key=lambda s: s.name):

@@ -41,7 +41,7 @@ AROUND = 3  # lines shown before and after a fault
 def verify(kernel: Kernel) -> None:
     """Check a kernel.
 
-    Raises GraphError that says what is wrong and shows the lines around it.
+    Raises GraphError that describes the fault and shows the lines around it.
     """
     checker = _Checker(kernel)
     try:
@@ -75,7 +75,7 @@ class _Checker:
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     extents: dict[str, object] = field(default_factory=dict[str, object])
     locals: dict[str, Expr] = field(default_factory=dict[str, Expr])
-    folded: dict[str, int] = field(default_factory=dict[str, int])  # accumulators and how often they are used
+    folded: dict[str, int] = field(default_factory=dict[str, int])  # the number of uses of each accumulator
     loops: list[For] = field(default_factory=list[For])
     depth: dict[str, int] = field(default_factory=dict[str, int])  # the number of loops around each Alloc
     checked: dict[int, Expr] = field(default_factory=dict[int, Expr])
@@ -101,7 +101,7 @@ class _Checker:
         self.buffers[b.name] = b
 
     def block(self, body: Sequence[Stmt]) -> None:
-        """Check statements in order; what they declare ends with the block."""
+        """Check statements in order; their declarations end with the block."""
         before = dict(self.buffers), dict(self.locals)
         for s in body:
             self.current = s
@@ -110,7 +110,7 @@ class _Checker:
         self.buffers, self.locals = before
 
     def statement(self, s: Stmt) -> None:
-        """Check one statement and declare what it defines."""
+        """Check one statement and declare the names that it defines."""
         match s:
             case Let():
                 self.free(s.name)
@@ -155,7 +155,7 @@ class _Checker:
         del self.extents[s.index]
 
     def _gathers(self, s: For) -> bool:
-        """Whether it stores at loaded positions, whose independence only the kernel's author knows."""
+        """Whether a loop stores at loaded positions; only the kernel's author knows whether they are independent."""
         lets = {t.name: t.value for t in statements(s.body) if isinstance(t, Let)}
 
         def loaded(e: Expr) -> bool:

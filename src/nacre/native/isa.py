@@ -151,8 +151,3 @@ BY_NAME = {isa.name: isa for isa in INSTRUCTION_SETS}
 def portable(machine: Architecture) -> Isa:
     """The instruction set that programs for any processor of a machine use: the least of those it has."""
     return next(isa for isa in reversed(INSTRUCTION_SETS) if isa.machine is machine)
-
-
-def written_for(attributes: str) -> Isa | None:
-    """The instruction set whose attributes a function carries."""
-    return next((isa for isa in INSTRUCTION_SETS if isa.attributes in attributes), None)

@@ -26,6 +26,7 @@ import numpy as np
 from nacre.base.conversion import element
 from nacre.base.dtypes import FLOATS_BY_LLVM
 from nacre.base.records import dataclass
+from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of, lanes_of, mangle, scalar_of, vec
 
 
@@ -112,11 +113,12 @@ class ModuleText:
         params: dict[str, str],
         *,
         linkage: str = "",
-        attributes: str = "nounwind",
+        attributes: str = "",
+        isa: Isa | None = None,
         noalias: Sequence[str] = (),
     ) -> Function:
-        """Begin a function; parameters are read back as `f["name"]`."""
-        f = Function(self, name, ret, params, linkage, attributes, noalias)
+        """Begin a function, perhaps for an instruction set; parameters are read back as `f["name"]`."""
+        f = Function(self, name, ret, params, linkage, attributes, isa, noalias)
         self.functions[name] = f
         return f
 
@@ -163,12 +165,14 @@ class Function:
         params: dict[str, str],
         linkage: str,
         attributes: str,
+        isa: Isa | None,
         noalias: Sequence[str],
     ) -> None:
-        self.module, self.name, self.return_type, self.attributes = module, name, ret, attributes
+        self.module, self.name, self.return_type, self.isa = module, name, ret, isa
         self.params = {k: Val(f"%{k}", ty) for k, ty in params.items()}
         shown = ", ".join(f"{ty}{' noalias' if k in noalias else ''} %{k}" for k, ty in params.items())
-        self.head = f"define {linkage + ' ' if linkage else ''}{ret} @{name}({shown}) {attributes} {{"
+        given = " ".join(filter(None, (attributes, isa.attributes if isa is not None else ""))) or "nounwind"
+        self.head = f"define {linkage + ' ' if linkage else ''}{ret} @{name}({shown}) {given} {{"
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas, placed at the top of the entry block
         self.block = "entry"

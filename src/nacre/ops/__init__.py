@@ -38,7 +38,7 @@ __all__ = [
     "window",
 ]
 
-# what the package's files define, with the lowerings they give it; only programs of these are kept between processes
+# primitives that the package defines, with their lowerings; only programs of these are cached between processes
 OWN: dict[Primitive, Lowering] = {
     p: p.lowering
     for p in registered().values()

@@ -1,8 +1,8 @@
 """Attention over blocks of keys as a primitive, and the choice between it and plain products with softmax.
 
-It computes attention without whole rows of scores, so its bits differ: those of `kernel.order_attention`.  It is chosen
-only under `numerics("fast")`, by types and parameters alone: float32, at least `LONG` keys and `SEVERAL` queries.  The
-derivative computes every weight from the greatest score of its whole row.
+It computes attention without whole rows of scores, so its bits differ; `kernel.order_attention` defines them.  It is
+chosen only under `numerics("fast")`, by types and parameters alone: float32, at least `LONG` keys and `SEVERAL`
+queries.  The derivative computes every weight from the greatest score of its whole row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nacre.ops.shape import broadcast, front, sum_
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-LONG: Final = 4096  # keys from which on blocks of them are chosen
-SEVERAL: Final = 256  # queries
+LONG: Final = 4096  # the least number of keys for blocks
+SEVERAL: Final = 256  # the least number of queries for blocks
 
 Tangents = Sequence[Value | None]
 
@@ -104,7 +104,7 @@ def _scaled(x: Value, scale: float) -> Value:
 
 
 def _reached(scores: TensorType) -> Value:
-    """Where a causal query reaches a key."""
+    """A mask that is true where a causal query attends to a key."""
     plane = scores.shape[-2:]
     below = ge(iota(plane, 0, int64), iota(plane, 1, int64))
     return broadcast(below, scores.shape, (scores.rank - 2, scores.rank - 1))
@@ -113,7 +113,7 @@ def _reached(scores: TensorType) -> Value:
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Tangents, causal: bool, scale: float) -> Tangents:
     (q, k, v, *masks), (tq, tk, tv, *tm) = xs, ts
     scores = _scores(q, k, masks, causal, scale)
-    none = eq(ys[1], full_like(ys[1], -math.inf))  # the greatest of keys that are all masked
+    none = eq(ys[1], full_like(ys[1], -math.inf))  # the greatest score if all keys are masked
     most = select(none, full_like(ys[1], 0.0), ys[1])
     most = broadcast(most, scores.type.shape, tuple(range(ys[1].type.rank)))
     weights = exp(sub(scores, most))
@@ -139,7 +139,7 @@ def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Tangents, causal: bo
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int | None], causal: bool, scale: float) -> tuple[Any, Any]:
-    """One more axis of the batch, which what has none repeats."""
+    """Add a leading batch axis; operands without one are repeated."""
     size = next(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None)
     moved = [
         broadcast(x, (size, *x.type.shape), tuple(range(1, x.type.rank + 1))) if a is None else front(x, a)

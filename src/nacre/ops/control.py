@@ -1,7 +1,8 @@
 """Control flow: primitives whose parameters are graphs.
 
 The inputs of a graph are exactly its operands; values that a user's function captures are passed as operands.
-`interpret` registers how the primitives are differentiated and batched, `compile` how they are simplified and written.
+`interpret` registers how the primitives are differentiated and batched, `compile` how they are simplified and written
+into programs.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def convolve(
 ) -> Value:
     """Correlate images [N, C, H, W] with filters [O, C/groups, kh, kw].
 
-    Padding is ((top, bottom), (left, right)); padded positions take no part.  Sums are in the order of
+    Padding is ((top, bottom), (left, right)); padded positions are ignored.  Sums are in the order of
     `kernel.order_convolution`.
     """
     return bind(convolve_p, x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -128,11 +128,11 @@ def result_shape(
     return (x[0], w[0], *spatial)
 
 
-LARGEST: Final = {"kernel": 1024, "padding": 1024, "dilation": 1024, "stride": 256}  # code grows with them
+LARGEST: Final = {"kernel": 1024, "padding": 1024, "dilation": 1024, "stride": 256}  # the code grows with these numbers
 
 
 def _require_small(operation: str, **numbers: Sequence[Any]) -> None:
-    """Refuse numbers with which code would grow for minutes; strides only count where the images are the result."""
+    """Refuse numbers whose code would take minutes to compile; strides matter only if the images are the result."""
     for what, given in numbers.items():
         if any(isinstance(n, int) and n > LARGEST[what] for n in given):
             raise ArgumentError(
@@ -201,15 +201,15 @@ def _weight_grad_of_g(h: Value, x: Value, g: Source, shape: Shape, **params: Any
     return convolve(x, h, **params)
 
 
-# ---- batching: an example becomes an image, a channel or a group, which are never summed together
+# ---- batching: an example becomes an image, a channel or a group; examples are never summed together
 
 Place = tuple[int, bool]  # an axis to merge the batch into, and whether inside each group
-Places = tuple[Place | None, Place | None, Place]  # of the operands (None: not batched) and of the result
+Places = tuple[Place | None, Place | None, Place]  # of the operands (None if not batched) and of the result
 
 
 @dataclass(frozen=True)
 class _Merge:
-    """Where the batch goes when both operands are batched, only the first, only the second."""
+    """The axes that the batch is merged into, if both operands are batched, only the first, or only the second."""
 
     both: Places  # the group count grows
     first: Places
@@ -223,7 +223,7 @@ WEIGHT_GRAD = _Merge((OUTER_1, OUTER_1, OUTER_0), (INNER_1, None, OUTER_1), (Non
 
 
 def _merged(x: Value, axis: int, place: int, groups: int) -> Value:
-    """Merge a batch axis into an axis whose elements are [groups, batch, the group's]."""
+    """Merge a batch axis into an axis, whose elements then are in the order [groups, batch, elements of a group]."""
     size, *rest = front(x, axis).type.shape
     split = (size, *rest[:place], groups, rest[place] // groups, *rest[place + 1 :])
     order = (*range(1, place + 2), 0, *range(place + 2, len(split)))
@@ -232,7 +232,7 @@ def _merged(x: Value, axis: int, place: int, groups: int) -> Value:
 
 
 def _unmerged(y: Value, size: Size, place: int, groups: int) -> Value:
-    """Undo `_merged`, leaving the batch axis in front."""
+    """Undo `_merged`, with the batch axis in front."""
     shape = y.type.shape
     inner = shape[place] // groups // size
     split = (*shape[:place], groups, size, inner, *shape[place + 1 :])

@@ -11,7 +11,7 @@ from nacre.ir.primitive import Element, Linear, Primitive
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-# dearer than what is worth computing twice, so that the result is always stored
+# above the cost up to which an element is computed twice, so that the result is always stored
 COPY_COST = 5
 
 copy_p = Primitive(

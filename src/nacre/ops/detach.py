@@ -1,7 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 """`detach`: the same numbers without a derivative.
 
-A plain tensor only drops its record.  A value of a transformation needs an equation, because its function may be
+A plain tensor only loses its record.  A value of a transformation needs an equation, because its function may be
 differentiated later.  Compiled programs contain no code for it.
 """
 

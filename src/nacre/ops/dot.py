@@ -22,7 +22,7 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
 Axes = tuple[int, ...]
-Pairs = tuple[Axes, Axes]  # axes of the first operand, and those of the second that they meet
+Pairs = tuple[Axes, Axes]  # axes of the first operand, and the corresponding axes of the second
 
 
 def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
@@ -55,12 +55,12 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
 
 
 def _is_scattered(*groups: Axes) -> bool:
-    """Whether the axes of some group are not side by side in order, as products read them."""
+    """Whether the axes of any group are not adjacent and ascending, as products read them."""
     return any(g != tuple(range(g[0], g[0] + len(g))) for g in groups if g)
 
 
 def _ending(rank: int, axes: Axes) -> Axes:
-    """As many axes, the last ones."""
+    """The last axes, as many as given."""
     return tuple(range(rank - len(axes), rank))
 
 
@@ -110,8 +110,8 @@ def _dot_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> Te
 def _transpose(g: Value, x: TensorType, other: Value, mine: Axes, theirs: Axes, batch: Pairs, first: bool) -> Value:
     """The cotangent of the operand of type x, given the other one.
 
-    `mine` and `theirs` are the contracted axes, `batch` the batch axes, of x and of the other
-    operand; `first` tells that x is the left one.
+    `mine` and `theirs` are the contracted axes, `batch` the batch axes, of x and of the other operand; `first` says
+    whether x is the left one.
     """
     free = _free(x, mine, batch[0])
     others = _free(other.type, theirs, batch[1])
@@ -139,7 +139,7 @@ def _shift(axes: Axes, by: int) -> Axes:
 def _dot_batch(
     inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs, dtype: DType | None = None
 ) -> tuple[Value, int]:
-    """A new batch axis where both are batched; else a new free axis of the one that is."""
+    """Add a batch axis if both operands are batched, otherwise a free axis of the one that is."""
     moves = [int(axis is not None) for axis in axes]
     a, b = (x if axis is None else front(x, axis) for x, axis in zip(inputs, axes, strict=True))
     summed = _shift(contract[0], moves[0]), _shift(contract[1], moves[1])
@@ -170,7 +170,7 @@ def _others(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _needs(e: Equation, run: Run) -> Needs | None:
-    """Free axes of one factor; batches and both at once are left."""
+    """The operands' runs for free axes of one factor; None with batch axes, and for free axes of both factors."""
     (batch, left, _), (_, right, _) = dot_axes(e)
     if batch:
         return None
@@ -213,9 +213,7 @@ dot_p = Primitive(
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Whether `widened_dot` accepts a matrix of the one dtype for a row of the other, which represents its numbers
-    exactly.
-    """
+    """Whether `widened_dot` accepts a narrow matrix for a row of a dtype that represents its numbers exactly."""
     return wide is float32 and narrow.bits <= 16 and narrow in REAL
 
 
@@ -227,10 +225,12 @@ def sums(a: DType, b: DType, dtype: DType) -> bool:
 
 
 def widened_dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
-    """`dot` of operands converted to a dtype that represents their numbers exactly (integers wrap); the default is a's
-    dtype.
+    """`dot` of operands converted to a dtype that represents their numbers exactly (integers wrap).
 
-    Either `sums` accepts the three dtypes, or a has the dtype and free axes of size 1, and `holds` accepts b's dtype.
+
+
+    The default dtype is a's.  Either `sums` accepts the three dtypes, or a has the dtype and free axes of size 1, and
+    `holds` accepts b's dtype.
     """
     return bind(widened_dot_p, a, b, contract=contract, batch=batch, dtype=a.type.dtype if dtype is None else dtype)
 

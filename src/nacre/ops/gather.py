@@ -1,6 +1,6 @@
 """Reading at computed indices (`take`, `gather`) and adding at them (`take_add`, `scatter_add`).
 
-Reads clamp indices: below 0 to element 0, too large to the last.  Additions drop indices out of range.  Additions to
+Reads clamp indices: below 0 to element 0, too large to the last.  Additions ignore indices out of range.  Additions to
 one element happen in ascending order of the updates.
 """
 
@@ -73,13 +73,13 @@ from nacre.trace.value import Value
 Types = tuple[TensorType, ...]
 Operands = tuple[Operand, ...]
 Batched = Sequence[int | None]
-PARTS = 16  # of an axis to whose slices threads add
-_Place = tuple[tuple[Expr, ...], tuple[Expr, ...]]  # of an index and of an update in their buffers
+PARTS = 16  # parts of an axis; threads add to the slices of different parts
+_Place = tuple[tuple[Expr, ...], tuple[Expr, ...]]  # positions of an index and of an update in their buffers
 
 
 def _position(index: Expr, size: Size) -> Expr:
     """An index of any integer dtype as an int64 within [0, size)."""
-    if index.dtype is uint64:  # so that what int64 does not hold is too large, not negative
+    if index.dtype is uint64:  # so that numbers beyond int64 are too large, not negative
         index = apply("minimum", index, Const((1 << 63) - 1, uint64))
     return clamp(convert(index, int64), size)
 
@@ -89,7 +89,7 @@ def _inside(index: Expr, size: Size) -> Expr:
 
 
 def _signed(index: Expr) -> Expr:
-    """An index as an int64 that is out of range where the index is."""
+    """An index as an int64, which is out of range if the index is."""
     if index.dtype is uint64:
         index = apply("minimum", index, Const((1 << 63) - 1, uint64))
     return convert(index, int64)
@@ -101,7 +101,7 @@ def _require_elements(operation: str, x: TensorType, indices: TensorType, axis: 
 
 
 def _widened(add_in: Any, x: Value, indices: Value, updates: Value, axis: int) -> Value:
-    """Half types are added up in float32 and rounded once."""
+    """Sum half types in float32 and round once."""
     dtype = x.type.dtype
     total = add_in(cast(x, dtype.arithmetic), indices, cast(updates, dtype.arithmetic), axis)
     return cast(total, dtype)
@@ -159,7 +159,7 @@ def _rows(x: Value, axis: int) -> Value:
 
 
 def _stacked(x: Value, indices: Value, axis: int, clamped: bool) -> tuple[Value, Value]:
-    """A batch of operands as one, and indices into it: clamped, or -1 where out of range."""
+    """A batch of operands as one operand, and indices into it: clamped, or -1 if out of range."""
     size = x.type.shape[axis + 1]
     at = cast(indices, int64)
     if indices.type.dtype is uint64:
@@ -200,8 +200,8 @@ def _take_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     """Slices are added one after another; parts of the axis are independent, as are the axes before it.
 
-    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the memory of
-    the next updates is loaded ahead.
+    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the processor
+    loads the memory of the next updates in advance.
     """
     x, indices, _ = types
     size = x.shape[axis]
@@ -213,8 +213,8 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     length = (size + (PARTS - 1)) // PARTS
     target, within = Local("at", int64), Local("within", int64)
 
-    def aim(steps: Sequence[Expr]) -> tuple[Stmt, ...]:
-        """Name the places along the axis, and in the part, to which an update goes."""
+    def located(steps: Sequence[Expr]) -> tuple[Stmt, ...]:
+        """Bind the positions of an update along the axis and in the part."""
         offset = apply("mul", part, size_expr(length))
         return (
             Let("at", _signed(Load("k", tuple(steps), indices.dtype))),
@@ -222,7 +222,7 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
         )
 
     mine = apply("and", _inside(within, length), apply("lt", target, size_expr(size)))
-    note, count, chosen = _noting(indices.shape, aim, mine)
+    note, count, chosen = _recorded(indices.shape, located, mine)
     steps = [Local(f"s{k}", int64) for k in range(indices.rank)]
     at = (*before, part, within, *after)
     total = apply("add", Load("y", at, x.dtype), Load("u", (*before, *steps, *after), x.dtype))
@@ -237,8 +237,8 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
         While(
             apply("lt", done, count),
             (
-                *_named(steps, indices.shape, chosen(done)),
-                *aim(steps),
+                *_bound_indices(steps, indices.shape, chosen(done)),
+                *located(steps),
                 *addition,
                 Store("done", (), apply("add", done, const(1))),
             ),
@@ -256,17 +256,17 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     return Kernel("take_add", inputs, (parted,), nest)
 
 
-def _noting(
-    shape: Shape, aim: Callable[[Sequence[Expr]], tuple[Stmt, ...]], mine: Expr
+def _recorded(
+    shape: Shape, located: Callable[[Sequence[Expr]], tuple[Stmt, ...]], mine: Expr
 ) -> tuple[tuple[Stmt, ...], Expr, Callable[[Expr], Expr]]:
-    """Note the numbers of the updates of which `mine` holds, in order; how many there are, and each one's number."""
+    """Record the numbers of the updates for which `mine` holds, in order; their count, and the number of each."""
     steps = [Index(f"j{k}") for k in range(len(shape))]
     number: Expr = const(0)
     for j, n in zip(steps, shape, strict=True):
         number = index_add(index_mul(number, size_expr(n)), j)
     found = Load("found", (), int64)
     body: tuple[Stmt, ...] = (
-        *aim(steps),
+        *located(steps),
         Store("chosen", (found,), number),
         Store("found", (), apply("add", found, convert(mine, int64))),
     )
@@ -277,8 +277,8 @@ def _noting(
     return (*start, *body), found, lambda k: Load("chosen", (k,), int64)
 
 
-def _named(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ...]:
-    """Name the indices of the element of a number in a shape."""
+def _bound_indices(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ...]:
+    """Bind the indices of an element in a shape, from its number in row-major order."""
     found: list[Stmt] = []
     for k, s in reversed(list(enumerate(steps))):
         if k:
@@ -293,8 +293,8 @@ def _named(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ..
 def _adding(name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]) -> Kernel:
     """A kernel that adds updates to x one after another; the other axes are independent.
 
-    `counted` are the axes of the updates along which they follow each other, `place` tells from the
-    indices of the independent axes and of those where an update and its index lie.
+    `counted` are the sizes of the axes along which updates are added in order.  `place` gives the positions of an
+    update and of its index, from the indices of the independent axes and of these axes.
     """
     x, indices, _ = types
     size = x.shape[axis]
@@ -317,7 +317,7 @@ def _adding(name: str, types: Types, axis: int, counted: Shape, place: Callable[
         additions = (For(j.name, n, additions),)
     inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
     output = Buffer("y", x.dtype, x.shape)
-    along_rows = axis == x.rank - 1  # then neighbouring lanes would be whole rows apart
+    along_rows = axis == x.rank - 1  # then adjacent lanes would be whole rows apart
     return Kernel(name, inputs, (output,), loops(others, extents, additions, lanes=not along_rows))
 
 
@@ -349,7 +349,7 @@ def _zeros_added(add_in: Any) -> Any:
     return transpose
 
 
-def _kept(read: Any) -> tuple[Any, ...]:
+def _addition_transposes(read: Any) -> tuple[Any, ...]:
     """The transposes of x + updates at indices."""
 
     def of_x(g: Value, x: Source, indices: Value, updates: Source, axis: int) -> Value:
@@ -381,7 +381,7 @@ take_add_p = Primitive(
     "take_add",
     _take_add_type,
     Nest(_take_add_kernel, onto=0),
-    Linear(_kept(take)),
+    Linear(_addition_transposes(take)),
     _take_add_batch,
 )
 
@@ -462,6 +462,6 @@ scatter_add_p = Primitive(
     "scatter_add",
     _scatter_add_type,
     Nest(_scatter_add_kernel, onto=0),
-    Linear(_kept(gather)),
+    Linear(_addition_transposes(gather)),
     _scatter_add_batch,
 )

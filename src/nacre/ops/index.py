@@ -1,6 +1,6 @@
 """Slices at starts known at run time; the module also exports `take`, `gather` and their transposes.
 
-A start is clamped so that the slice lies within the operand.
+A start is clamped so that the slice is within the operand.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _slice_type(x: TensorType, *starts: TensorType, sizes: Sizes) -> TensorType:
 
 
 def _begin(start: Operand, size: Size, part: Size) -> Expr:
-    """A start clamped so that the part lies within the size."""
+    """A start clamped so that the part is within the size."""
     return clamp(start(()), size - part + 1)
 
 
@@ -96,7 +96,7 @@ def _update_type(x: TensorType, update: TensorType, *starts: TensorType) -> Tens
 
 
 def _update_kernel(types: Sequence[TensorType], results: Sequence[TensorType]) -> Kernel:
-    """The update stored into a result that begins as x."""
+    """Store the update in a result that begins as x."""
     x, update, *starts = types
     names = [f"s{k}" for k in range(x.rank)]
     each = tuple(Index(f"i{k}") for k in range(x.rank))

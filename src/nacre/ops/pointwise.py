@@ -60,12 +60,12 @@ Ternary = Callable[[Value, Value, Value], Value]
 CONSTANT = Constant()
 DIVISION_COST, ELEMENTARY_COST = 8, 20  # instructions, roughly
 
-# ---- how a pointwise primitive is made
+# ---- construction of pointwise primitives
 
 
 def _batch(primitive: Callable[[], Primitive]) -> BatchRule:
     def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
-        """Line the batch axes up and apply the operation once."""
+        """Align the batch axes and apply the operation once."""
         lined, place = line_up(inputs, axes)
         return bind(primitive(), *lined, **params), place
 
@@ -133,9 +133,9 @@ def fill(value: Number, shape: Shape, dtype: DType) -> Value:
     """A tensor of one number."""
     value = number(value, dtype, "fill")
     if dtype.is_float:
-        if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not tell it from 0
+        if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not distinguish it from 0
             return neg(fill(0.0, shape, dtype))
-        value = nan if value != value else value  # one object, as NaN is not == NaN
+        value = nan if value != value else value  # one object, because NaN is not == NaN
     return bind(fill_p, value=value, shape=tuple(shape), dtype=dtype)
 
 
@@ -147,7 +147,7 @@ def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
 
 
 def _filled(e: Equation, run: Run) -> Needs | None:
-    """Every stretch is like another, but along the axis that an element tells its place on."""
+    """All slices of a run are equal, except along the axis whose index the elements are."""
     return None if "axis" in e.params and run[0] <= e.params["axis"] < run[1] else ()
 
 
@@ -265,7 +265,7 @@ neg = _unary("neg", NUMERIC, Linear((lambda g, x: neg(g),)))
 
 
 def _factor(e: Equation, facts: Facts) -> Atom | Equation:
-    """The factor that a product with ones is."""
+    """The other factor of a product with ones."""
     found = times_one(e, facts)
     return e.inputs[1] if found is e and facts.is_one(e.inputs[0]) else found
 
@@ -353,7 +353,7 @@ cbrt = _elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)))
 
 
 def _by_base(y: Value, x: Value, n: Value) -> Value:
-    """n·x^(n-1), and 0 for n = 0 whatever x is."""
+    """n·x^(n-1), and 0 for n = 0 and every x."""
     zero = zeros_like(n)
     return mul(n, pow_(x, select(eq(n, zero), zero, sub(n, full_like(n, 1)))))
 
@@ -414,7 +414,7 @@ atanh = _elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)))
 
 
 def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
-    """part / (x² + y²), scaled so that neither overflows nor vanishes, and 0 at the origin."""
+    """part / (x² + y²), scaled to avoid overflow and underflow, and 0 at the origin."""
     size, zero, one = maximum(abs_(x), abs_(y)), zeros_like(x), full_like(x, 1)
     origin = eq(size, zero)
     size = select(origin, one, size)
@@ -436,11 +436,11 @@ atan2 = _binary(
 
 # ---- error function
 
-erf = _elementary("erf", lambda y, x: _bell(x))
-erfc = _elementary("erfc", lambda y, x: neg(_bell(x)))
+erf = _elementary("erf", lambda y, x: _erf_derivative(x))
+erfc = _elementary("erfc", lambda y, x: neg(_erf_derivative(x)))
 
 
-def _bell(x: Value) -> Value:
+def _erf_derivative(x: Value) -> Value:
     """2/√π · exp(-x²)."""
     return scale(exp(neg(mul(x, x))), 2 / _sqrt(pi))
 

@@ -44,8 +44,8 @@ def random_bits(key: Value, shape: Shape, dtype: DType = uint32) -> Value:
     """Uniformly random unsigned integers of a shape, from a key uint32[2].
 
     The element at flat position p is Threefry of the counter (p mod 2³², p div 2³²): its first word, truncated as
-    needed.  For uint64, the second word is the high half.  A key [..., 2] gives a tensor [..., *shape], each part as
-    from its own key.
+    needed.  For uint64, the second word is the high half.  A key [..., 2] gives a tensor [..., *shape], with the
+    numbers of each key in its part.
     """
     return bind(random_bits_p, key, shape=tuple(shape), dtype=dtype)
 
@@ -61,13 +61,13 @@ def _random_type(key: TensorType, shape: Shape, dtype: DType) -> TensorType:
 
 
 class _Words:
-    """Writes the rounds as statements, each value bound to a name."""
+    """Writes the rounds as statements that bind each value to a name."""
 
     def __init__(self) -> None:
         self.statements: list[Stmt] = []
 
     def let(self, value: Expr) -> Local:
-        """Name a value, so that it is computed once."""
+        """Bind a value to a name, so that it is computed once."""
         name = f"w{len(self.statements)}"
         self.statements.append(Let(name, value))
         return Local(name, value.dtype)

@@ -59,7 +59,7 @@ def _reduction(name: str, accepted: DTypeSet, derivative: Derivative) -> Reducti
 
 
 def _prod_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]) -> Value:
-    """The product rule at each node of the tree of products: right for zeros, to any order."""
+    """The product rule at each node of the tree of products: correct for zeros, to any order."""
     x, t = (_flat_last(v, axes) for v in (xs[0], ts[0]))
     size = x.type.shape[-1]
     if isinstance(size, Dim):
@@ -96,7 +96,7 @@ prod = _reduction("prod", NUMERIC, Jvp(_prod_tangent))
 
 
 def _extremum_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]) -> Value:
-    """The mean of the tangents of the elements that are the extremum."""
+    """The mean of the tangents of the elements that equal the extremum."""
     (x,), (t,) = xs, ts
     hit = cast(eq(x, spread(y, x.type.shape, axes)), x.type.dtype)
     weight = div(hit, spread(sum_(hit, axes), x.type.shape, axes))

@@ -24,7 +24,7 @@ def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> Non
 
 
 def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
-    """The one type that all operands have."""
+    """The common type of all operands; raises ShapeError or DTypeError if their types differ."""
     first = types[0]
     for t in types[1:]:
         if t is not first:
@@ -67,12 +67,12 @@ def show(shape: Shape) -> str:
 
 
 def without(sequence: Shape, axes: Sequence[int]) -> Shape:
-    """The remaining sizes when axes are removed."""
+    """The remaining sizes after axes are removed."""
     return tuple(s for k, s in enumerate(sequence) if k not in axes)
 
 
 class _ByPosition:
-    """A sequence without end whose items are computed."""
+    """An infinite sequence whose items are computed."""
 
     def __init__(self, item: Callable[[int], Any]) -> None:
         self.item = item

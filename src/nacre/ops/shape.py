@@ -23,7 +23,7 @@ from nacre.ops.rules import require_axes, require_kind, require_some_axes, show,
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-Source = Value | LinearInput  # an operand as transposes see it
+Source = Value | LinearInput  # an operand of a transpose rule
 
 # ---- permute
 
@@ -67,7 +67,7 @@ def _permute_follow(e: Equation, run: Run) -> Run | None:
 
 
 def _composed(e: Equation, facts: Facts) -> Atom | Equation:
-    """One permutation for two in a row, and none for one that moves no axis."""
+    """Compose two successive permutations, and remove one that moves no axis."""
     axes: tuple[int, ...] = e.params["axes"]
     before = facts.made(e.inputs[0])
     if before is not None and before.primitive is permute_p:
@@ -148,7 +148,7 @@ def factor(source: Shape, target: Shape) -> list[tuple[tuple[int, ...], tuple[in
 
 
 def _prefixes(shape: Shape) -> dict[Size, int]:
-    """How many axes longer than 1 make up each product of leading sizes."""
+    """For each product of leading sizes, the number of its axes longer than 1."""
     found: dict[Size, int] = {}
     total: Size = 1
     for count, s in enumerate((s for s in shape if s != 1), 1):
@@ -350,7 +350,7 @@ def reduce_batch(reduce: Any) -> Any:
     """The batch rule of a reduction over `axes`, which must not be merged with the batch axis."""
 
     def rule(inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]) -> tuple[Value, int]:
-        """Reduce past a leading batch axis."""
+        """Reduce the axes behind a leading batch axis."""
         return reduce(front(inputs[0], batched[0]), tuple(a + 1 for a in axes)), 0
 
     return rule
@@ -364,7 +364,7 @@ sum_p = Primitive(
     reduce_batch(sum_),
 )
 
-# ---- lining up operands of a batch
+# ---- alignment of batched operands
 
 
 def batched_to_front(x: Value, axis: int | None, size: Size) -> Value:

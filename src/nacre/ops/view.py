@@ -1,7 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 """Rearrangements: slice, flip, pad and concatenate; the module also exports `permute`, `reshape` and `broadcast`.
 
-All except `pad` and `concatenate` are views of their operand's memory where strides allow it.
+All except `pad` and `concatenate` are views of their operand's memory if strides allow it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Types = tuple[TensorType, ...]
 GROUP = 16  # operands of one concatenation
 Sizes = tuple[Size, ...]
 
-# instructions that find out where an element comes from: too many to do again for every reader
+# instructions that select the source of an element: too many to repeat for every reader
 CHOICE_COST = 8
 
 # ---- slice
@@ -227,7 +227,7 @@ def pad(
 
 
 def _span(size: Size, interior: int) -> Size:
-    """The extent of an axis with what stands between its elements."""
+    """The extent of an axis with the interior padding between its elements."""
     return size + (size - at_most_one(size)) * interior
 
 
@@ -310,7 +310,7 @@ def _pad_batch(
     value, amounts = inputs[1], ((0, *low), (0, *high), (0, *interior))
     if batched[1] is None:
         return pad(x, value, *amounts), 0
-    # pad with anything, then put each example's own value where the padding is
+    # pad with zeros, then replace the padding by each example's own value
     zero = fill(0, (), x.type.dtype)
     padded = pad(x, zero, *amounts)
     true = fill(True, x.type.shape, bool_)
@@ -332,7 +332,7 @@ pad_p = Primitive(
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
     """Operands joined along an axis; their other sizes are equal.
 
-    Many operands are joined in groups, so that an element is searched among few operands at a time.
+    Many operands are joined in groups, so that each step searches few operands for an element.
     """
     while len(xs) > GROUP:
         xs = [concatenate(xs[k : k + GROUP], axis) for k in range(0, len(xs), GROUP)]

@@ -1,8 +1,8 @@
 """Maxima and sums of windows that slide over the last two axes of [N, C, H, W], and their adjoints.
 
-Positions outside the image take no part.  Elements of a window are processed in ascending order of row and column.  The
-first of equal maxima counts, and the first NaN before all numbers.  Contributions of several windows to one element are
-added in ascending order of the windows.
+Positions outside the image are ignored.  Elements of a window are processed in ascending order of row and column.  Of
+equal maxima the first one is chosen, and the first NaN before all numbers.  Contributions of several windows to one
+element are added in ascending order of the windows.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class WindowGeometry:
         return apply("sub", moved, const(low)) if low else moved
 
     def inside(self, row: Expr, column: Expr) -> Expr | None:
-        """Whether a position lies in the image; None if all do."""
+        """Whether a position is inside the image; None if all are."""
         tests: list[Expr] = []
         for axis, at in enumerate((row, column)):
             low, high = self.padding[axis]
@@ -206,7 +206,7 @@ def _taps(window: WindowGeometry, body: Callable[[Expr, Expr], Sequence[Stmt]]) 
 
 
 def _state(name: str, dtype: DType, start: float | int | bool) -> tuple[tuple[Stmt, ...], Load]:
-    """A variable of the kernel: how it begins, and its value."""
+    """A variable of the kernel: its initialisation, and its value."""
     begin = (Alloc(Buffer(name, dtype, ())), Store(name, (), Const(start, dtype)))
     return begin, Load(name, (), dtype)
 
@@ -231,7 +231,7 @@ def _max_kernel(types: Types, results: Types, **params: Any) -> Kernel:
 
 
 def _better(x: TensorType, row: Expr, column: Expr, best: Expr, seen: Expr) -> tuple[Stmt, ...]:
-    """Bind `v`, an element, and `better`, whether it takes the maximum's place."""
+    """Bind `v`, an element, and `better`, whether it replaces the maximum."""
     v = Local("v", x.dtype)
     wins = apply("or", apply("not", seen), apply("gt", v, best))
     if x.dtype.is_float:
@@ -261,7 +261,7 @@ def _max_take_kernel(types: Types, results: Types, **params: Any) -> Kernel:
 
 
 def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
-    """Planes are independent, and so are the windows of a row where they do not overlap."""
+    """Planes are independent, and so are the windows of a row if they do not overlap."""
     g, x = types
     window = WindowGeometry(x.shape, **params)
     begin_best, best = _state("best", x.dtype, 0)
@@ -311,7 +311,7 @@ def _sum_kernel(types: Types, results: Types, **params: Any) -> Kernel:
 
 
 def _hit(window: WindowGeometry, axis: int, index: Expr, tap: Expr, count: Size) -> tuple[Expr, Expr]:
-    """The window whose tap lies at an image index along an axis, and whether there is one.
+    """The window whose tap is at an image index along an axis, and whether there is one.
 
     Taps are counted from the last, so that windows ascend.
     """
@@ -363,7 +363,7 @@ def _sum_grad_transpose(h: Value, g: Source, shape: Shape, **params: Any) -> Val
 
 
 def _batch(apply_to: Callable[..., Value]) -> BatchRule:
-    """Examples become images."""
+    """Merge the examples of a batch into the images."""
 
     def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
         lined = all_to_front(inputs, axes)

@@ -1,8 +1,8 @@
 """Winograd's 3×3 convolution as primitives, and the choice between it and direct convolution.
 
-It computes the same map with fewer multiplications, so its bits differ: those of `kernel.order_winograd`.  It is chosen
-only under `numerics("fast")`, by types and parameters alone: float32, a 3×3 window of stride and dilation 1, one group,
-and at least `FEWEST` input and output channels.
+It computes the same map with fewer multiplications, so its bits differ; `kernel.order_winograd` defines them.  It is
+chosen only under `numerics("fast")`, by types and parameters alone: float32, a 3×3 window of stride and dilation 1, one
+group, and at least `FEWEST` input and output channels.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from nacre.ops.shape import Source
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-FEWEST: Final = 16  # channels on both sides from which on Winograd's convolution is chosen
-LARGEST: Final = 128 * 128  # filters of a group whose gradient is Winograd's too: its sums take 16 values a filter
+FEWEST: Final = 16  # the least number of input and of output channels for Winograd's convolution
+LARGEST: Final = 128 * 128  # the most filters of a group with Winograd's gradient: its sums take 16 values a filter
 DENSE: Final[dict[str, Any]] = {"stride": (1, 1), "dilation": (1, 1)}
 
 
@@ -122,7 +122,7 @@ def _w_of(g: Value, x: Value, w: Source, **params: Any) -> Value:
 
 
 def _filters_grad(x: Value, g: Value, shape: Shape, groups: int, **params: Any) -> Value:
-    """The gradient of filters; that of many is computed directly."""
+    """The gradient of filters; that of more than `LARGEST` is computed directly."""
     if shape[0] // groups * shape[1] <= LARGEST:
         return winograd_weight_grad(x, g, shape=shape, groups=groups, **params)
     return convolve_weight_grad(x, g, shape=shape, groups=groups, **DENSE, **params)

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.points import begin_step, entry
+from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
+_all: WeakSet[Jitted] = WeakSet()
 MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
@@ -87,6 +90,11 @@ class Jitted:
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
         self.only: Callable[..., Any] | None = None  # the only entry of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
+        _all.add(self)
+
+    def _forget(self) -> None:
+        self.fast_ambient = self.only = None
+        self.known, self.fast, self.order = {}, {}, []
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -171,10 +179,12 @@ class Jitted:
         if found is not None:
             return found
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
-        before = len(variants)
+        before, began = len(variants), generation()
         why = reason(self.function, key, variants, self.order)
         with gc_paused(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, why)
+        if began != generation():  # a pass or a kernel was registered meanwhile
+            return self._find(key, values, types, args, kwargs, names)
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
         if found is not None:
             return found
@@ -619,6 +629,14 @@ def _endless(name: str) -> TraceError:
             "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))",
         )
     )
+
+
+def _forget() -> None:
+    for jitted in list(_all):
+        jitted._forget()
+
+
+forget_on_change(_forget)
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:

@@ -30,7 +30,7 @@ def test_float64(op: str) -> None:
 
 @pytest.mark.parametrize("op", ["sin", "cos", "tan"])
 def test_arguments_next_to_multiples_of_half_pi(op: str) -> None:
-    """Arguments with the most cancellation: the worst float64 of all, and neighbours of small multiples."""
+    """Arguments with the most cancellation: the worst of all float64 numbers, and neighbours of small multiples."""
     worst_of_all = [16367173.0 * 2.0**72, 6381956970095103.0 * 2.0**797]  # in float32, float64
     n = np.arange(1.0, 3000.0)
     near = np.concatenate([n * (np.pi / 2), np.nextafter(n * (np.pi / 2), 0), worst_of_all])
@@ -45,7 +45,7 @@ def test_arguments_next_to_multiples_of_half_pi(op: str) -> None:
 
 @pytest.mark.parametrize("op", ["exp", "exp2", "erfc", "pow", "sigmoid", "sinh", "asin", "atan", "log1p"])
 def test_subnormal_results(op: str) -> None:
-    """A subnormal result is within 2 of the smallest numbers too (`worst` counts in those)."""
+    """The error of a subnormal result is at most 2 of the smallest numbers, too (they are the unit of `worst`)."""
     x = {
         "exp": np.linspace(-745.2, -708.4, 500), "exp2": np.linspace(-1074.9, -1022, 500),
         "erfc": np.linspace(26.55, 27.25, 500), "sigmoid": np.linspace(-745.2, -708.4, 500),

@@ -1,4 +1,4 @@
-"""The emitter that evaluates NumPy arrays: constants, and the ends of its conversions."""
+"""The emitter that evaluates NumPy arrays: constants, and the limits of its conversions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_constants_have_their_dtype(dtype: DType) -> None:
     assert ARRAYS.constant(1, dtype, None).dtype == dtype.numpy
 
 
-def test_unsigned_operands_are_held_as_signed_ones() -> None:
+def test_unsigned_operands_are_stored_as_signed_ones() -> None:
     assert ARRAYS.operand(np.array([255], np.uint8)).tolist() == [-1]
     assert ARRAYS.operand(np.array([True])).dtype == np.bool_
 
 
-def test_the_meaning_of_signs_is_the_instruction_s() -> None:
+def test_instructions_define_the_signedness() -> None:
     a, b = np.array([-7, 7], np.int32), np.array([2, -2], np.int32)
 
     def value(name: str, *args: np.ndarray, dtype: DType = int32) -> list[object]:

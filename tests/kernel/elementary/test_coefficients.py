@@ -1,4 +1,4 @@
-"""The polynomials approximate their functions as their comments say; the constants are right."""
+"""The polynomials approximate their functions as their comments say; the constants are correct."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_polynomial(
 
 
 def test_tanh_by_pieces() -> None:
-    """Each piece ends where the leading bits of the sum change, and is near tanh there and between."""
+    """Each piece ends where the leading bits of the sum change, and approximates tanh up to its ends."""
     sums = [2.0**power * (1 + quarter / 4) for power in range(5) for quarter in range(4)]
     inner = [(s - c.TANH_START) / c.TANH_SLOPE for s in sums if s > c.TANH_START]
     ends = [0.0, *inner[:15], c.TANH_SATURATES]

@@ -32,8 +32,8 @@ def execute(steps: Sequence[ExpansionStep], known: dict[Register, npt.NDArray[np
             execute(step.body, known)
             found = [value(o) for o in step.following]
         elif step.name == "repeat":
-            rounds, *found = map(value, step.operands)
-            for _ in range(int(rounds)):
+            iterations, *found = map(value, step.operands)
+            for _ in range(int(iterations)):
                 known.update(zip(step.carried, found, strict=True))
                 execute(step.body, known)
                 found = [value(o) for o in step.following]
@@ -53,7 +53,7 @@ def executed(e: Expansion, args: Sequence[npt.NDArray[np.generic]]) -> npt.NDArr
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64, int8, int32, int64, uint32, uint64], ids=str)
-def test_steps_give_the_definition_s_bits(dtype: DType) -> None:
+def test_steps_give_the_bits_of_the_definition(dtype: DType) -> None:
     rng = np.random.default_rng(11)
     for op, (operands, _) in OPERATIONS.items():
         if op in ("cast", "bitcast", "select") or not supports(op, dtype):

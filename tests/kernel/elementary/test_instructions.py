@@ -1,4 +1,4 @@
-"""Definitions consist of the listed instructions alone, and every emitter has all of them."""
+"""Definitions use only the listed instructions, and every emitter has all of them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ EXPANSIONS = every_expansion()
 STEPS = [step for e in EXPANSIONS for step in steps_within(e.steps)]
 
 
-def test_an_instruction_is_added_on_purpose() -> None:
+def test_the_list_of_instructions() -> None:
     assert list(INSTRUCTIONS) == NAMES
 
 
-def test_definitions_use_these_instructions_and_each_of_them() -> None:
+def test_definitions_use_exactly_these_instructions() -> None:
     assert {step.name for step in STEPS} - BLOCKS == set(INSTRUCTIONS)
 
 
@@ -76,7 +76,7 @@ def test_operands_and_results_have_the_types_of_the_list() -> None:
         assert any(fits), (step, forms)
 
 
-def test_operands_were_results_before() -> None:
+def test_operands_are_earlier_results() -> None:
     for e in EXPANSIONS:
         known = set(e.arguments)
         for step in steps_within(e.steps):
@@ -86,7 +86,7 @@ def test_operands_were_results_before() -> None:
             known.update(step.results)
 
 
-def test_the_listing_has_a_line_for_each() -> None:
+def test_the_listing_has_a_line_for_each_instruction() -> None:
     lines = listing().splitlines()
     assert [line.split()[0] for line in lines] == NAMES
     assert max(map(len, lines)) <= 120
@@ -111,7 +111,7 @@ def test_another_instruction_is_refused_by_name(emitter: Emitter) -> None:
         emitter.emit("cosine", [], float32, float32)
 
 
-def test_integers_are_held_as_signed_ones() -> None:
+def test_integers_are_stored_as_signed_ones() -> None:
     assert {str(held(d)) for d in ALL} == {"bool", "i8", "i16", "i32", "i64", *map(str, FLOATS)}
 
 
@@ -133,7 +133,7 @@ def test_blocks_are_steps_with_a_body() -> None:
     assert len(repeat.carried) == len(repeat.following) == len(repeat.results) == 2
 
 
-def test_the_exponential_of_what_is_not_above_zero_is_shorter() -> None:
+def test_the_exponential_for_arguments_up_to_zero_is_shorter() -> None:
     assert len(expand("exp_falling", float32, 1).steps) < len(expand("exp", float32).steps)
     assert "exp_falling" in REAL and "exp_falling" not in OPERATIONS
 

@@ -44,7 +44,7 @@ def special(want: Array) -> Array:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("op", [op for op in WIDE if op not in ("pow", "atan2", "sigmoid")])
 def test_zeros_infinities_and_nan(op: str, dtype: DType) -> None:
-    """Where the C library gives 0, infinity or NaN, so does Nacre, and nowhere else."""
+    """Nacre gives 0, infinity and NaN exactly where the C library does."""
     x = grid(dtype)
     with np.errstate(all="ignore"):
         want, got = WIDE[op](x), evaluate(op, dtype, x)
@@ -151,7 +151,7 @@ def test_float_to_integer_saturates() -> None:
     ]  # fmt: skip
 
 
-def test_operations_that_a_dtype_lacks_are_refused() -> None:
+def test_operations_without_support_for_a_dtype_are_refused() -> None:
     assert not supports("exp", int32) and not supports("and", float32)
     with pytest.raises(DTypeError, match="exp: the operation does not exist"):
         integers("exp", int32, 1)

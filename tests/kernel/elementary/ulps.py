@@ -1,6 +1,6 @@
 """Errors of elementary functions in units in the last place, against mpmath or a wider format.
 
-Run as a program it prints the largest error found of each function::
+As a program, it prints the largest error found for each function::
 
     python tests/kernel/elementary/ulps.py [points]
 """
@@ -139,7 +139,7 @@ def beyond_reach(op: str, x: float, y: float = 0.0) -> bool:
 
 
 def ulps_of_float64(op: str, args: list[Array]) -> Array:
-    """Errors against mpmath; not finite where NumPy is counts as infinite."""
+    """Errors against mpmath; a result that is not finite counts as infinite if NumPy's is finite."""
     got = evaluate(op, float64, *args)
     with np.errstate(all="ignore"):
         lost = np.isfinite(WIDE[op](*args)) & ~np.isfinite(got)

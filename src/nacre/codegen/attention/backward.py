@@ -61,7 +61,7 @@ def _emit_join(module: ModuleText, parts: Parts) -> None:
         "columns": "i64",
         "before": "i64",
     }
-    f = module.function("join", "void", params, linkage="internal", attributes=n.isa.attributes)
+    f = module.function("join", "void", params, linkage="internal", isa=n.isa)
     some, there = f.icmp("ne", f["before"], 0), f.icmp("eq", f["before"], 1)
     with f.loop("r", 0, f["rows"]) as loop:
         source = f.gep(f["from"], f.mul(loop.index, f["from_row"]))
@@ -110,7 +110,7 @@ class _Writer:
     def write(self, name: str) -> None:
         """Write the loop over heads, or parts of them."""
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-        f = self.f = self.module.function(name, "void", params, attributes=self.isa.attributes)
+        f = self.f = self.module.function(name, "void", params, isa=self.isa)
         self.values = {n: self.slots(f, n) for n in self.slots.names}
         self.size = f.i64(self.parts.numbers.bytes)
         self.table = f.alloca("i64", 16)

@@ -111,7 +111,7 @@ class AttentionWriter:
     def write(self, name: str) -> None:
         """Write the loop over items: chunks of a head's queries, then heads."""
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-        f = self.f = self.module.function(name, "void", params, attributes=self.isa.attributes)
+        f = self.f = self.module.function(name, "void", params, isa=self.isa)
         self.values = {n: self.slots(f, n) for n in self.slots.names}
         self.table = f.alloca("i64", 16)
         with f.loop("item", f["lo"], f["hi"]) as item:

@@ -143,7 +143,7 @@ class Parts:
             "columns": "i64",
             "adds": "i64",
         }
-        f = module.function("row_panel", "void", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function("row_panel", "void", params, linkage="internal", isa=n.isa)
         panel = vectors * self.lanes
         full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "packed_columns"))
         packed = f.icmp("eq", f["b_row"], 0)
@@ -191,7 +191,7 @@ class Parts:
         """@fill(to, row, rows, first, columns, value): set columns from `first` + r on of row r to the value."""
         n = self.numbers
         params = {"to": "ptr", "row": "i64", "rows": "i64", "first": "i64", "columns": "i64", "value": n.wide}
-        f = module.function("fill", "void", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function("fill", "void", params, linkage="internal", isa=n.isa)
         value = f.splat(f["value"], self.lanes)
         with f.loop("r", 0, f["rows"]) as loop:
             start = f.smax(f.add(f["first"], loop.index), 0)
@@ -204,7 +204,7 @@ class Parts:
     def _emit_finite(self, module: ModuleText, n: Numbers) -> None:
         """@finite(x, row, rows, columns): 1 if every element is finite, else 0."""
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
-        f = module.function(n.part("finite"), "i64", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function(n.part("finite"), "i64", params, linkage="internal", isa=n.isa)
         scalar, infinity = f"i{8 * n.bytes}", (0xFF << 23 if n.bytes == 4 else 0x7FF << 52)
         bits = vec(scalar, self.lanes)
         unsigned = f.const(bits, (1 << (8 * n.bytes - 1)) - 1)
@@ -221,7 +221,7 @@ class Parts:
         """@below(x, row, rows, columns): 1 if every element is a number below +∞, else 0."""
         n = self.numbers
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
-        f = module.function("below", "i64", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function("below", "i64", params, linkage="internal", isa=n.isa)
         top, none = f.const(n.vector, math.inf), f.zero(vec("i32", self.lanes))
         with f.loop("r", 0, f["rows"], carry=[none]) as loop:
             row = f.gep(f["x"], f.mul(loop.index, f["row"]))
@@ -249,7 +249,7 @@ class Parts:
             "stop": "i64",
             "more": "i64",
         }
-        f = module.function(source.part("settle"), "void", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function(source.part("settle"), "void", params, linkage="internal", isa=n.isa)
         bits = vec(f"i{8 * n.bytes}", self.lanes)
         low, zero = f.const(bits, -(1 << (8 * n.bytes - 1))), f.zero(n.vector)
         more = f.icmp("ne", f["more"], 0)

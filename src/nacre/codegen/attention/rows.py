@@ -226,7 +226,7 @@ class RowNest:
 def emit_nest(module: ModuleText, isa: Isa, kernel: Kernel) -> RowNest:
     """Write a nest as a function of the module; its work items are rows, or all rows if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-    f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
+    f = module.function(kernel.name, "void", params, linkage="internal", isa=isa)
     writer = Writer(f, isa, kernel)
     extent = writer.write()
     assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0

@@ -105,7 +105,7 @@ class SequenceKernel:
         self.vector = isa.vector(scalar)
         self.element = bits_of(scalar) // 8
         self.f = self.module.function(
-            name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}, attributes=isa.attributes
+            name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}, isa=isa
         )
         f, args = self.f, self.f["args"]
         self.pointers = {b: f.load(f.gep(args, i, "ptr"), "ptr") for i, b in enumerate(buffers)}
@@ -113,9 +113,7 @@ class SequenceKernel:
 
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
-        return self.module.function(
-            name, "void", params, linkage="internal", attributes="noinline " + self.isa.attributes
-        )
+        return self.module.function(name, "void", params, linkage="internal", attributes="noinline", isa=self.isa)
 
     def table(self, name: str, values: Sequence[int]) -> Val:
         """A constant array of i64; returns its address."""

@@ -62,7 +62,7 @@ def emit_block(module: ModuleText, layout: ScratchLayout, thin: bool, name: str,
 
     A GEMV block (`thin`) has few rows, and reads B in place.
     """
-    f = module.function(name, "void", PARAMETERS, linkage="internal", attributes=layout.numbers.isa.attributes)
+    f = module.function(name, "void", PARAMETERS, linkage="internal", isa=layout.numbers.isa)
     slots = Slots(common_slots(thin))
     swap = f.icmp("ne", HOW.load(f, "swap"), 0)
     a, b, stride_a, stride_b = _factors(f, layout, slots, swap)

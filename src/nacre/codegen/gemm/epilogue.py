@@ -106,14 +106,14 @@ def emit_merge(
     With `add`, the partial sums at `partial` are added first.  from_row and partial_row are in bytes.  A panel has
     `panel` vectors; `often` says whether whole panels are frequent.
     """
-    f = module.function("merge", "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
+    f = module.function("merge", "void", SUMS, linkage="internal", isa=numbers.isa)
     Merge(f, numbers, epilogue, slots, panel if often else 0, f.icmp("ne", f["add"], 0)).sweep(runs_epilogue=True)
     f.ret()
 
 
 def emit_store_sums(module: ModuleText, numbers: Numbers, name: str) -> None:
     """Write a function like @merge that stores partial or final sums at `partial`, without an epilogue."""
-    f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
+    f = module.function(name, "void", SUMS, linkage="internal", isa=numbers.isa)
     Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(runs_epilogue=False)
     f.ret()
 

@@ -154,6 +154,6 @@ class _Sweep:
 def gemv_function(module: ModuleText, numbers: Numbers, name: str) -> Function:
     """Begin @sweep or @dots."""
     return module.function(
-        numbers.part(name), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part(name), "void", PARAMETERS, linkage="internal", isa=numbers.isa,
         noalias=("a", "b", "sums", "chains"),
     )  # fmt: skip

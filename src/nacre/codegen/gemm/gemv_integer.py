@@ -29,7 +29,7 @@ def integer_numbers(numbers: Numbers) -> Numbers | None:
 def emit_gemv_integer(module: ModuleText, numbers: Numbers) -> None:
     """Write @runs, with the parameters of the other GEMV functions: k is contiguous in A and in B."""
     f = module.function(
-        numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part("runs"), "void", PARAMETERS, linkage="internal", isa=numbers.isa,
         noalias=("a", "b", "sums", "chains"),
     )  # fmt: skip
     spare = f.alloca(numbers.vector)

@@ -23,7 +23,7 @@ def emit_transpose(module: ModuleText, numbers: Numbers, name: str, source: str)
         "length": "i64", "count": "i64",
     }  # fmt: skip
     f = module.function(
-        numbers.part(name), "void", params, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part(name), "void", params, linkage="internal", isa=numbers.isa,
         noalias=("from", "to"),
     )  # fmt: skip
     transposer = Transposer(f, numbers, source)
@@ -122,7 +122,7 @@ def emit_gather(module: ModuleText, numbers: Numbers, name: str, source: str) ->
         "rows": "i64", "count": "i64",
     }  # fmt: skip
     f = module.function(
-        numbers.part(name), "void", params, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part(name), "void", params, linkage="internal", isa=numbers.isa,
         noalias=("from", "to"),
     )  # fmt: skip
     with f.loop("r", 0, f["rows"], carry=[f["from"], f["to"]]) as outer:
@@ -144,7 +144,7 @@ def emit_copy(module: ModuleText, numbers: Numbers) -> None:
         "from": "ptr", "from_row": "i64", "to": "ptr", "to_row": "i64", "rows": "i64", "count": "i64",
     }  # fmt: skip
     f = module.function(
-        numbers.part("copy"), "void", params, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part("copy"), "void", params, linkage="internal", isa=numbers.isa,
         noalias=("from", "to"),
     )  # fmt: skip
     whole = f.and_(f["count"], -numbers.lanes)
@@ -170,7 +170,7 @@ def emit_pack(module: ModuleText, numbers: Numbers, vectors: int) -> None:
         "start": "i64", "columns": "i64",
     }  # fmt: skip
     f = module.function(
-        numbers.part("pack"), "void", params, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part("pack"), "void", params, linkage="internal", isa=numbers.isa,
         noalias=("b", "to"),
     )  # fmt: skip
     panel = vectors * numbers.lanes

@@ -50,7 +50,7 @@ def emit_wide_tiles(module: ModuleText, numbers: Numbers, shape: Shape) -> None:
             emit_tile(module, numbers, rows, vectors, "prefetching_")
         f = module.function(
             tile_name(numbers, shape.tall, vectors, "prefetching_"), "void", PREFETCHING, linkage="internal",
-            attributes=numbers.isa.attributes,
+            isa=numbers.isa,
         )  # fmt: skip
         a, c, left = f["a"], f["c"], shape.tall
         for rows in shape.rows[1:]:
@@ -80,7 +80,7 @@ def packed_count(f: Function, numbers: Numbers, kc: Val) -> Val:
 
 def _function(module: ModuleText, numbers: Numbers, name: str, parameters: dict[str, str]) -> Function:
     return module.function(
-        numbers.part(name), "void", parameters, linkage="internal", attributes=numbers.isa.attributes,
+        numbers.part(name), "void", parameters, linkage="internal", isa=numbers.isa,
         noalias=tuple(p for p in ("from", "to") if p in parameters),
     )  # fmt: skip
 

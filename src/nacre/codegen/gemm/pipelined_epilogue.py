@@ -48,7 +48,7 @@ def emit_pipelined_epilogue(module: ModuleText, layout: ScratchLayout, epilogue:
     apart.
     """
     numbers, rows, vectors = layout.numbers, layout.shape.tall, layout.shape.vectors
-    f = module.function("pipelined", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
+    f = module.function("pipelined", "void", PARAMETERS, linkage="internal", isa=numbers.isa)
     merge = Merge(f, numbers, epilogue, slots, vectors, f.icmp("ne", f["add"], 0))
     buffers = merge.buffers()
     strips = merge.strip_list(f.i64(0), vectors, False, buffers)

@@ -24,9 +24,7 @@ PARAMETERS = {"addresses": "ptr", "from": "ptr", "stride": "i64", "rows": "i64",
 
 def emit_prefetch(module: ModuleText, numbers: Numbers) -> None:
     """@append(addresses, from, stride, rows, bytes): append rows of some bytes, a stride of bytes apart, to a list."""
-    f = module.function(
-        numbers.part("append"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes
-    )
+    f = module.function(numbers.part("append"), "void", PARAMETERS, linkage="internal", isa=numbers.isa)
     lanes = numbers.isa.lanes("i64")
     count = f.load(f["addresses"], "i64")
     lines = share(f, f["bytes"], LINE)

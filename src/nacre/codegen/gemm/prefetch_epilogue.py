@@ -16,7 +16,7 @@ PARAMETERS = {
 
 def emit_epilogue_prefetch(module: ModuleText, numbers: Numbers, epilogue: GemmEpilogue, slots: Slots) -> None:
     """@prefetch(args, outer, inner, m, n, rows, columns, addresses): append a tile's full operands to its list."""
-    f = module.function("prefetch", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
+    f = module.function("prefetch", "void", PARAMETERS, linkage="internal", isa=numbers.isa)
     for k in epilogue.full:
         operand = matrix(f, slots, f"Operand{k}", "full", epilogue.operands[k].dtype)
         assert operand.step is not None

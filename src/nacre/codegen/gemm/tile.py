@@ -76,7 +76,7 @@ def emit_tile(module: ModuleText, numbers: Numbers, rows: int, vectors: int, kin
     parameters = {"": PARAMETERS, "prefetching_": PREFETCHING, "packing_": PACKING}[kind]
     f = module.function(
         tile_name(numbers, rows, vectors, kind), "void", parameters, linkage="internal",
-        attributes=numbers.isa.attributes, noalias=("a", "b"),
+        isa=numbers.isa, noalias=("a", "b"),
     )  # fmt: skip
     count = f.load(f["addresses"], "i64") if kind else f.i64(0)
     chains, start = [f.zero(numbers.vector)] * vectors, f["b"]

@@ -62,9 +62,7 @@ def emit_kernel(
 ) -> None:
     """Write the kernel, which passes its descriptor to the function that all products of its type share."""
     numbers = layout.numbers
-    f = module.function(
-        name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, attributes=numbers.isa.attributes
-    )
+    f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, isa=numbers.isa)
     items, _, store_sums = shared_names(layout, thin)
     plain = epilogue.is_plain(numbers)
     functions = (
@@ -86,7 +84,7 @@ def emit_items(module: ModuleText, numbers: Numbers, thin: bool, name: str, bloc
 
     Adjacent blocks of rows run as one, so that B is packed once for them.
     """
-    f = module.function(name, "void", ITEMS, linkage="internal", attributes=numbers.isa.attributes)
+    f = module.function(name, "void", ITEMS, linkage="internal", isa=numbers.isa)
     slots = Slots(common_slots(thin))
     swap = f.icmp("ne", HOW.load(f, "swap"), 0)
     sizes = slots.load(f, "m"), slots.load(f, "n")

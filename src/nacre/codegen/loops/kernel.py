@@ -50,7 +50,7 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) ->
     name = re.sub(r"\W", "_", kernel.name)
     module = ModuleText(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-    writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa, kernel, streams)
+    writer = Writer(module.function(name, "void", params, isa=isa), isa, kernel, streams)
     extent = writer.write()
     return Generated(module.text(), name, writer.sizes, extent, writer.scratch_size)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
+from nacre.compile.extensions import changed
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
 from nacre.compile.lowering.template_step import TemplateStep
@@ -43,15 +44,27 @@ Fuse = Callable[[Fusion, Isa, Equation, Node | None, Node | None, bool], FusedCl
 class RegisteredKernel:
     """A kernel of a primitive for the instruction sets whose names match `target`, for equations that `match` takes.
 
-    `build` writes the launches of an equation, and `fuse`, if present, those of an equation and clusters around it.
+    `build` writes the launches of an equation, or it is another nest of the primitive.  `fuse`, if present, writes the
+    launches of an equation and clusters around it.
     """
 
     primitive: Primitive
     target: str
     match: Callable[[Isa, Equation], bool]
-    build: Builder
+    build: Builder | Nest
     fuse: Fuse | None
+    version: str | None  # of a kernel from outside the package; programs with one without are not kept on disk
     number: int  # in the order of registration
+
+    @property
+    def rule(self) -> Callable[..., Any]:
+        """The function that writes the launches or the nest."""
+        return self.build.rule if isinstance(self.build, Nest) else self.build
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the package's files define it."""
+        return self.version is None and self.rule.__module__.startswith("nacre.")
 
     @property
     def preference(self) -> tuple[int, int]:
@@ -59,7 +72,13 @@ class RegisteredKernel:
         return sum(c not in "*?" for c in self.target), self.number
 
     def __str__(self) -> str:
-        return f"{self.build.__module__}.{self.build.__qualname__} for {self.target}"
+        return f"{self.rule.__module__}.{self.rule.__qualname__} for {self.target}"
+
+    def remove(self) -> None:
+        """Take the kernel out of the registry; everything is compiled without it from now on."""
+        if self in self.primitive.kernels:
+            self.primitive.kernels.remove(self)
+            changed()
 
 
 _numbers = count()
@@ -69,12 +88,13 @@ def register_kernel(
     primitive: Primitive,
     target: str,
     match: Callable[[Isa, Equation], bool],
-    build: Builder,
+    build: Builder | Nest,
     fuse: Fuse | None = None,
+    version: str | None = None,
 ) -> RegisteredKernel:
     """Add a kernel for the instruction sets whose names match `target`, a name or a pattern with `*` and `?`.
 
-    Programs that are compiled already keep their kernels.
+    What was compiled before is forgotten, and compiled again when it is called.
     """
     if not any(fnmatchcase(name, target) for name in BY_NAME):
         raise ArgumentError(
@@ -86,8 +106,9 @@ def register_kernel(
             "register_kernel: the primitive must be a template or have a nest; "
             f"got {primitive.name}, which has no kernel of its own; give it another lowering"
         )
-    made = RegisteredKernel(primitive, target, match, build, fuse, next(_numbers))
+    made = RegisteredKernel(primitive, target, match, build, fuse, version, next(_numbers))
     primitive.kernels.append(made)
+    changed()
     return made
 
 

@@ -125,10 +125,10 @@ class KernelSelection:
     def kernel(self, e: Equation) -> None:
         """Launch an equation with its own kernel: a registered one, or its nest."""
         found, low = kernel_for(self.launches.isa, e), e.primitive.lowering
-        if found is not None:
+        if found is not None and not isinstance(found.build, Nest):
             self.attempt(e, found.build, _label(e))
-        elif isinstance(low, Nest):
-            self.explicit(e, low)
+        elif isinstance(nest := low if found is None else found.build, Nest):
+            self.explicit(e, nest)
         else:
             isa = self.launches.isa.name
             raise CompileError(f"compile: no kernel is registered that serves {e.primitive.name} on {isa}")

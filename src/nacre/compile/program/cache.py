@@ -2,9 +2,9 @@
 
 The first process that compiles a graph stores the plan and the names of its kernels' objects.  The next process reads
 both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
-graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  Programs with primitives
-or lowerings from outside the package are not stored, because these may change.  Files that cannot be read completely
-are ignored.
+graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  It includes the versions
+of what comes from outside the package.  Programs with something from outside that has no version are not stored,
+because it may change.  Files that cannot be read completely are ignored.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from nacre.base.gc_pause import gc_paused
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.driver import driver_text
+from nacre.compile.extensions import generation, versions
 from nacre.compile.program.settings import is_verified
 from nacre.ir.graph import Graph, Literal
 from nacre.ir.text import print_graph
 from nacre.native import cache as objects
 from nacre.native.engine import Target, host_target
-from nacre.ops import OWN
 from nacre.runtime.executable import Code, Executable, Unit
 
 LARGEST = 1 << 20  # bytes of constants up to which a program is kept
@@ -48,13 +48,13 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
     `layouts` are the inputs' strides where they are not dense.
     """
     target, disk = host_target(), _disk()
-    name = _name(graph, layouts, target) if disk.directory is not None else None
+    name, before = _name(graph, layouts, target) if disk.directory is not None else None, generation()
     found = None if name is None else _read(disk, name, target)
     if found is None:
         from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - only now: a warm start does without it
 
         found = compile_graph(graph, layouts, begin=partial(objects.begin, target=target)).executable
-        if name is not None:
+        if name is not None and before == generation():  # nothing was registered meanwhile
             disk.write(name, _encode(found))
     return found
 
@@ -69,26 +69,14 @@ def _disk() -> objects.DiskCache:
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
     """The name of a program; None for one that is not kept."""
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
-    if sum(constants.values()) > LARGEST or not _own(graph):
+    if sum(constants.values()) > LARGEST or (outside := versions(graph)) is None:
         return None
     try:
         text = print_graph(graph, sources=False)
     except GraphError:
         return None
     verified = "verified\n" if is_verified() else ""  # a program that was compiled without is not taken for it
-    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{text}", target)
-
-
-def _own(graph: Graph) -> bool:
-    """Whether the package's files define all that a graph and the graphs within it compute, and by what kernels."""
-    for e in graph.equations:
-        if OWN.get(e.primitive) is not e.primitive.lowering:
-            return False
-        if not all(k.build.__module__.startswith("nacre.") for k in e.primitive.kernels):
-            return False
-        if not all(_own(p) for p in e.params.values() if isinstance(p, Graph)):
-            return False
-    return True
+    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{outside}\n{text}", target)
 
 
 @cache

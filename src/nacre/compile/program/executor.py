@@ -15,6 +15,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.tape_stub import MOST, Recording
+from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.interpret.evaluate import view
 from nacre.interpret.linearise import rule_for
@@ -39,6 +40,12 @@ class CompilingExecutor:
         self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for equal graphs
         self.turns = Turns()  # one thread compiles an operation that several need at the same time
 
+    def forget(self) -> None:
+        """Drop all programs, because code is compiled in another way from now on."""
+        self.kernels, self.strided, self.equal = {}, {}, {}  # threads that compile now store into the old ones
+        self.met.clear()
+        NATIVE.clear()
+
     # ---- one primitive
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
@@ -50,8 +57,10 @@ class CompilingExecutor:
                 self.met.clear()
             self.met.add(key)
         elif all(map(is_concrete, inputs)):
-            types = tuple(x.type for x in inputs)
+            types, before = tuple(x.type for x in inputs), generation()
             self.turns.fill(NATIVE, key, REMEMBERED, lambda: self.quick(primitive, types, params))
+            if before != generation():
+                NATIVE.pop(key, None)
 
     def quick(
         self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
@@ -180,9 +189,10 @@ class CompilingExecutor:
 
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph, compiled at the first call, on its inputs."""
-        runner = graph.kept.get(("runner", STATE.numerics))
+        key = "runner", STATE.numerics, generation()
+        runner = graph.kept.get(key)
         if runner is None:
-            runner = graph.kept["runner", STATE.numerics] = self.runner(graph)
+            runner = graph.kept[key] = self.runner(graph)
         return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
@@ -211,11 +221,12 @@ class CompilingExecutor:
 
     def program(self, graph: Graph) -> Executable:
         """The executable of a graph, which is cached with it; equal graphs may share it."""
-        found: Executable | None = graph.kept.get(("program", STATE.numerics))
+        place = "program", STATE.numerics, generation()
+        found: Executable | None = graph.kept.get(place)
         if found is None:
             key = graph, STATE.numerics
             found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph))
-            graph.kept["program", STATE.numerics] = found
+            graph.kept[place] = found
         return found
 
     def dense(self, x: Value) -> Value:
@@ -250,3 +261,4 @@ def _fixed(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
 
 EXECUTOR = CompilingExecutor()
 register_executor(EXECUTOR)
+forget_on_change(EXECUTOR.forget)

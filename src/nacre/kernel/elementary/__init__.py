@@ -3,9 +3,9 @@
     y = apply(emitter, "tanh", [x], float32)          # x: an operand of the emitter
     h = convert(emitter, y, float32, bfloat16)
 
-`instructions` lists what a definition consists of; an `Emitter` takes it.  `codegen.emitter` writes LLVM text, `arrays`
-evaluates NumPy arrays, and `expansion` lists the instructions.  The elementary functions are within 2 ulp; float16
-and bfloat16 are computed in float32 and rounded once.
+`instructions` lists the instructions of definitions; an `Emitter` receives them.  `codegen.emitter` writes LLVM text,
+`arrays` evaluates NumPy arrays, and `expansion` lists the instructions.  The elementary functions are within 2 ulp;
+float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REAL: dict[str, Callable[..., Real]] = {
     "trunc": partial(Real.unary, name="ftrunc"),
     "round": partial(Real.unary, name="roundeven"),
     "exp": exponential.exp,
-    "exp_falling": exponential.exp_falling,  # of no argument above 0
+    "exp_falling": exponential.exp_falling,  # for arguments up to 0
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
     "sigmoid": exponential.sigmoid,
@@ -137,12 +137,12 @@ def supports(op: str, dtype: DType) -> bool:
 
 
 def apply(emitter: Emitter, op: str, args: Sequence[Value], dtype: DType) -> Value:
-    """`op` of operands of one dtype (for `select`, of the two choices after a condition).
+    """The operation `op` on operands of one dtype (for `select`, that of the two choices after a condition).
 
-    Comparisons and tests give conditions, everything else the operands' type.  `cast` and `bitcast` are the
-    functions `convert` and `bitcast`, for they name two dtypes.
+    Comparisons and tests give conditions, other operations the operands' type.  `cast` and `bitcast` are the functions
+    `convert` and `bitcast`, because they have two dtypes.
 
-    Raises DTypeError where the operation does not take the dtype.
+    Raises DTypeError if the operation does not support the dtype.
     """
     if not supports(op, dtype):
         raise DTypeError(f"{op}: the operation does not exist for {dtype.name}; convert the operands")
@@ -180,7 +180,7 @@ def apply_to_floats(emitter: Emitter, op: str, args: Sequence[Value], dtype: DTy
 def bitcast(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:
     """The bits of x as another dtype of the same width.
 
-    Raises DTypeError where the widths differ.
+    Raises DTypeError if the widths differ.
     """
     if source.bits != target.bits:
         raise DTypeError(

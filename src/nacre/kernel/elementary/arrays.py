@@ -1,7 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Evaluates definitions on NumPy arrays, to the bit: the oracle's emitter.
+"""The emitter of the reference interpreter: it evaluates definitions on NumPy arrays, to the bit.
 
-Operands are arrays; integers are held as signed ones.
+Operands are arrays; integers are stored as signed ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def by_numpy(function: Callable[..., Any]) -> Writer:
 
 
 def of_unsigned(function: Callable[..., Any]) -> Writer:
-    """A function of unsigned integers as an instruction on those that hold their bits."""
+    """A function of unsigned integers as an instruction on signed integers with the same bits."""
     return by_numpy(lambda a, b: function(unsigned(a), unsigned(b)))
 
 
@@ -65,7 +65,7 @@ def to_unsigned(emitter: Emitter, args: Sequence[Array], source: DType, dtype: D
 
 
 def saturated(*, signed: bool) -> Writer:
-    """Floating point to integers toward zero; out of range gives the nearest end, NaN 0."""
+    """Floating point to integers toward zero; numbers out of range give the nearest bound, NaN gives 0."""
 
     def write(emitter: Emitter, args: Sequence[Array], source: DType, dtype: DType) -> Array:
         """The integers, as bits."""
@@ -153,7 +153,7 @@ class Arrays(Emitter):
         return a.view(np.dtype(f"int{8 * a.dtype.itemsize}")) if issubclass(a.dtype.type, np.unsignedinteger) else a
 
     def constant(self, value: float | int | bool, dtype: DType, like: Array) -> Array:
-        """A number that broadcasts; bit patterns may be given unsigned."""
+        """A number that broadcasts; bit patterns may be unsigned."""
         if dtype.is_float:
             return np.asarray(element(float(value), dtype))
         if dtype.is_integer:

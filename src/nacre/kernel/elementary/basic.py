@@ -1,4 +1,4 @@
-"""Operations whose edges hardware leaves open, defined once: signs, extrema, integers, shifts."""
+"""Operations whose edge cases differ between machines, defined once: signs, extrema, integers, shifts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nacre.kernel.elementary.value import Real, Truth, Whole, at_least, at_most,
 
 
 def extreme(a: Real, b: Real, *, smaller: bool) -> Real | None:
-    """The larger (or smaller) number, NaN where one is; None where no single instruction has it but for NaN."""
+    """The larger (or smaller) number, NaN if one is NaN; None if no single instruction gives it for other numbers."""
     at_once = a.emitter.extreme(a.v, b.v, a.dtype, smaller=smaller)
     if at_once is None:
         return None
@@ -19,7 +19,7 @@ def extreme(a: Real, b: Real, *, smaller: bool) -> Real | None:
 
 
 def minimum(a: Real, b: Real) -> Real:
-    """IEEE 754-2019 minimum: NaN wins, −0 is less than +0."""
+    """IEEE 754-2019 minimum: NaN if an operand is NaN, and −0 is less than +0."""
     for x, bound in ((a, b.emitter.known(b.v)), (b, a.emitter.known(a.v))):
         if bound is not None and (bound or copysign(1.0, bound) > 0.0):
             return at_most(x, bound)
@@ -31,7 +31,7 @@ def minimum(a: Real, b: Real) -> Real:
 
 
 def maximum(a: Real, b: Real) -> Real:
-    """IEEE 754-2019 maximum: NaN wins, +0 is greater than −0."""
+    """IEEE 754-2019 maximum: NaN if an operand is NaN, and +0 is greater than −0."""
     for x, bound in ((a, b.emitter.known(b.v)), (b, a.emitter.known(a.v))):
         if bound is not None:  # a sum with +0 is never −0
             return at_least(x if bound or copysign(1.0, bound) < 0.0 else x + 0.0, bound)
@@ -43,7 +43,7 @@ def maximum(a: Real, b: Real) -> Real:
 
 
 def sign(x: Real) -> Real:
-    """−1 or 1; +0 for zeros, NaN as it is."""
+    """−1 or 1; +0 for zeros, NaN for NaN."""
     return where(x > 0.0, 1.0, where(x < 0.0, -1.0, x + 0.0))
 
 
@@ -86,7 +86,7 @@ def integer_negative(x: Whole, dtype: DType) -> Whole:
 
 
 def integer_abs(x: Whole, dtype: DType) -> Whole:
-    """|x|; the least signed integer stays itself."""
+    """|x|; the least signed integer is unchanged."""
     return where(x < 0, integer_negative(x, dtype), x) if dtype.is_signed else x
 
 
@@ -108,7 +108,7 @@ def truncated_quotient(a: Whole, b: Whole, dtype: DType) -> Whole:
 
 
 def guarded_division(a: Whole, b: Whole, dtype: DType) -> tuple[Truth, Whole, Whole]:
-    """Whether b is 0, a divisor that is safe, and the quotient by it."""
+    """Whether b is 0, a safe divisor, and the quotient by it."""
     zero = b.equals(0)
     unsafe = zero
     if dtype.is_signed:
@@ -118,25 +118,25 @@ def guarded_division(a: Whole, b: Whole, dtype: DType) -> tuple[Truth, Whole, Wh
 
 
 def integer_divide(a: Whole, b: Whole, dtype: DType) -> Whole:
-    """Toward zero; x / 0 is 0, and the least integer over −1 wraps to itself."""
+    """The quotient toward zero; x / 0 is 0, and the least integer / −1 wraps to itself."""
     zero, _, quotient = guarded_division(a, b, dtype)
     return where(zero, a.constant(0), quotient)
 
 
 def integer_remainder(a: Whole, b: Whole, dtype: DType) -> Whole:
-    """With the sign of a; x % 0 is 0, and the least integer over −1 leaves 0."""
+    """The remainder with the sign of a; x % 0 is 0, and the least integer % −1 is 0."""
     zero, divisor, quotient = guarded_division(a, b, dtype)
     return where(zero, a.constant(0), a - quotient * divisor)
 
 
 def shift_left(a: Whole, amount: Whole, dtype: DType) -> Whole:
-    """By an amount read as unsigned; 0 where it reaches the width."""
+    """A shift by an unsigned amount; 0 if the amount is at least the width."""
     shifted = a << (amount & (dtype.bits - 1))
     return where(amount.compare("uge", dtype.bits), a.constant(0), shifted)
 
 
 def shift_right(a: Whole, amount: Whole, dtype: DType) -> Whole:
-    """By an amount read as unsigned; 0, or −1 for negative numbers, where it reaches the width."""
+    """A shift by an unsigned amount; 0, or −1 for negative numbers, if the amount is at least the width."""
     last = dtype.bits - 1
     over = amount.compare("uge", dtype.bits)
     if dtype.is_signed:
@@ -150,7 +150,7 @@ def shift_right(a: Whole, amount: Whole, dtype: DType) -> Whole:
 def change_sign_bit(op: str, args: list[Whole], bits: int) -> Whole:
     """neg, abs or copysign on bit patterns.
 
-    copysign flips where signs differ: LLVM 22 fails on x86 with masks of a scalar bfloat's sign.
+    copysign flips the sign bit where signs differ: LLVM 22 fails on x86 with masks of a scalar bfloat's sign.
     """
     x, *other = args
     mask = 1 << bits - 1

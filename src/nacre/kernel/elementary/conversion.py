@@ -1,8 +1,7 @@
-"""Conversions between element types, each rounded once, ties to even, and the same everywhere.
+"""Conversions between element types, each rounded once, ties to even, with the same results on all machines.
 
-Floating point to integers goes toward zero and saturates, NaN gives 0; integers to integers wrap;
-anything but zero is true.  A narrowing in two steps rounds to odd in the first, so that the second
-rounds right.
+Floating point to integers truncates toward zero and saturates, NaN gives 0; integers to integers wrap; every number
+except zero is true.  A narrowing in two steps rounds to odd in the first, so that the second rounds correctly.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from nacre.kernel.elementary.value import Real, Whole, two_sum, where
 
 
 def widen(emitter: Emitter, x: Value, dtype: DType) -> Real:
-    """A float16 or bfloat16 as a float32, exactly; others as they are."""
+    """A float16 or bfloat16 as a float32, exactly; others unchanged."""
     if dtype is bfloat16:
         bits = Whole(emitter, emitter.emit("bitcast", (x,), dtype, int16), int16)
         return (bits.cast("zext", int32) << 16).as_real(float32)
@@ -23,7 +22,7 @@ def widen(emitter: Emitter, x: Value, dtype: DType) -> Real:
 
 
 def narrow(x: Real, dtype: DType) -> Value:
-    """A float32 rounded to float16 or bfloat16; others as they are."""
+    """A float32 rounded to float16 or bfloat16; others unchanged."""
     if dtype is bfloat16:
         bits = x.as_whole()
         rounded = bits + ((bits.lshr(16) & 1) + 0x7FFF)
@@ -58,7 +57,7 @@ def fma_of_halves(emitter: Emitter, args: list[Value], dtype: DType) -> Value:
 
 
 def integer_to_double(x: Whole, dtype: DType, to_odd: bool) -> Real:
-    """An integer as a float64; one of 64 bits is first cut to 53 bits, to odd, if asked for."""
+    """An integer as a float64; with `to_odd`, one of 64 bits is first rounded to odd at 53 bits."""
     if to_odd and dtype.bits == 64:
         kept = x & -2048
         cut = where((x & 2047).equals(0), kept, kept | 2048)
@@ -82,7 +81,7 @@ def float_to_integer(x: Real, target: DType) -> Value:
 
 
 def _to_signed_64(x: Real) -> Whole:
-    """The same for int64: LLVM's saturating conversion goes number by number, the plain one takes vectors."""
+    """`float_to_integer` for int64: LLVM's saturating conversion is scalar, the plain one is vectorised."""
     least, end = -(2.0**63), 2.0**63
     whole = where((x >= least) & (x < end), x, 0.0).to_whole("fptosi", int64)
     return where(x >= end, (1 << 63) - 1, where(x < least, -(1 << 63), whole))
@@ -106,7 +105,7 @@ def from_bool(emitter: Emitter, x: Value, target: DType) -> Value:
 
 
 def convert(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:
-    """x of one dtype in another; a bool is a condition here, as it is in registers."""
+    """x converted from one dtype to another; a bool is a condition here, as in registers."""
     if source is target:
         return x
     if source.is_bool:

@@ -1,7 +1,7 @@
-"""The base class of what takes the instructions of definitions: LLVM text, NumPy arrays, a list of steps.
+"""The base class of receivers of instructions, which write LLVM text, compute NumPy arrays or list the steps.
 
-An emitter has every instruction of `instructions`, constants and tables.  Beyond that it may branch, loop, know
-constants, and have single instructions for what takes several; it gives the same bits without.
+An emitter has every instruction of `instructions`, constants and tables.  It may also branch, loop, know constants, and
+have single instructions in place of several; the bits are the same without these.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _HELD = {d.bits: d for d in SIGNED}
 
 
 def held(dtype: DType) -> DType:
-    """The dtype that instructions name: the signed one of its width for integers, others themselves."""
+    """The dtype in instructions: the signed one of the same width for integers, otherwise the dtype itself."""
     return _HELD[dtype.bits] if dtype.is_integer else dtype
 
 
 def bits_of(dtype: DType) -> DType:
-    """The integers as wide as a floating-point dtype."""
+    """The integer dtype of the same width as a floating-point dtype."""
     return _HELD[dtype.bits]
 
 
 class Emitter:
-    """What takes the instructions of a definition, and gives its operands their meaning."""
+    """Receives the instructions of a definition, and defines the representation of operands."""
 
     table: ClassVar[Mapping[str, Writer]]  # how each of `INSTRUCTIONS` is written
 
@@ -44,7 +44,7 @@ class Emitter:
             )
 
     def emit(self, name: str, args: Sequence[Value], source: DType, dtype: DType) -> Value:
-        """The result, of a dtype, of an instruction on operands; `source` is the first's dtype (select: the second's).
+        """The result of an instruction in a dtype; `source` is the first operand's dtype (select: the second's).
 
         Raises CompileError for a name that is not one of `INSTRUCTIONS`.
         """
@@ -58,17 +58,17 @@ class Emitter:
         return write(self, args, source, dtype)
 
     def constant(self, value: float | int | bool, dtype: DType, like: Value) -> Value:
-        """A constant, in every lane of another value."""
+        """A constant in every lane, with the lanes of the value `like`."""
         raise NotImplementedError
 
     def lookup(self, name: str, table: Sequence[float], index: Value) -> Value:
-        """The float64 numbers table[index] for int64 indices; a table has one name wherever it is used."""
+        """The float64 numbers table[index] for int64 indices; a table has the same name at each use."""
         raise NotImplementedError
 
     def rarely(
         self, cond: Value, fast: Sequence[Value], slow: Callable[[], Sequence[Value]], dtypes: Sequence[DType]
     ) -> list[Value]:
-        """`slow()` in the lanes where the condition holds, else `fast`; a branch may skip it where it holds in none."""
+        """`slow()` in the lanes where the condition holds, else `fast`; a branch may skip it if it holds in none."""
         return [
             self.emit("select", (cond, s, f), dtype, dtype) for s, f, dtype in zip(slow(), fast, dtypes, strict=True)
         ]
@@ -76,23 +76,23 @@ class Emitter:
     def repeat(
         self, count: int, values: Sequence[Value], step: Callable[..., Sequence[Value]], dtypes: Sequence[DType]
     ) -> list[Value]:
-        """`values` after `count` rounds of `values = step(*values)`; it may be a loop."""
+        """`values` after `count` iterations of `values = step(*values)`; it may be a loop."""
         for _ in range(count):
             values = step(*values)
         return list(values)
 
     def known(self, x: Value) -> float | None:
-        """The number that is in every lane of a float; None where that is not known, or NaN."""
+        """The number in every lane of a float; None if it is unknown or NaN."""
         return None
 
     def scaled(self, x: Value, n: Value, dtype: DType) -> Value | None:
-        """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
+        """x · 2^n for whole n, rounded once, as one instruction; None if there is none."""
         return None
 
     def extreme(self, a: Value, b: Value, dtype: DType, *, smaller: bool) -> Value | None:
-        """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
+        """The larger (or smaller) number, +0 above −0, any number if one is NaN; None without a single instruction."""
         return None
 
     def pick(self, table: Sequence[float], index: Value) -> Value | None:
-        """table[index mod 16] in float32 for int32 indices, without memory; None where that is not possible."""
+        """table[index mod 16] in float32 for int32 indices, without memory; None if that is not possible."""
         return None

@@ -40,7 +40,7 @@ def scaled_erfc(a: Real) -> tuple[Real, Real, Real, Real]:
 
 
 def erfc_positive(a: Real) -> Real:
-    """erfc a for a ≥ 0, its factors in two parts each so that one rounding is left."""
+    """erfc a for a ≥ 0, each factor in two parts, so that only one rounding remains."""
     a = at_most(a, ERFC_VANISHES[a.dtype])
     p, p_low, d, inverse = scaled_erfc(a)
     q = p * inverse
@@ -53,14 +53,14 @@ def erfc_positive(a: Real) -> Real:
 
 
 def erfc(x: Real) -> Real:
-    """1 − erf x near 0, where that loses nothing."""
+    """1 − erf x near 0, where that loses no accuracy."""
     size = abs(x)
     y = erfc_positive(size)
     return where(size < 0.5, 1.0 - erf_near_zero(x), where(x < 0.0, 2.0 - y, y))
 
 
 def erf(x: Real) -> Real:
-    """1 − erfc |x| from 1 on, where erfc may be off by some ulp."""
+    """1 − erfc |x| from 1 on, where erfc may have an error of some ulp."""
     size = abs(x)
     a = at_most(size, ERF_SATURATES[x.dtype])
     p, _, _, inverse = scaled_erfc(a)

@@ -43,8 +43,8 @@ Operand = Register | ConstantOperand
 class ExpansionStep:
     """An instruction, or a `lookup` in a table, or a block: `rarely` executed, or a `repeat`.
 
-    A block's operands are the condition or the number of rounds, and the values without the block or before its first
-    round.  It starts from the carried registers (of a `repeat`) and ends with the values that follow.
+    A block's operands are the condition or the number of iterations, and the values without the block or before its
+    first iteration.  It starts from the carried registers (of a `repeat`) and ends with the `following` values.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ExpansionStep:
 
 
 def steps_within(steps: Sequence[ExpansionStep]) -> Iterator[ExpansionStep]:
-    """All steps, those inside of blocks too."""
+    """All steps, including those inside blocks."""
     for step in steps:
         yield step
         yield from steps_within(step.body)
@@ -143,7 +143,7 @@ class Expansion(Emitter):
     def rarely(
         self, cond: Operand, fast: Sequence[Operand], slow: Callable[[], Sequence[Operand]], dtypes: Sequence[DType]
     ) -> list[Operand]:
-        """A block for where the condition holds in some lane."""
+        """A block that runs if the condition holds in some lane."""
         defined = super().rarely
         return [*self.block("rarely", [cond, *fast], dtypes, [], lambda: defined(cond, fast, slow, dtypes))]
 

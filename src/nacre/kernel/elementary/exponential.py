@@ -1,4 +1,4 @@
-"""Exponentials and what follows from them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
+"""Exponentials and functions derived from them: exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
 
 x = k ln 2 + r with |r| ≤ ½ ln 2, so that e^x = 2^k e^r.
 """
@@ -38,7 +38,7 @@ from nacre.kernel.elementary.value import (
 
 
 class Limits(NamedTuple):
-    """Where exponentials leave a format's range; arguments are clamped a little outside."""
+    """Arguments at which exponentials leave a format's range; arguments are clamped slightly beyond them."""
 
     exp_low: float  # e^x rounds to 0 below
     exp_high: float  # and overflows above
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     exp2_low: float
     exp2_high: float
     lost: float  # 1 + e^-x is 1 above
-    tiny: float  # x² / 2 is lost beside x below
+    tiny: float  # x² / 2 is negligible against x below
 
 
 LIMITS = {
@@ -56,7 +56,7 @@ LIMITS = {
 
 
 def limits(x: Real) -> Limits:
-    """The bounds of the argument in this format past which results are constant or simple."""
+    """The bounds of the argument in this format, beyond which results are constant or simple."""
     return LIMITS[x.dtype]
 
 
@@ -100,18 +100,18 @@ def exp_within(x: Real) -> Real:
 
 
 def exp(x: Real) -> Real:
-    """e to the x; 0 and infinity past the format's range."""
+    """e to the x; 0 and infinity beyond the format's range."""
     at = limits(x)
     return exp_within(at_most(at_least(x, at.exp_low), at.exp_high))
 
 
 def exp_falling(x: Real) -> Real:
-    """e to the x, for x that is not above 0."""
+    """e to the x, for x up to 0."""
     return exp_within(at_least(x, limits(x).exp_low))
 
 
 def exp2(x: Real) -> Real:
-    """2 to the x; 0 and infinity past the format's range."""
+    """2 to the x; 0 and infinity beyond the format's range."""
     at = limits(x)
     x = at_most(at_least(x, at.exp2_low), at.exp2_high)
     k = nearest_exponent(x, 1.0)
@@ -133,7 +133,7 @@ def expm1(x: Real) -> Real:
 
 
 def sigmoid(x: Real) -> Real:
-    """1 / (1 + e) with e = e^−|x|; for negative x e − e² / (1 + e), which rounds less."""
+    """1 / (1 + e) with e = e^−|x|; for negative x e − e² / (1 + e), which has a smaller rounding error."""
     e = exp_within(at_least(-abs(x), limits(x).exp_low))
     falling = x < 0.0
     y = where(falling, e, 1.0) / (e + 1.0)

@@ -1,10 +1,10 @@
-"""The instructions that definitions consist of: all that an emitter is given.
+"""The instructions of definitions: an emitter receives no others.
 
     print(listing())
 
 Letters stand for types: f is float32 or float64, h float16 or bfloat16, i an integer of 8 to 64 bits.
 The letter b stands for a condition, x for any of them.  f' and i' are another type of the same kind.
-Integers have no sign of their own: instructions have it.
+Integers have no signedness; instructions have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ALL = (
     Instruction("ceil", "f -> f", "the nearest whole number not below a"),
     Instruction("ftrunc", "f -> f", "the nearest whole number not farther from zero than a"),
     Instruction("roundeven", "f -> f", "the nearest whole number, the even one of two"),
-    # floating point, compared: `o` is false where one is a NaN, `u` is true there
+    # comparisons of floating point: `o` is false and `u` is true if an operand is NaN
     Instruction("oeq", "f f -> b", "a = b, and neither is NaN"),
     Instruction("olt", "f f -> b", "a < b, and neither is NaN"),
     Instruction("ole", "f f -> b", "a ≤ b, and neither is NaN"),
@@ -62,7 +62,7 @@ _ALL = (
     Instruction("shl", "i i -> i", "a shifted left by b, which is less than the width"),
     Instruction("lshr", "i i -> i", "a shifted right by b, which is less than the width; zeros come in"),
     Instruction("ashr", "i i -> i", "a shifted right by b, which is less than the width; the sign comes in"),
-    # integers, compared
+    # comparisons of integers
     Instruction("eq", "i i -> b", "a = b"),
     Instruction("ne", "i i -> b", "a ≠ b"),
     Instruction("slt", "i i -> b", "a < b of signed integers"),
@@ -93,5 +93,5 @@ INSTRUCTIONS = {i.name: i for i in _ALL}
 
 
 def listing() -> str:
-    """All instructions, one a line."""
+    """All instructions, one on each line."""
     return "\n".join(f"{i.name:<11} {i.types:<20} {i.meaning}" for i in _ALL)

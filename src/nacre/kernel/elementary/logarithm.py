@@ -1,4 +1,4 @@
-"""Logarithms and what follows from them: log, log2, log10, log1p, asinh, acosh, atanh, pow, cbrt.
+"""Logarithms and functions derived from them: log, log2, log10, log1p, asinh, acosh, atanh, pow, cbrt.
 
 x = 2^k (1 + f) with 1 + f in [√½, √2), and log(1 + f) = 2 atanh(s) with s = f / (2 + f).
 """
@@ -55,7 +55,7 @@ def as_number(k: Whole, dtype: DType) -> Real:
 
 
 def split(x: Real) -> tuple[Whole, Real]:
-    """k and m with x = 2^k m and m in [√½, √2), for finite x > 0, subnormal ones too."""
+    """k and m with x = 2^k m and m in [√½, √2), for finite x > 0, including subnormal numbers."""
     fmt = x.format
     shift = SUBNORMAL_SHIFT[fmt.dtype]
     small = x < SMALLEST_NORMAL[fmt.dtype]
@@ -169,7 +169,7 @@ def acosh(x: Real) -> Real:
 
 
 def atanh(x: Real) -> Real:
-    """x + x³ P(x²) where the logarithm's own series holds; above, ½ log((1 + x) / (1 − x))."""
+    """x + x³ P(x²) where the series of the logarithm is valid; above, ½ log((1 + x) / (1 − x))."""
     size, z = abs(x), x * x
     small = fma(size * z, polynomial(z, ATANH[x.dtype]) * 0.5, size)
     one = x.constant(1.0)
@@ -211,7 +211,7 @@ EXP2_BOUND = {float32: 200.0, float64: 1200.0}  # 2^y over- or underflows beyond
 
 
 def power(x: Real, y: Real) -> Real:
-    """x^y as C's Annex F has it, by 2^(y log2 |x|) with a logarithm in two parts."""
+    """x^y as defined by C's Annex F, by 2^(y log2 |x|) with a logarithm in two parts."""
     dtype = x.dtype
     size = abs(x)
     ordinary = (size > 0.0) & (size < inf)
@@ -239,7 +239,7 @@ def power(x: Real, y: Real) -> Real:
 
 
 def cbrt(x: Real) -> Real:
-    """A cubic, then Halley's iteration on a value scaled by a power of eight."""
+    """A cubic polynomial, then Halley's iteration, on a value scaled by a power of eight."""
     fmt, dtype = x.format, x.dtype
     size = abs(x)
     ordinary = (size > 0.0) & (size < inf)

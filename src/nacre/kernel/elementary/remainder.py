@@ -16,8 +16,8 @@ from nacre.kernel.elementary.value import (
     where,
 )
 
-STEP = {float32: 22, float64: 51}  # bits of quotient a round takes off
-ROUNDS = {float32: 14, float64: 43}  # for the largest number over the smallest
+STEP = {float32: 22, float64: 51}  # bits of the quotient that one iteration removes
+ROUNDS = {float32: 14, float64: 43}  # iterations for the largest number divided by the smallest
 
 
 def reduce_once(r: Real, b: Real) -> Real:
@@ -27,14 +27,14 @@ def reduce_once(r: Real, b: Real) -> Real:
 
 
 def scaled_by(b: Real, k: Whole) -> Real:
-    """b · 2^k by four multiplies, for k up to four times the format's exponents."""
+    """b · 2^k by four multiplications, for k up to four times the format's exponents."""
     quarter = k >> 2
     factor = power_of_two(quarter, b.format)
     return b * factor * factor * factor * power_of_two(k - quarter * 3, b.format)
 
 
 def reduce_in_rounds(r: Real, b: Real) -> Real:
-    """r modulo b by b · 2^j for falling j, for positive finite r and b."""
+    """r modulo b by b · 2^j for descending j, for positive finite r and b."""
     exponent_r, _ = split(r)
     exponent_b, _ = split(b)
     k = exponent_r - exponent_b - 1
@@ -42,7 +42,7 @@ def reduce_in_rounds(r: Real, b: Real) -> Real:
     down = 2.0 ** -STEP[r.dtype]
 
     def step(r: Real, multiple: Real) -> list[Real]:
-        """One round: r less a multiple where it fits, and the next smaller multiple."""
+        """One iteration: r modulo a multiple of b, and the next smaller multiple."""
         lower = multiple * down
         return [reduce_once(r, multiple), where(lower < b, b, lower)]
 

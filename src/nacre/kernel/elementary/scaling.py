@@ -1,4 +1,4 @@
-"""Powers of two with whole exponents that were rounded by an addition, and numbers times them."""
+"""Powers of two with integer exponents, which an addition has rounded, and products with them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from nacre.kernel.elementary.value import Real, Whole, fma
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exponent:
-    """A whole exponent: as a number, and in the low bits of `bits`, where twice the format's bias is added to it.
+    """An integer exponent: as a number, and in the low bits of `bits`, which add twice the format's bias to it.
 
-    What those bits have above is lost when they are shifted to a float's exponent.
+    Higher bits of `bits` are lost when it is shifted to a float's exponent.
     """
 
     number: Real
     bits: Whole
 
     def power(self, less: int = 0) -> Real:
-        """2^(exponent − less) where that is a normal number."""
+        """2^(exponent − less), if it is a normal number."""
         fmt = self.number.format
         return ((self.bits - (fmt.bias + less)) << fmt.fraction).as_real(fmt.dtype)
 

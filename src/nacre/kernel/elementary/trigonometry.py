@@ -62,8 +62,8 @@ def sum_in_two(terms: list[Real], passes: int) -> tuple[Real, Real]:
 def reduce_huge(x: Real, parts: int) -> tuple[Real, Real, Whole]:
     """r in two parts, and q, for float64 x of any size, by `parts` numbers for 2/π.
 
-    A float64 may come within 2^-61 of a multiple of π/2, which asks for 4 parts; a float32 within
-    2^-30, for which 3 are enough and their sum needs one pass.
+    A float64 may come within 2^-61 of a multiple of π/2, which needs 4 parts; a float32 may come within 2^-30, for
+    which 3 parts are enough and their sum needs one pass.
     """
     exponent = ((x.as_whole() >> DOUBLE.fraction) & 0x7FF) - (DOUBLE.bias + DOUBLE.fraction)
     bucket = where(exponent < 0, exponent ^ exponent, exponent) >> 5
@@ -92,7 +92,7 @@ def reduce_huge_as(x: Real) -> tuple[Real, Real, Whole]:
 
 
 def reduce(x: Real) -> tuple[Real, Whole]:
-    """r, and q (of which the last two bits count)."""
+    """r, and q (only its last two bits matter)."""
     dtype = x.dtype
     n, q = nearest(x, 2 / pi)
     r = fma(n, -HALF_PI_HIGH[dtype], x)  # exact
@@ -178,7 +178,7 @@ def asin(x: Real) -> Real:
 
 
 def acos(x: Real) -> Real:
-    """π/2 − asin x near 0, 2 asin √((1 − x) / 2) near 1, π less that near −1."""
+    """π/2 − asin x near 0, 2 asin √((1 − x) / 2) near 1, π − acos |x| near −1."""
     dtype = x.dtype
     size = abs(x)
     far = size > 0.5
@@ -219,11 +219,11 @@ def atan2(y: Real, x: Real) -> Real:
     a = where(small.equals(0.0), 0.0, where(small.equals(inf), 1.0, small / large))
     tail = atan_tail(a)
     left = x.is_negative()
-    # the angle is `base` ± (a + tail)
-    turned = where(steep, HALF_PI_HIGH[dtype], where(left, x.constant(PI_HIGH[dtype]), 0.0))
+    # the angle is (base + rest) ± (a + tail)
+    base = where(steep, HALF_PI_HIGH[dtype], where(left, x.constant(PI_HIGH[dtype]), 0.0))
     rest = where(steep, HALF_PI_MIDDLE[dtype], where(left, x.constant(PI_LOW[dtype]), 0.0))
     minus = steep ^ left
     a, tail = where(minus, -a, a), where(minus, -tail, tail)
-    high, low = fast_two_sum(turned, a)
+    high, low = fast_two_sum(base, a)
     plain = where(steep | left, high + (low + (tail + rest)), a + tail)
     return where(x.is_nan() | y.is_nan(), nan, plain).with_sign_of(y)

@@ -1,7 +1,7 @@
 """Numbers with operators over an emitter's instructions, so that a function reads like mathematics.
 
-What is written here once is compiled by one emitter and evaluated by another, to the same bits.  A `Real` is a lane
-(or vector) of float32 or float64, a `Whole` of integers, a `Truth` of conditions.
+A function written once is compiled by one emitter and evaluated by another, with the same bits.  A `Real` is a lane (or
+vector) of float32 or float64, a `Whole` of integers, a `Truth` of conditions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nacre.base.dtypes import DType, bool_, float32, float64, int64
 from nacre.base.records import dataclass
 from nacre.kernel.elementary.emitter import Emitter, Value, bits_of, held
 
-PICKED = 16  # entries of a table whose entries are picked by lanes
+PICKED = 16  # entries of a table that lanes index
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Format:
     dtype: DType
     fraction: int  # stored bits of the significand
     bias: int
-    magic: float  # 1.5 · 2^fraction: adding it rounds to an integer, held in the low bits
+    magic: float  # 1.5 · 2^fraction: adding it rounds to an integer, which is in the low bits
 
     @property
     def bits(self) -> int:
@@ -78,7 +78,7 @@ class Whole:
 
     emitter: Emitter
     v: Value
-    dtype: DType  # the signed one of its width
+    dtype: DType  # the signed dtype of the same width
 
     def like(self, x: Whole | int) -> Value:
         """An integer operand, or a Python int as a constant of this value's type."""
@@ -121,7 +121,7 @@ class Whole:
         return self.with_other("lshr", o)
 
     def compare(self, predicate: str, o: Whole | int) -> Truth:
-        """Whether this `predicate` o, a comparing instruction of integers."""
+        """Whether this `predicate` o, a comparison instruction of integers."""
         return Truth(self.emitter, self.emitter.emit(predicate, (self.v, self.like(o)), self.dtype, bool_))
 
     def __lt__(self, o: Whole | int) -> Truth:
@@ -206,7 +206,7 @@ class Real:
         return self.apply("fabs", self.v)
 
     def compare(self, predicate: str, o: Real | float) -> Truth:
-        """Whether this `predicate` o, a comparing instruction of floats."""
+        """Whether this `predicate` o, a comparison instruction of floats."""
         return Truth(self.emitter, self.emitter.emit(predicate, (self.v, self.like(o)), self.dtype, bool_))
 
     def __lt__(self, o: Real | float) -> Truth:
@@ -291,7 +291,7 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
 
 
 def power_of_two(k: Whole, fmt: Format) -> Real:
-    """2^k where that is a normal number."""
+    """2^k, if it is a normal number."""
     return ((k + fmt.bias) << fmt.fraction).as_real(fmt.dtype)
 
 
@@ -303,7 +303,7 @@ def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
 
 
 def fast_two_sum(a: Real, b: Real) -> tuple[Real, Real]:
-    """a + b and its rounding error where |a| ≥ |b| (Dekker)."""
+    """a + b and its rounding error, if |a| ≥ |b| (Dekker)."""
     s = a + b
     return s, b - (s - a)
 
@@ -315,10 +315,10 @@ def two_product(a: Real, b: Real) -> tuple[Real, Real]:
 
 
 def rarely(cond: Truth, fast: Sequence[Any], slow: Callable[[], Sequence[Any]]) -> list[Any]:
-    """`slow()` in the lanes where the condition holds, else `fast`; compiled, a branch skips it."""
+    """`slow()` in the lanes where the condition holds, else `fast`; in compiled code, a branch skips it."""
 
     def found() -> list[Value]:
-        """The operands of the slow way."""
+        """The operands of the slow path."""
         return [s.v for s in slow()]
 
     values = cond.emitter.rarely(cond.v, [f.v for f in fast], found, [f.dtype for f in fast])
@@ -326,11 +326,11 @@ def rarely(cond: Truth, fast: Sequence[Any], slow: Callable[[], Sequence[Any]]) 
 
 
 def repeat(count: int, values: Sequence[Real], step: Callable[..., Sequence[Real]]) -> list[Real]:
-    """`values` after `count` rounds of `values = step(*values)`; compiled, a loop."""
+    """`values` after `count` iterations of `values = step(*values)`; in compiled code, a loop."""
     emitter, dtypes = values[0].emitter, [x.dtype for x in values]
 
     def round_of(*operands: Value) -> list[Value]:
-        """The operands after a round."""
+        """The operands after an iteration."""
         return [x.v for x in step(*(Real(emitter, v, d) for v, d in zip(operands, dtypes, strict=True)))]
 
     found = emitter.repeat(count, [x.v for x in values], round_of, dtypes)
