@@ -30,7 +30,7 @@ _LATE = {
     "formats.program": "freeze",
     "formats.safetensors": "load save",
     "formats.frozen": "load_program save_program",
-}  # beside the names of nacre.api
+}  # in addition to the names of nacre.api
 _HOMES = {name: module for module, names in _LATE.items() for name in names.split()}
 
 
@@ -39,7 +39,7 @@ def _all() -> list[str]:
 
 
 def _namespace() -> Any:
-    """The public names, loaded at the first use of one; the code that every program needs is made meanwhile."""
+    """The public names, loaded at the first use of one; meanwhile, the code that every program needs is prepared."""
     if "nacre.api.namespace" not in sys.modules:
         with import_module("nacre.base.gc_pause").gc_paused():
             for module in ("nacre.runtime.buffer", "nacre.native.pool"):

@@ -69,7 +69,7 @@ def test_real_functions(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_real_functions_keep_the_dtype(dtype: str) -> None:
+def test_real_functions_preserve_the_dtype(dtype: str) -> None:
     assert nc.exp(nc.ones(2, dtype)).dtype is getattr(nc, dtype)
 
 
@@ -120,7 +120,7 @@ def test_clip_and_where() -> None:
 
 @pytest.mark.parametrize("a", ALL, ids=str)
 @pytest.mark.parametrize("b", ALL, ids=str)
-def test_tensors_meet_by_the_table(a: DType, b: DType) -> None:
+def test_tensors_are_promoted_by_the_table(a: DType, b: DType) -> None:
     x, y = nc.ones(2, a), nc.ones(2, b)
     if (a, b) in PROMOTION:
         assert nc.equal(x, y).all()
@@ -181,7 +181,7 @@ def test_bits() -> None:
     np.testing.assert_array_equal((nc.tensor([True, False]) & nc.tensor([True, True])).numpy(), [True, False])
 
 
-def test_remembered_functions_refuse_what_they_refused() -> None:
+def test_cached_functions_still_refuse_wrong_dtypes() -> None:
     x = nc.tensor([1, 2, 3])
     for _ in range(3):
         assert nc.bitwise_and(x, x).tolist() == [1, 2, 3]
@@ -192,7 +192,7 @@ def test_remembered_functions_refuse_what_they_refused() -> None:
         assert nc.bitwise_invert(x).tolist() == [-2, -3, -4]
 
 
-def test_remembered_functions_give_objects_of_their_own() -> None:
+def test_cached_functions_return_new_objects() -> None:
     x = nc.tensor([1.0, 2.0])
     for _ in range(3):
         y = nc.positive(x)
@@ -200,7 +200,7 @@ def test_remembered_functions_give_objects_of_their_own() -> None:
         assert x.tolist() == [1.0, 2.0] and y.tolist() == [5.0, 2.0]
 
 
-def test_fast_numerics_are_told_apart() -> None:
+def test_fast_numerics_have_separate_cached_functions() -> None:
     x = nc.tensor([1.0, 2.0]).requires_grad_()
     for mode in ("exact", "fast", "exact", "fast"):
         for _ in range(3):

@@ -142,7 +142,7 @@ def test_take_and_take_along_axis() -> None:
     )
 
 
-def test_gradients_of_picking_add_up() -> None:
+def test_gradients_of_repeated_indices_are_summed() -> None:
     x = nc.tensor([1.0, 2.0, 3.0]).requires_grad_()
     (x[[0, 0, 2]] * nc.tensor([1.0, 10.0, 100.0])).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [11.0, 0.0, 100.0]

@@ -1,4 +1,4 @@
-"""Numbers that leave a function under `grad` for Python and NumPy: refused, unless no gradient is lost."""
+"""Numbers passed to Python and NumPy in a function under `grad` are refused, unless no gradient is lost."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", LEAVING)
 @pytest.mark.parametrize("way", WAYS)
-def test_what_would_lose_a_gradient_is_refused(way: str, name: str) -> None:
+def test_uses_that_would_lose_a_gradient_are_refused(way: str, name: str) -> None:
     def f(x: Any) -> Any:
         LEAVING[name](x * 2.0)
         return nc.sum(x * x)
@@ -86,7 +86,7 @@ def test_what_would_lose_a_gradient_is_refused(way: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [*HARMLESS, *LEAVING])
 @pytest.mark.parametrize("way", WAYS)
-def test_what_loses_none_is_computed(way: str, name: str) -> None:
+def test_uses_that_lose_no_gradient_are_computed(way: str, name: str) -> None:
     use = HARMLESS.get(name) or no_grad(LEAVING[name])
 
     def f(x: Any) -> Any:
@@ -97,7 +97,7 @@ def test_what_loses_none_is_computed(way: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_tensors_that_do_not_depend_on_the_argument_give_their_numbers(name: str) -> None:
+def test_numbers_of_tensors_that_do_not_depend_on_the_argument_are_read(name: str) -> None:
     held = nc.tensor([0.5, 0.25])
 
     def f(x: Any) -> Any:
@@ -107,7 +107,7 @@ def test_tensors_that_do_not_depend_on_the_argument_give_their_numbers(name: str
     assert nc.grad(f)(nc.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
 
 
-def test_the_message_names_the_way_out() -> None:
+def test_the_message_says_how_to_detach() -> None:
     with pytest.raises(nc.GradientError, match=r"float: the tensor must not depend(.|\n)*x\.detach\(\)"):
         nc.grad(lambda x: float(x) * x)(nc.tensor(2.0))
 

@@ -1,4 +1,4 @@
-"""Products with a dtype: what their operands give after a conversion, in every mode."""
+"""Products with a dtype equal those of converted operands, in every mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_integers(dtype: nc.DType, wide: nc.DType, a: tuple[int, ...], b: tuple[
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("a", "b"), SHAPES, ids=str)
-def test_halves_into_singles(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+def test_half_types_with_float32(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     rng = np.random.default_rng(3)
     x, y = (nc.tensor(rng.normal(size=s).astype(np.float32)).astype(name) for s in (a, b))
     want = x.astype(nc.float32) @ y.astype(nc.float32)
@@ -44,7 +44,7 @@ def test_halves_into_singles(name: str, a: tuple[int, ...], b: tuple[int, ...]) 
         assert found.numpy().tobytes() == want.numpy().tobytes()
 
 
-def test_operands_of_two_dtypes_meet() -> None:
+def test_operands_of_two_dtypes_are_converted() -> None:
     rng = np.random.default_rng(4)
     x, y = _integers(nc.uint8, (5, 70), rng), _integers(nc.int8, (70, 9), rng)
     want = x.astype(np.int32) @ y.astype(np.int32)
@@ -79,7 +79,7 @@ def test_greatest_sums_and_wrapping() -> None:
     assert (least @ least.mT).dtype is nc.int8
 
 
-def test_narrow_operands_are_read_as_they_lie() -> None:
+def test_narrow_operands_are_read_without_conversion() -> None:
     x, y = nc.ones((40, 30), dtype=nc.int8), nc.ones((30, 20), dtype=nc.int8)
     product = nc.jit(lambda x, y: nc.matmul(x, y, dtype=nc.int32)).trace(x, y)
     assert [e.primitive.name for e in product.equations] == ["widened_dot"]
@@ -87,7 +87,7 @@ def test_narrow_operands_are_read_as_they_lie() -> None:
     assert parse(str(product)) == product
 
 
-def test_dequantised_products_end_in_their_kernel() -> None:
+def test_dequantisation_is_an_epilogue_of_the_product() -> None:
     rng = np.random.default_rng(5)
     x, y = (nc.tensor(_integers(nc.int8, s, rng)) for s in ((33, 300), (50, 300)))
     scale = nc.tensor(rng.normal(size=50).astype(np.float32))

@@ -20,7 +20,7 @@ def test_names_do_not_collide() -> None:
     assert len(listed) == len(set(listed))
 
 
-def test_star_and_dir_give_every_public_name() -> None:
+def test_star_and_dir_list_every_public_name() -> None:
     names: dict[str, object] = {}
     exec("from nacre import *", names)
     assert set(namespace.PUBLIC) <= set(names)
@@ -49,7 +49,7 @@ def test_importing_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("package", [nn, nn.functional, optim], ids=lambda p: p.__name__)
-def test_names_that_are_loaded_late_are_those_that_are_promised(package: Any) -> None:
+def test_lazily_loaded_names_are_the_public_ones(package: Any) -> None:
     homes = names_of(package.HOMES)
     assert set(getattr(package, "__all__", homes)) >= set(homes)
     assert all(getattr(package, name).__module__.startswith("nacre.") for name in homes)

@@ -1,4 +1,4 @@
-"""NumPy's functions called with tensors: arrays of NumPy's, tensors for operators, errors where a gradient is lost."""
+"""NumPy's functions called with tensors: NumPy arrays, tensors for operators, errors where a gradient is lost."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["tensor", "parameter"])
-def test_functions_give_what_numpy_computes(name: str, kind: str) -> None:
+def test_functions_have_the_results_of_numpy(name: str, kind: str) -> None:
     x: Any = X if kind == "tensor" else nn.Parameter(X, requires_grad=False)
     found = FUNCTIONS[name](x)
     assert isinstance(found, np.ndarray | np.generic) and np.array_equal(found, FUNCTIONS[name](A))
 
 
-def test_arguments_of_functions_reach_numpy() -> None:
+def test_arguments_of_functions_are_passed_to_numpy() -> None:
     assert np.sum(X, axis=(0, 1)) == 10.0
     assert np.sum(X, axis=0, keepdims=True).tolist() == [[4.0, 6.0]]
     assert np.std(X, ddof=1) == np.std(A, ddof=1) and np.add.reduce(X, axis=1).tolist() == [3.0, 7.0]
@@ -51,13 +51,13 @@ def test_a_gradient_is_not_lost(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_traced_tensors_are_told_what_to_write(name: str) -> None:
+def test_the_error_of_a_traced_tensor_says_what_to_write(name: str) -> None:
     for run in (lambda f: nc.jit(f)(X), lambda f: nc.vmap(f)(X)):
         with pytest.raises(nc.TraceError, match=re.escape(f"; write nacre.{name}(x)")):
             run(lambda x: FUNCTIONS[name](x))
 
 
-def test_operators_with_arrays_give_tensors() -> None:
+def test_operators_with_arrays_return_tensors() -> None:
     x = nn.Parameter(X)
     shifted = np.left_shift(np.array([1]), nc.tensor([2]))
     for y in (A + x, np.float32(1) * x, A @ x, np.add(A, x), np.greater(A, x), shifted):

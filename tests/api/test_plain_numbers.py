@@ -1,4 +1,4 @@
-"""Parameters that are plain numbers, tensors without elements, dtypes beside NumPy's, and what messages show."""
+"""Parameters that are plain numbers, tensors without elements, dtypes compared with NumPy's, and values in messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_probabilities_are_numbers() -> None:
     lambda t: nc.sum(X, axis=t), lambda t: nc.concat([X, X], axis=t), lambda t: nc.linspace(t, 1, 3),
     lambda t: nc.argmax(X, axis=t), lambda t: nc.logsumexp(X, axis=t), lambda t: F.group_norm(nc.ones((1, 2, 3)), t),
 ])  # fmt: skip
-def test_traced_tensors_are_no_plain_numbers(call: Callable[[Any], Any]) -> None:
+def test_traced_tensors_are_not_plain_numbers(call: Callable[[Any], Any]) -> None:
     for wrong in (HALF, SEVERAL):
         with pytest.raises(nc.Error) as raised:
             nc.jit(call)(wrong)
@@ -73,7 +73,7 @@ def test_linspace_runs_between_numbers() -> None:
     lambda x: nc.var(x, axis=0, correction=1), lambda x: nc.sum(x) / x.size if x.size else nc.sum(x) * np.inf,
     lambda x: nc.jit(nc.mean)(x), lambda x: nc.checkpoint(nc.mean)(x), lambda x: F.layer_norm(x, x.shape).sum(),
 ])  # fmt: skip
-def test_tangents_of_what_is_empty_are_zero(f: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+def test_tangents_of_empty_tensors_are_zero(f: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
     x = nc.zeros(shape)
     value, tangent = nc.jvp(f, (x,), (x,))
     assert not tangent.numpy().any()
@@ -99,7 +99,7 @@ def test_forward_and_reverse_mode_agree_where_a_part_is_empty() -> None:
 @pytest.mark.parametrize("other", [
     np.float32, np.dtype("float32"), np.float64, np.dtype("int8"), np.bool_, "float32", "f64", float, int, bool,
 ], ids=repr)  # fmt: skip
-def test_dtypes_of_others_are_not_compared(other: Any) -> None:
+def test_dtypes_are_not_compared_with_those_of_other_libraries(other: Any) -> None:
     meant = dtypes.as_dtype(other)
     for compare in (
         lambda: X.dtype == other, lambda: other == X.dtype, lambda: X.dtype != other, lambda: X.dtype in (other, 1),
@@ -110,7 +110,7 @@ def test_dtypes_of_others_are_not_compared(other: Any) -> None:
     assert isinstance(nc.ones(1).astype(other).numpy(), np.ndarray)
 
 
-def test_dtypes_and_what_is_none() -> None:
+def test_dtypes_and_objects_that_are_not_dtypes() -> None:
     for other in (None, "auto", 1, np.complex64, np.dtype("complex64"), str, list, object, np.float64(1.0)):
         assert X.dtype is not other and not any(d == other for d in (X.dtype, nc.float64))
     assert X.dtype == nc.float32 and nc.float32 != nc.float64 and hash(nc.float32) == hash(X.dtype)
@@ -154,7 +154,7 @@ def test_wrong_counts(counts: Any, got: str) -> None:
     ([[[1, 2], [3, 4]], [[1, 2], [2]]], "2 items at x[1][0] and 1 item at x[1][1]"),
     ([np.arange(6.0)[::2], np.arange(2.0)], "3 items at x[0] and 2 items at x[1]"),
 ])  # fmt: skip
-def test_what_is_ragged_is_shown(rows: Any, got: str) -> None:
+def test_ragged_lengths_are_shown(rows: Any, got: str) -> None:
     with pytest.raises(nc.ShapeError) as raised:
         nc.tensor(rows)
     assert f"tensor: nested lists must have equal lengths; got {got}; pad them" in str(raised.value)

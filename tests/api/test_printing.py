@@ -1,4 +1,4 @@
-"""How tensors, parameters and compiled functions show themselves, and the options of printing."""
+"""The texts of tensors, parameters and compiled functions, and the options of printing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _default() -> Iterator[None]:
     nc.set_printoptions(profile="default")
 
 
-def test_what_requires_a_gradient_says_so() -> None:
+def test_tensors_that_require_a_gradient_say_so() -> None:
     x = nc.tensor([1.0, 2.0]).requires_grad_()
     assert repr(x) == "Tensor([1., 2.], f32[2], requires_grad=True)"
     assert repr(x * 2) == "Tensor([2., 4.], f32[2], requires_grad=True)"
@@ -35,7 +35,7 @@ def test_what_requires_a_gradient_says_so() -> None:
     assert repr(nn.Buffer([1.0])) == "Buffer: Tensor([1.], f32[1])"
 
 
-def test_compiled_functions_say_what_they_are() -> None:
+def test_compiled_functions_describe_themselves() -> None:
     @nc.jit
     def f(x: Any) -> Any:
         return x * 2
@@ -79,7 +79,7 @@ def test_long_tensors_are_shortened() -> None:
     assert "..." not in str(nc.arange(3000)) and len(str(nc.arange(3000)).strip("[]").split()) == 3000
 
 
-def test_options_nest_and_end_with_an_error() -> None:
+def test_options_nest_and_are_restored_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), nc.printoptions(precision=1):
         with nc.printoptions(edgeitems=1, threshold=1):
             assert repr(nc.tensor([1.25, 2.0, 3.0])) == "Tensor([1.2, ..., 3. ], f32[3])"

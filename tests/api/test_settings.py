@@ -1,4 +1,4 @@
-"""Threads, memory and modes, as users set them."""
+"""User settings: threads, memory and modes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.runtime import buffer
 
 
-def test_a_memory_limit_is_an_error_when_it_is_met() -> None:
-    gc.collect()  # what it freed later would leave room
+def test_an_allocation_beyond_the_memory_limit_raises_an_error() -> None:
+    gc.collect()  # a later collection would free memory
     nc.empty_cache()
     try:
         nc.set_memory_limit(buffer.statistics().allocated + (1 << 20))
@@ -31,7 +31,7 @@ def test_limits_are_numbers_of_bytes(limit: Any) -> None:
         nc.set_memory_limit(limit)
 
 
-def test_what_is_kept_for_reuse_can_be_given_back() -> None:
+def test_cached_memory_can_be_returned() -> None:
     x = nc.ones((1 << 18,))
     del x
     assert buffer.statistics().cached > 0

@@ -1,4 +1,4 @@
-"""Sizes, counts and places at the edge of what functions take: negative, none, and more than there are."""
+"""Sizes, counts and positions at the limits of functions: negative, zero, and too large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = nc.zeros((1, 3, 3))
     lambda: nc.zeros(-1), lambda: nc.linspace(0, 1, num=-1), lambda: nc.arange(0, 1, 0), lambda: nc.arange(nc.inf),
     lambda: nc.arange(0, nc.nan), lambda: nc.arange(0.0, 1e308, 1e-308),
 ])  # fmt: skip
-def test_counts_that_are_none_are_refused(call: Callable[[], Any]) -> None:
+def test_invalid_counts_are_refused(call: Callable[[], Any]) -> None:
     with pytest.raises(nc.ArgumentError, match=r"must (not )?be .*; got"):
         call()
 
@@ -57,7 +57,7 @@ def test_powers_of_integers_whose_square_wraps_to_one() -> None:
     lambda: nc.reshape(nc.broadcast_to(nc.arange(5), (2**62, 5)), (-1,)),
     lambda: nc.broadcast_to(nc.arange(5), (2**62, 5)).numpy(), lambda: repr(nc.zeros((0, 2**62, 2**62))),
 ])  # fmt: skip
-def test_sizes_that_no_machine_has_are_refused_at_once(call: Callable[[], Any]) -> None:
+def test_sizes_beyond_any_machine_are_refused_at_once(call: Callable[[], Any]) -> None:
     with pytest.raises(nc.OutOfMemory):
         call()
 
@@ -83,6 +83,6 @@ def test_counts_of_shifts_and_keys() -> None:
         lambda: nc.topk(X, True),
     ],
 )
-def test_bools_are_not_numbers_of_things(call: Callable[[], Any]) -> None:
+def test_bools_are_not_counts(call: Callable[[], Any]) -> None:
     with pytest.raises(nc.Error, match="integer"):
         call()

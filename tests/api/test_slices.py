@@ -13,7 +13,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 @pytest.mark.parametrize("starts", [(0, 0), (1, 2), (-5, 9), (2, 4)])
-def test_reads_and_replaces_the_block_moved_within_the_operand(starts: tuple[int, int]) -> None:
+def test_starts_are_clamped_to_the_operand(starts: tuple[int, int]) -> None:
     row, column = min(max(starts[0], 0), 2), min(max(starts[1], 0), 3)
     wanted = X.copy()
     wanted[row : row + 2, column : column + 3] = -1
@@ -23,13 +23,13 @@ def test_reads_and_replaces_the_block_moved_within_the_operand(starts: tuple[int
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (4, 6), (1, 1)])
-def test_blocks_of_nothing_and_of_everything(shape: tuple[int, int]) -> None:
+def test_empty_blocks_and_whole_blocks(shape: tuple[int, int]) -> None:
     wanted = X.copy()
     wanted[: shape[0], : shape[1]] = 5
     assert np.array_equal(nc.dynamic_update_slice(X, nc.full(shape, 5.0), (0, 0)).numpy(), wanted)
 
 
-def test_an_assigned_variable_is_updated_in_place_unless_its_value_is_held() -> None:
+def test_an_assigned_variable_is_updated_in_place_unless_its_value_is_referenced() -> None:
     cache = nc.Variable(nc.zeros((3, 8)))
 
     @nc.jit
@@ -46,7 +46,7 @@ def test_an_assigned_variable_is_updated_in_place_unless_its_value_is_held() -> 
     assert cache.value.numpy()[0].tolist() == [0, 0, 1, 0, 0, 2, 3, 0]
 
 
-def test_a_value_that_is_read_afterwards_keeps_its_elements() -> None:
+def test_a_value_that_is_read_afterwards_is_unchanged() -> None:
     def both(x: Any) -> Any:
         y = nc.exp(x)
         z = nc.dynamic_update_slice(y, nc.zeros((1, 6)), (1, 0))

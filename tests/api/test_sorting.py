@@ -1,4 +1,4 @@
-"""Sorting: against NumPy, under every transformation, and what is refused."""
+"""Sorting: against NumPy, under every transformation, and refused arguments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_same_bits_in_every_mode() -> None:
     assert [canonical(nc.stack([r[k] for r in rows])) for k in range(4)] == eager
 
 
-def test_the_gradient_goes_back_to_the_elements_places() -> None:
+def test_the_gradient_is_that_of_the_elements_places() -> None:
     x = np.random.default_rng(1).permutation(40).astype(np.float32)
     weights = np.arange(40, dtype=np.float32)
     gradient = nc.grad(lambda v: nc.sum(nc.sort(v) * weights))(nc.tensor(x))
@@ -55,7 +55,7 @@ def test_the_gradient_goes_back_to_the_elements_places() -> None:
     np.testing.assert_array_equal(best.numpy(), x >= 38)
 
 
-def test_what_is_refused() -> None:
+def test_refused_arguments() -> None:
     with pytest.raises(ShapeError, match="topk: k must be from 0 to 50"):
         nc.topk(X, 51)
     with pytest.raises(ShapeError, match="topk: k must be from 0 to 50"):

@@ -165,7 +165,7 @@ def test_data_of_all_kinds() -> None:
 # ---- random numbers
 
 
-def test_a_key_gives_the_same_numbers_and_seeding_starts_again() -> None:
+def test_a_key_has_the_same_numbers_and_seeding_restarts_the_generator() -> None:
     key = nc.random.key(5)
     a, b = nc.random.normal((3,), key=key), nc.random.normal((3,), key=key)
     assert a.tolist() == b.tolist()

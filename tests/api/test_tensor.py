@@ -1,4 +1,4 @@
-"""`Tensor`: operators, leaving for Python, rules of truth and hashing, gradients, printing, copying."""
+"""`Tensor`: operators, conversion to Python, rules of truth and hashing, gradients, printing, copying."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_other_types_are_left_to_python() -> None:
     assert (nc.tensor(X) != None) is True  # noqa: E711  (the operator itself is tried)
 
 
-def test_facts() -> None:
+def test_properties() -> None:
     x = nc.tensor(X)
     assert (x.shape, x.ndim, x.size, x.nbytes, x.dtype, x.device) == ((2, 3), 2, 6, 24, nc.float32, "cpu")
     assert len(x) == 2 and [row.shape for row in x] == [(3,), (3,)]
@@ -56,7 +56,7 @@ def test_facts() -> None:
         _ = nc.ones(3).T
 
 
-def test_leaving_for_python_and_numpy() -> None:
+def test_conversion_to_python_and_numpy() -> None:
     x = nc.tensor(X)
     assert x.tolist() == X.tolist()
     assert x[1, 2].item() == 6.0 and float(x[0, 0]) == 1.0 and int(nc.tensor(3)) == 3 and bool(nc.tensor(True))
@@ -72,7 +72,7 @@ def test_one_number_is_needed(f: object) -> None:
         f(nc.tensor(X))  # type: ignore[operator]
 
 
-def test_hashing_is_refused_with_a_reason() -> None:
+def test_the_error_of_hashing_states_the_reason() -> None:
     with pytest.raises(nc.DTypeError, match=r"== compares elements.*id\(x\)"):
         hash(nc.tensor(X))
 
@@ -80,7 +80,7 @@ def test_hashing_is_refused_with_a_reason() -> None:
 @pytest.mark.parametrize(
     "read", [lambda x: bool(x.sum() > 0), lambda x: x.sum().item(), lambda x: x.numpy(), lambda x: x.tolist()]
 )
-def test_reading_a_traced_tensor_explains_itself(read: object) -> None:
+def test_the_error_of_reading_a_traced_tensor_explains_itself(read: object) -> None:
     with pytest.raises(nc.TraceError, match=r"(?s)This code.*Write"):
         nc.jit(lambda x: read(x))(nc.tensor(X))  # type: ignore[operator]
 
@@ -102,7 +102,7 @@ def test_reading_a_traced_tensor_explains_itself(read: object) -> None:
         (lambda x: nc.add(x, "a"), "got text (str)"),
     ],
 )
-def test_elements_that_are_no_real_numbers_are_refused_with_advice(make: object, words: str) -> None:
+def test_elements_that_are_not_real_numbers_are_refused_with_advice(make: object, words: str) -> None:
     with pytest.raises(nc.DTypeError, match=re.escape(words)):
         make(nc.tensor(X))  # type: ignore[operator]
 
@@ -129,7 +129,7 @@ def test_the_error_of_a_traced_tensor_lists_where_tensors_are_traced(name: str) 
         return TRANSFORMED[name](lambda x: x.sum() * x.sum().item(), nc.tensor(X))  # type: ignore[operator]
 
     listed = TRACED.removeprefix("Inside ").replace(" and ", ", ").split(", ")
-    if name not in listed:  # a tensor has its numbers there, but the gradient would not go through them
+    if name not in listed:  # a tensor has its numbers there, but the gradient would be lost
         with pytest.raises(nc.GradientError, match="being differentiated for"):
             run()
         return
@@ -159,7 +159,7 @@ def test_copying_and_pickling(dtype: str) -> None:
         np.testing.assert_array_equal(other.numpy(), x.numpy())
 
 
-def test_assignment_leaves_other_holders_alone() -> None:
+def test_assignment_does_not_change_other_references() -> None:
     x = nc.tensor([1.0, 2.0, 3.0])
     other, kept = x.detach(), x[1:]
     x[1] = 9.0
@@ -171,7 +171,7 @@ def test_assignment_leaves_other_holders_alone() -> None:
 # ---- gradients
 
 
-def test_backward_adds_up() -> None:
+def test_backward_accumulates() -> None:
     x = nc.tensor([1.0, 2.0]).requires_grad_()
     y = x * x
     assert x.grad is None and x.is_leaf and not y.is_leaf and y.requires_grad
@@ -249,22 +249,22 @@ def test_variables_are_operands() -> None:
         lambda x: nn.functional.dropout(x, 0.0), lambda x: nc.flip(x, axis=()), lambda x: x.flatten(),
     ],
 )  # fmt: skip
-def test_functions_that_change_nothing_give_an_object_of_its_own(same: object) -> None:
+def test_functions_that_change_nothing_return_a_new_object(same: object) -> None:
     x = nc.tensor([1.0, 2.0])
     y = same(x)  # type: ignore[operator]
     y[0] = 9.0
     assert x.tolist() == [1.0, 2.0] and y.tolist() == [9.0, 2.0]
 
 
-def test_numbers_become_tensors_of_their_own() -> None:
+def test_numbers_become_separate_tensors() -> None:
     nc.tensor(2.0).requires_grad_()
     assert not nc.tensor(2.0).requires_grad and not (+nc.tensor(2.0)).requires_grad
 
 
-def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_of_operators_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memo, "LIMIT", 3)
     monkeypatch.setattr(executor, "REMEMBERED", 3)
-    executor.EXECUTOR.kernels.clear()  # tests before this one may have left any number of them
+    executor.EXECUTOR.kernels.clear()  # earlier tests may have left any number of them
     held = memo.Memo()
     for n in (*range(1, 9), 1, 2):
         x = nc.ones(n)
@@ -287,7 +287,7 @@ def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 @pytest.mark.parametrize("jitted", [False, True])
-def test_a_change_of_what_nothing_holds_is_refused(change: str, jitted: bool) -> None:
+def test_a_change_of_a_temporary_is_refused(change: str, jitted: bool) -> None:
     p, b = nn.Parameter(nc.ones((2, 2))), nn.Buffer(nc.ones((2, 2)))
 
     def f(x: nc.Tensor) -> nc.Tensor:
@@ -298,7 +298,7 @@ def test_a_change_of_what_nothing_holds_is_refused(change: str, jitted: bool) ->
         (nc.jit(f) if jitted else f)(nc.ones((2, 2)))
 
 
-def test_a_change_of_what_something_holds() -> None:
+def test_a_change_of_a_referenced_tensor() -> None:
     class Holder:
         def __init__(self) -> None:
             self.x = nc.zeros(2)
@@ -333,6 +333,6 @@ def test_requires_grad_is_set_as_an_attribute() -> None:
         nc.arange(3).requires_grad = True
 
 
-def test_attributes_of_tensors_are_quick() -> None:
-    """With either of these methods Python looks up no attribute by the place it remembers."""
+def test_attributes_of_tensors_are_fast() -> None:
+    """With either of these methods, Python cannot use its inline caches for attributes."""
     assert not {"__getattr__", "__getattribute__"} & {name for cls in nc.Tensor.__mro__[:-1] for name in vars(cls)}

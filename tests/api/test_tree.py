@@ -1,4 +1,4 @@
-"""Trees as users take them apart and put them together."""
+"""The public functions that flatten and rebuild trees."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_modules_are_trees() -> None:
     assert isinstance(sizes, nn.Linear) and (sizes.weight, sizes.bias) == (6, 3)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_leaves_that_do_not_fit_the_structure_are_refused() -> None:
     with pytest.raises(nc.ArgumentError, match=r"tree\.map: trees must have one structure; got .* and "):
         nc.tree.map(lambda x, y: x, [1, 2], (1, 2))
     with pytest.raises(nc.ArgumentError, match=r"tree\.unflatten: the structure needs 2 leaves; got 1"):

@@ -1,4 +1,4 @@
-"""What the tests of commands share: a width that does not depend on who runs the tests."""
+"""The common part of the commands' tests: a width that does not depend on the environment of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nacre compile` and `nacre run`: from a file or a saved program to results, and sentences for what is wrong."""
+"""`nacre compile` and `nacre run`: from a file or a saved program to results, and error messages in sentences."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("line", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_in_a_sentence(
+def test_errors_are_reported_in_a_sentence(
     folder: Path, capfd: pytest.CaptureFixture[str], line: list[str], words: str
 ) -> None:
     (folder / "folder.py").mkdir()
@@ -166,7 +166,7 @@ def test_what_is_wrong_is_told_in_a_sentence(
     assert re.search(words, said) and said.startswith(f"nacre {line[0]}: ") and len(said) < 600, said
 
 
-def test_a_folder_named_like_an_object_stays(
+def test_a_folder_named_like_an_object_is_not_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "cache"
@@ -178,7 +178,7 @@ def test_a_folder_named_like_an_object_stays(
     assert [p.name for p in place.glob("*.o")] == [f"{'0' * 64}.o"], capfd.readouterr().out
 
 
-def test_a_model_in_training_mode_is_compiled_in_evaluation_mode_and_that_is_said(
+def test_a_model_in_training_mode_is_compiled_in_evaluation_mode_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "m.py"

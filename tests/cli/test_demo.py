@@ -1,4 +1,4 @@
-"""The demo: what it reports, when it fails, that a killed training goes on, and that no number is made up."""
+"""The demo: its report, its failures, a killed training that is resumed, and numbers that are all measured."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def report(**changes: object) -> Report:
     return found
 
 
-def test_both_promises_are_needed_to_pass() -> None:
+def test_accuracy_and_equal_bits_are_needed_to_pass() -> None:
     assert report().passed and report().status == DONE
     assert report(accuracy=0.9699).status == FAILED
     assert report(weights={"eager": "a", "compiled": "c"}).status == FAILED
     assert report(scores={"eager": "a", "executable": "c"}).status == FAILED
 
 
-def test_what_could_not_be_checked_is_no_success() -> None:
+def test_a_skipped_check_is_not_a_success() -> None:
     found = report(not_checked={"executable": "no linker"})
     assert found.bits_agree is None and found.status == UNCHECKED and not found.passed
     assert report(not_checked={"executable": ""}, accuracy=0.9).status == FAILED
@@ -82,7 +82,7 @@ def demonstration(tmp_path: Path, **changes: object) -> Demo:
     return Demo(report(**changes), digits.split()[1], tmp_path, Progress(console=Console(quiet=True)))
 
 
-def test_a_killed_training_ends_in_the_bits_of_an_undisturbed_one(tmp_path: Path) -> None:
+def test_a_killed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
     work = demonstration(tmp_path, updates=44, epochs=2, weights={})
     work.kill_and_resume()
     whole = demo_training.trained(demo_training.ready(2), 2).trainer
@@ -90,7 +90,7 @@ def test_a_killed_training_ends_in_the_bits_of_an_undisturbed_one(tmp_path: Path
     assert 20 <= work.report.killed_after_update == work.report.resumed_after_update < 44
 
 
-def test_a_training_that_fails_elsewhere_says_why(tmp_path: Path) -> None:
+def test_a_training_that_fails_in_another_process_states_the_reason(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(DeviceError, match="NACRE_ISA"):
         demo_training.elsewhere(tmp_path, 1, NACRE_ISA="pdp11")

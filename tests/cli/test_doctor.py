@@ -1,4 +1,4 @@
-"""`nacre doctor` and `nacre cache`: what they print, and their exit status."""
+"""`nacre doctor` and `nacre cache`: their output and their exit status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_comparison_is_printed_when_it_is_done(
     assert "ten seconds" in printed[0] and "same bits     one" in printed[0] and "same bits     two" in printed[1]
 
 
-def test_a_check_that_could_not_run_is_said() -> None:
+def test_a_check_that_could_not_run_is_reported() -> None:
     assert "only avx2" in doctor.check_line(Check("instruction sets", None, "this machine has only avx2"))
 
 
@@ -54,7 +54,7 @@ def test_doctor_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["facts"]["nacre"] == nacre.__version__ and "linked by" in told["facts"]["executables"]
 
 
-def test_a_missing_linker_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_linker_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link.shutil, "which", lambda _: None)
     monkeypatch.setattr(link.importlib.util, "find_spec", lambda _: None)
     monkeypatch.delenv("NACRE_CC", raising=False)
@@ -91,7 +91,7 @@ def test_cache_shows_and_clears_its_own_files_only(
     assert json.loads(capsys.readouterr().out)["kernels"] == 0
 
 
-def test_cache_that_is_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disabled_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", "off")
     assert main.main(["cache", "--clear"]) == 0
     assert "off" in capsys.readouterr().out

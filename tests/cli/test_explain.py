@@ -1,4 +1,4 @@
-"""`nacre explain`: the function of a file, by types; and sentences for what it cannot take."""
+"""`nacre explain`: the function of a file, for arguments of given types; and error messages in sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_usual_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--no-color"]) == 0
     shown = capsys.readouterr().out
     for part in (
@@ -93,7 +93,7 @@ def test_kernels_after_kernel_passes(file: str, capsys: pytest.CaptureFixture[st
     assert "for c0 in 3:" in parts["after lowering"] and "where n0 = 3" in parts["after symbolic-shapes"]
 
 
-def test_a_pass_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_pass(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--after", "fusin"]) != 0
     shown = " ".join(capsys.readouterr().err.split())
     assert "simplification, attention-fusion, " in shown and "did you mean fusion" in shown
@@ -116,7 +116,9 @@ def test_a_model_for_any_batch(file: str, capsys: pytest.CaptureFixture[str]) ->
     assert "f32[batch, 6]" in shown and "frozen" not in shown and "main.py" not in shown
 
 
-def test_numbers_name_the_sizes_that_they_are_for(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_are_shown_with_the_sizes_for_which_they_are_valid(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     counted = ("kernels", "general", "llvm", "assembly", "work", "plan")
     parts = [word for name in ("graph", *counted) for word in ("--show", name)]
     for types, count in (("f32[batch:512, 6]", len(counted)), ("f32[2, 6]", 0)):
@@ -133,13 +135,13 @@ def test_numbers_name_the_sizes_that_they_are_for(file: str, capsys: pytest.Capt
         ("f32[a:b]", "f32[a:512]"),
     ],
 )
-def test_a_size_with_a_name_needs_a_maximum(text: str, meant: str) -> None:
+def test_a_symbolic_size_needs_a_maximum(text: str, meant: str) -> None:
     with pytest.raises(ArgumentError, match="compile: a size with a name needs a maximum") as raised:
         source.argument(text, "compile")
     assert str(raised.value).endswith(f"write such as {meant}")
 
 
-def test_a_loop_counts_all_its_rounds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loop_counts_with_all_its_iterations(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:summed", "f32[9, 3]", "--show", "plan", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["flops"] == 9 * 3 * 2 and "9 times" in told["parts"]["plan"]
@@ -151,7 +153,7 @@ def test_a_wrong_place(place: str) -> None:
         source.load(place, "explain")
 
 
-def test_a_name_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:linear"]) == 2
     assert "the file has affine, model, summed" in capsys.readouterr().err
 

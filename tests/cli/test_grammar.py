@@ -1,4 +1,4 @@
-"""Command lines in any order, suggestions for mistyped words, and errors that show the user's lines."""
+"""Command lines in any order, suggestions for mistyped words, and errors that show the user's lines of code."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ WRONG: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("line", "words"), WRONG.values(), ids=WRONG)
-def test_a_wrong_word_is_told_with_the_right_one(
+def test_the_error_of_a_mistyped_word_suggests_the_right_one(
     folder: Path, line: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -99,11 +99,11 @@ def test_a_wrong_word_is_told_with_the_right_one(
     assert words in " ".join(capfd.readouterr().err.split())
 
 
-def test_what_is_like_nothing_has_no_suggestion() -> None:
+def test_a_word_without_a_similar_one_has_no_suggestion() -> None:
     assert nearest("zzz", ["compile", "run"]) == "" and nearest("", []) == ""
 
 
-def test_errors_show_the_frames_of_the_user_alone(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_show_only_the_frames_of_the_user(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     line = ["explain", "model.py:outer", "f32[4, 3]", "f32[3, 2]"]
     assert main.main(line) == 2
     said = capfd.readouterr().err
@@ -135,7 +135,7 @@ def test_files_that_cannot_be_run(folder: Path, capfd: pytest.CaptureFixture[str
         assert words in said and "Traceback" not in said and len(said.splitlines()) < 7
 
 
-def test_a_fault_of_nacre_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong() -> None:
         raise AssertionError
 
@@ -149,7 +149,7 @@ def test_a_fault_of_nacre_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def read_variables() -> set[str]:
-    """The environment variables that the package reads, by its source."""
+    """The environment variables that the package reads, from its source code."""
     found: set[str] = set()
     for path in (ROOT / "src" / "nacre").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -186,7 +186,7 @@ def test_the_page_has_the_same_variables_and_all_commands() -> None:
 
 
 def completed(tmp_path: Path, *words: str) -> set[str]:
-    """What bash offers for the last word of a command line."""
+    """The completions of bash for the last word of a command line."""
     script = tmp_path / "nacre.bash"
     script.write_text(completion.bash(commands()))
     asked = f'source {script}; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _nacre; printf "%s\\n" "${{COMPREPLY[@]}}"'
@@ -211,7 +211,7 @@ def test_bash_completes(tmp_path: Path) -> None:
 
 
 def part(shell: str, script: str, name: str) -> str:
-    """What a script says of one command."""
+    """The part of a script for one command."""
     lines = script.splitlines()
     if shell == "fish":
         return "\n".join(line for line in lines if f"-n '__fish_seen_subcommand_from {name}'" in line)
@@ -221,7 +221,7 @@ def part(shell: str, script: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)
-def test_scripts_list_the_options_of_each_command_with_it(shell: str) -> None:
+def test_scripts_list_the_options_of_each_command(shell: str) -> None:
     script = completion.SHELLS[shell](commands())
     assert all(word in script for word in (("-l help", "-l version") if shell == "fish" else ("--help", "--version")))
     for name, command in commands().items():

@@ -1,4 +1,4 @@
-"""The command line: grammar, exit status, and that errors are sentences."""
+"""The command line: grammar, exit status, and errors in sentences."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ended(line: list[str], output: int) -> tuple[int, str]:
-    """The exit status of a command and its error output; its standard output goes to a file that is given by number."""
+    """The exit status of a command and its error output; its standard output goes to a given file descriptor."""
     done = subprocess.run(
         [sys.executable, "-m", "nacre.cli.main", *line],
         stdout=output,
@@ -89,7 +89,7 @@ def ended(line: list[str], output: int) -> tuple[int, str]:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
-def test_a_full_disk_is_an_error_in_a_line(folder: Path, line: list[str]) -> None:
+def test_a_full_disk_is_an_error_of_one_line(folder: Path, line: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         status, said = ended(line, full.fileno())
     assert status == MISUSED and said.count("\n") == 1
@@ -106,7 +106,7 @@ def test_a_closed_pipe_is_quiet(folder: Path, line: list[str]) -> None:
         os.close(writing)
 
 
-def test_faults_of_the_system_are_sentences() -> None:
+def test_system_errors_are_sentences() -> None:
     fault = OSError(24, "Too many open files", "x")
     assert faults.told(fault, "demo") == "nacre demo: [Errno 24] Too many open files: 'x'"
     assert faults.told(ValueError("a fault of Nacre"), "demo") is None
@@ -127,11 +127,11 @@ def test_outputs_are_checked_before_the_work(
     given = {"train": ["digits"], "compile": ["model.py:double", "f32[2]"], "run": ["model.py", "x.npy"]}
     for place, words in (("model.py/x", "Not a directory"), ("none/x", "its folder does not exist"), (".", "Is a dir")):
         if option == "--out" and place != "model.py/x":
-            continue  # a folder is made
+            continue  # the command creates the folder
         assert main.main([name, *given.get(name, []), option, place]) == MISUSED
         told = capsys.readouterr()
         assert told.out == "" and f"{option} must name a place that can be written; got {place}: {words}" in told.err
 
 
-def test_all_outputs_are_found() -> None:
+def test_the_table_has_every_command_with_an_output() -> None:
     assert {name for name, _ in OUTPUTS} == {"demo", "train", "bench", "compile", "run"}

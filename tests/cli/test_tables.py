@@ -1,4 +1,4 @@
-"""Tables of numbers at 80 columns and in a pipe, and what long commands say of themselves."""
+"""Tables of numbers at 80 columns and in a pipe, and the progress of long commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_long_names_break_before_a_plus() -> None:
     assert table.lines(20)[2:] == ["contract+tanh    1.5", "  +add+exp"]
 
 
-def test_rows_become_blocks_where_a_line_has_no_room() -> None:
+def test_rows_that_do_not_fit_on_a_line_become_blocks() -> None:
     shown = printed(40, True, "softmax")
     assert shown.splitlines()[1:3] == ["softmax", "  head 0 123456.7  head 1 987654.3"]
 
@@ -57,7 +57,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_bench_says_how_long_and_cuts_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_announces_its_duration_and_cuts_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "mlp", "--tiny", "--rounds", "2", "--seconds", "0.01", "--rows", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 workload: less than a minute"
@@ -66,7 +66,7 @@ def test_bench_says_how_long_and_cuts_no_number(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("quick")
-def test_tune_of_what_has_no_choices_says_so(
+def test_tune_of_a_program_without_choices_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tune, "tune", lambda executable, sizes: [])
@@ -76,7 +76,7 @@ def test_tune_of_what_has_no_choices_says_so(
     assert "nothing to choose" in said and "usual µs" not in said
 
 
-def test_a_terminal_sees_what_a_command_is_at() -> None:
+def test_a_terminal_shows_the_current_stage() -> None:
     for terminal in (True, False):
         out = io.StringIO()
         with stages.stages(Console(file=out, force_terminal=terminal)) as stage:

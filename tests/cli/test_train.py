@@ -40,7 +40,7 @@ def test_training_resuming_and_results(tmp_path: Path, capsys: pytest.CaptureFix
     assert found["results"]["accuracy"] == rows["valid_accuracy"][1]
 
 
-def test_the_command_to_resume_by_repeats_what_was_asked(tmp_path: Path) -> None:
+def test_the_command_for_resuming_repeats_the_options(tmp_path: Path) -> None:
     words = ["digits", "--epochs", "3", "--seed", "4", "--save-every", "5", "--eager", "--out", str(tmp_path)]
     given = commands()["train"].parse(words)
     told = train.again(given, given.out).split()
@@ -55,7 +55,7 @@ def test_wrong_arguments(words: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.slow
-def test_the_digits_are_learnt(tmp_path: Path) -> None:
+def test_the_training_on_digits_succeeds(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     path = tmp_path / "results.json"
     assert main.main(["train", "digits", "--out", str(tmp_path / "run"), "--json", str(path)]) == 0

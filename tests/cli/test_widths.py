@@ -27,7 +27,7 @@ from nacre.inspect.workloads import WORKLOADS
 from nacre.train.display import Display
 from nacre.train.history import History
 
-WIDTHS = {"80": "80", "120": "120", "piped": ""}  # COLUMNS; a pipe has none, and 80 columns
+WIDTHS = {"80": "80", "120": "120", "piped": ""}  # COLUMNS; a pipe has none and counts as 80 columns
 SOURCE = """
 import nacre as nc
 def affine(x, w):
@@ -119,7 +119,7 @@ def test_errors(line: str, width: int, capfd: pytest.CaptureFixture[str], monkey
         assert end.code == 2
     said = capfd.readouterr().err
     assert "Traceback" not in said
-    if "COLUMNS" in os.environ:  # a message into a pipe is one line, as logs want it
+    if "COLUMNS" in os.environ:  # a message to a pipe is one line, for logs
         fits(said, width)
 
 
@@ -127,7 +127,7 @@ def test_errors(line: str, width: int, capfd: pytest.CaptureFixture[str], monkey
 
 
 def printed(show: Callable[[Console], object], width: int, terminal: bool = True) -> str:
-    """What a function prints, on a terminal of a width or into a pipe."""
+    """The output of a function, on a terminal of a width or to a pipe."""
     console = Console(width=width, force_terminal=terminal, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(console)
     text = console.export_text()
@@ -155,7 +155,7 @@ def test_bench(columns: int) -> None:
     assert "shares of the roof above 100 % in mlp" in " ".join(text.split())
 
 
-def test_a_busy_machine_is_told_of() -> None:
+def test_a_busy_machine_is_reported() -> None:
     assert bench.busy_before(0.4, 1) is None and bench.busy_before(4.0, 16) is None
     assert "load average of the last minute is 1.9 on 2 processors" in str(bench.busy_before(1.9, 2))
     times = {"a": TIMES}
@@ -247,6 +247,6 @@ def test_the_bar_of_a_training(columns: int) -> None:
     assert "epoch 17/20" in text and text.rstrip().endswith("batches/s")
 
 
-def test_the_grammar_leaves_no_argument_without_help() -> None:
+def test_every_argument_has_a_help_text() -> None:
     for command in commands().values():
         assert all(a.help and a.help is not argparse.SUPPRESS for a in command.listed), command.name

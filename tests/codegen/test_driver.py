@@ -99,7 +99,7 @@ def test_programs_of_steps(data: st.DataObject, n: int, count: int) -> None:
         np.testing.assert_array_equal(run(executable, x), expected(extents, reads, x))
 
 
-def test_steps_of_nothing() -> None:
+def test_empty_steps() -> None:
     x = np.arange(5, dtype=np.int64)
     for threads in (1, 3):
         pool().set_threads(threads)

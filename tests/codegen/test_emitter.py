@@ -1,4 +1,4 @@
-"""Every operation gives the same bits on AVX-512, AVX2, one lane at a time, and in NumPy."""
+"""Every operation has the same bits on AVX-512, AVX2, one lane at a time, and in NumPy."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_parts_do_not_inherit_from_each_other() -> None:
     classes = [c for m in modules for _, c in inspect.getmembers(m, inspect.isclass) if c.__module__ == m.__name__]
     from_other_files = {c: b for c in classes for b in c.__bases__ if b.__module__.startswith(room.__name__)}
     assert {c: b for c, b in from_other_files.items() if b.__module__ != c.__module__} == {
-        NonTemporalStores: MemoryHints  # what expressions ask of it
+        NonTemporalStores: MemoryHints  # its interface for expressions
     }
 
 

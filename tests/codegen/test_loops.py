@@ -148,7 +148,7 @@ def test_a_tile_prefetches_the_next_one(isa: str) -> None:
 
 
 def test_long_chains_are_interleaved() -> None:
-    """Cheap rounds that depend on each other run several vectors at a time; few or parallel ones do not."""
+    """Cheap steps that depend on each other run several vectors at a time; few or independent ones do not."""
 
     def kernel(rounds: int) -> Kernel:
         x, y = Buffer("x", uint32, (M,)), Buffer("y", uint32, (M,))
@@ -347,7 +347,7 @@ def test_whole_sum_and_several_accumulators() -> None:
         check(kernel, [numbers((n,), float32, n, special=False)], {"N": n})
 
 
-def test_absent_rounds() -> None:
+def test_conditional_accumulations() -> None:
     x, c, y = Buffer("x", float32, (N, M)), Buffer("c", bool_, (N, M)), Buffer("y", float32, (N,))
     s, t = Buffer("s", float32, ()), Buffer("t", float32, ())
     folds = (Accumulate("sum", ("s",), (at(x, "i", "j"),)), Accumulate("min", ("t",), (at(x, "i", "j"),)))
@@ -555,7 +555,7 @@ def test_running_sums_of_rows(n: int, m: int, cut: list[int], dtype: DType) -> N
 
 
 def test_while() -> None:
-    """Euclid's algorithm: the rounds leave their loops at different times, so it stays scalar."""
+    """Euclid's algorithm: the iterations leave their loops at different times, so that it stays scalar."""
     x, y, z = (Buffer(n, int64, (N,)) for n in "xyz")
     a, b = Buffer("a", int64, ()), Buffer("b", int64, ())
     kernel = marked(

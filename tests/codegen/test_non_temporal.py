@@ -19,7 +19,7 @@ I, J, K = Index("i"), Index("j"), Index("k")
 
 
 def converted(dtypes: tuple[DType, ...], rows: bool) -> Kernel:
-    """Each output is the doubled input in a type of its own; along rows of M, or along all."""
+    """Each output is the doubled input in another type; along rows of M elements, or along all."""
     shape, index = ((N, M), (I, J)) if rows else ((M,), (J,))
     source = Buffer("x", float32, shape)
     outputs = tuple(Buffer(f"y{k}", d, shape) for k, d in enumerate(dtypes))
@@ -102,7 +102,7 @@ def test_strided_rows_are_prefetched(isa: str) -> None:
         return generate(Kernel("turned", (x, k), (y,), (nest,)), BY_NAME[isa], frozenset("y")).text
 
     assert "llvm.prefetch" in turned((K, I, J))
-    somewhere = Load("x", (I, K, I), int64)  # the place of such rows is unknown
+    somewhere = Load("x", (I, K, I), int64)  # the distance between such rows is unknown
     assert "llvm.prefetch" not in turned((somewhere, I, J))
 
 

@@ -1,4 +1,4 @@
-"""Value ranges: elements minus their maximum are not positive, and no other values are taken for such."""
+"""Value ranges: elements minus their maximum are known not to be positive, and no other values are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs of images: convolutions, windows, normalisations and what is computed and moved between them."""
+"""Random programs of images: convolutions, windows, normalisations, and pointwise operations and moves between them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHANNELS = (1, 3, 15, 16, 16, 17, 32, 32, 48)
 SIDES = (1, 2, 4, 5, 8, 9, 16, 17)
 LARGEST = 12_000  # elements of a value
 KERNELS = ((3, 3), (3, 3), (1, 1), (2, 3), (5, 1))
-Chosen = tuple[int, ...]  # what to do, and numbers that say to what and how
+Chosen = tuple[int, ...]  # the number of a step, and numbers that choose its operands and parameters
 Weights = Callable[..., Any]  # a new weight of a shape
 
 
 @dataclass(frozen=True)
 class Images:
-    """A function of two images and of weights, which are made when it first runs."""
+    """A function of two images and of weights, which are created when it first runs."""
 
     shape: tuple[int, int, int, int]
     steps: tuple[Chosen, ...]
@@ -59,7 +59,7 @@ class Images:
 
 
 def random_images(seed: int) -> Images:
-    """A program of up to a dozen steps; sizes are often equal, so that shapes do not tell axes apart."""
+    """A program of up to a dozen steps; sizes are often equal, so that shapes do not distinguish axes."""
     rng = np.random.default_rng(seed)
     n, c, h, w = int(rng.choice([1, 2, 3])), *(int(rng.choice(s)) for s in (CHANNELS, SIDES, SIDES))
     if rng.random() < 0.3:
@@ -94,7 +94,7 @@ def _transposed(known: list[Any], weight: Weights, a: int, b: int, c: int, d: in
 
 
 def _block(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:
-    """A convolution, scaled, shifted and added to what it is of, straight or turned."""
+    """A convolution, scaled, shifted and added to its operand, one of which may be flipped."""
     x = known[-1 - a % len(known)]
     channels = x.shape[1]
     scale, shift = weight(1, channels, 1, 1), weight(1, channels, 1, 1)

@@ -17,12 +17,12 @@ from nacre.trace.value import Value
 
 SIZES = (0, 1, 2, 3, 5, 8, 17)
 LARGEST = 4000  # elements of a value
-Chosen = tuple[int, int, int, int]  # what to do, and to what
+Chosen = tuple[int, int, int, int]  # the number of a step, and numbers that choose its operands
 
 
 @dataclass(frozen=True)
 class Program:
-    """A function of tensors, its operands' shapes, and what it was made from."""
+    """A function of tensors, its operands' shapes, and the steps and dtype that define it."""
 
     shapes: tuple[tuple[int, ...], ...]
     steps: tuple[Chosen, ...]
@@ -137,7 +137,7 @@ def _constant(known: Sequence[Any], a: int, b: int, c: int) -> Any:
 
 
 KINDS: tuple[Callable[..., Any], ...] = (_unary, _binary, _view, _reduce, _binary, _unary, _constant, _product)
-NEAR_PRODUCTS = _product, _view, _unary, _binary  # what products are computed together with
+NEAR_PRODUCTS = _product, _view, _unary, _binary  # products, and the steps that are computed together with them
 
 
 def _step(known: Sequence[Any], kind: int, a: int, b: int, c: int, products: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Attention as one equation gives the bits of its parts, with every mask, special value, size and instruction set."""
+"""Attention as one equation has the bits of its parts, for all masks, special values, sizes and instruction sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes around the edges of tiles, bands, chains and chunks."""
+    """Sizes around the edges of tiles, row panels, chains and chunks."""
 
     batch: tuple[int, ...]
     queries: int
@@ -55,7 +55,7 @@ def normal(seed: int) -> Callable[..., Array]:
 
 
 def chosen(seed: int, values: Sequence[float]) -> Callable[..., Array]:
-    """Draws from a few numbers."""
+    """Samples of a few numbers."""
     rng = np.random.default_rng(seed)
     return lambda shape: rng.choice(np.array(values, np.float32), shape)
 
@@ -88,7 +88,7 @@ def equations(f: Callable[..., Any], *values: nc.Tensor) -> Sequence[Any]:
 
 
 def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None = None) -> None:
-    """Compiled with attention as one equation, f gives what its parts give one by one."""
+    """Compiled with attention as one equation, f has the results of its parts one by one."""
     trace = stage(lambda *xs: list(f(*xs)), [x.type for x in values])
     compiled = compile_graph(trace.graph, None, host_target(isa))
     executable = compiled.executable
@@ -158,7 +158,7 @@ def test_float64_and_negative_scale() -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
-def test_half_types_are_read_and_written_as_they_lie(dtype: Any, causal: bool, isa: str) -> None:
+def test_half_types_are_read_and_written_without_conversion(dtype: Any, causal: bool, isa: str) -> None:
     for k, sizes in enumerate([*SIZES[:3], Sizes((1,), 20, 530, 9, 16)]):
         operands = [x.astype(dtype) for x in sizes.operands(normal(k))]
         assert_same(both(causal=causal), operands, isa)
@@ -179,7 +179,7 @@ def test_half_keys_and_values_for_wide_queries() -> None:
 
 
 @pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
-def test_half_types_are_computed_in_float64_where_that_is_asked_for(dtype: Any) -> None:
+def test_half_types_are_computed_in_float64_where_the_program_converts_them(dtype: Any) -> None:
     q, k, v, g = (x.astype(dtype) for x in Sizes((2,), 7, 40, 9, 16).operands(normal(0)))
 
     def f(q: Any, k: Any, v: Any, g: Any) -> Any:
@@ -200,7 +200,7 @@ SPECIAL = {
 @pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_values(name: str, seeds: int) -> None:
-    """Skipped keys add zeros, which shows in chains at −0 and where a factor is not finite."""
+    """Skipped keys add zeros, which is visible in chains at −0 and where a factor is not finite."""
     for seed in range(seeds):
         for sizes in (Sizes((2,), 20, 30, 1, 3), Sizes((1,), 40, 300, 2, 5), Sizes((1,), 300, 300, 3, 2))[:seeds]:
             operands = sizes.operands(chosen(seed, SPECIAL[name]))
@@ -211,7 +211,7 @@ def test_special_values(name: str, seeds: int) -> None:
                 assert_same(both(causal=True, scale=30.0), mixed)
 
 
-def test_a_chain_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
+def test_a_chain_at_minus_zero_includes_the_skipped_keys() -> None:
     q, k = np.ones((1, 40, 1), np.float32), np.zeros((1, 40, 1), np.float32)
     v = np.where(np.arange(40) < 16, -0.0, 1.0).astype(np.float32).reshape(1, 40, 1)
     k[0, 0], v[0, 0] = -103.0, -1e-3  # its weight times its value is −0, to which the others add −0 …
@@ -221,8 +221,8 @@ def test_a_chain_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
     assert_same(both(causal=True, scale=1.0), values)
 
 
-def test_a_derivative_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
-    """Also in the last queries of a square, whose keys end with it."""
+def test_a_derivative_at_minus_zero_includes_the_skipped_keys() -> None:
+    """Also for the last queries of a square, where the keys end too."""
     q, k, v, g = Sizes((1,), 300, 300, 2, 3).operands(normal(0))
     k, g = k * 1e-30, g * 1e-20
     out = both(causal=True, scale=1.0)(q, k, v, g)
@@ -250,8 +250,8 @@ def test_rows_without_keys_are_zero(causal: bool) -> None:
         assert not out[:, 7].any() and not dq[:, 7].any() and all(np.isfinite(x).all() for x in rest)
 
 
-def test_written_out_rows_without_keys_are_nan() -> None:
-    """Softmax and products that a program names by themselves have no such rule, nor has their kernel."""
+def test_rows_without_keys_are_nan_in_separate_operations() -> None:
+    """Softmax and products that a program calls separately have no such rule, nor has their kernel."""
     q, k, v, _ = Sizes((2,), 20, 20, 4, 4).operands(normal(0))
 
     def f(q: Any, k: Any, v: Any) -> Any:
@@ -274,7 +274,7 @@ def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
 
 
 def test_layouts_of_heads() -> None:
-    """Heads are read and written where they lie, examples and heads apart, without copies."""
+    """Heads are read and written in place, with strides between examples and heads, without copies."""
     x, w = nc.random.normal((2, 19, 24)), nc.random.normal((24, 72))
 
     def heads(x: Any, w: Any) -> Any:
@@ -310,13 +310,13 @@ def test_batches_of_batches() -> None:
 
 
 def ordinary(q: Any, k: Any, v: Any) -> Any:
-    """Attention as it is often written."""
+    """A common implementation of attention."""
     scores = nc.where(nc.tril(nc.ones((40, 50), dtype=nc.bool), k=3), q @ k.mT / math.sqrt(8.0), -math.inf)
     return F.softmax(scores) @ v
 
 
 @pytest.mark.parametrize("dtype", [nc.float32, nc.float64], ids=str)
-def test_ordinary_code(dtype: Any) -> None:
+def test_a_common_implementation(dtype: Any) -> None:
     q, k, v = (nc.random.normal((2, 3, n, 8)).astype(dtype) for n in (40, 50, 50))
     assert primitives(ordinary, q, k, v).count("attend") == 1
     assert canonical(nc.jit(ordinary)(q, k, v)) == canonical(ordinary(q, k, v))
@@ -325,8 +325,8 @@ def test_ordinary_code(dtype: Any) -> None:
     assert canonical(nc.jit(plain)(q, k, v)) == canonical(plain(q, k, v))
 
 
-def test_derivative_of_ordinary_code() -> None:
-    """The sums in it need whole rows: it keeps its matrix of scores."""
+def test_derivative_of_a_common_implementation() -> None:
+    """Its sums need whole rows, so that its matrix of scores is stored."""
     q, k, v = (nc.random.normal((2, 3, n, 8)) for n in (40, 50, 50))
 
     def f(*xs: Any) -> tuple[Any, ...]:
@@ -350,7 +350,7 @@ UNFUSED: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", UNFUSED)
-def test_what_is_left_as_it_is(name: str) -> None:
+def test_patterns_that_are_not_fused(name: str) -> None:
     q, k, v = (nc.random.normal((2, 12, 12)) for _ in range(3))
     f = UNFUSED[name]
     assert "attend_grads" not in primitives(f, q, k, v)
@@ -377,8 +377,8 @@ def test_half_types_in_float64(half: Any, which: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("columns", [1, 200])
 @pytest.mark.parametrize("dtype", [nc.int8, nc.int32, nc.bfloat16, nc.float32], ids=str)
-def test_conditions_of_numbers_that_are_not_those_of_rows_and_columns(dtype: Any, columns: int) -> None:
-    """Those of few columns are the same for all keys; small types do not hold every number."""
+def test_masks_of_counters_that_are_not_causal(dtype: Any, columns: int) -> None:
+    """A mask of one column is the same for all keys; small types do not represent every number."""
     q, k, v = (nc.random.normal((2, 300, 8)) for _ in range(3))
     k, v = k[:, :200], v[:, :200]
 
@@ -393,8 +393,8 @@ def test_conditions_of_numbers_that_are_not_those_of_rows_and_columns(dtype: Any
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_derivatives_by_hand_of_numbers_for_all_matrices(batch: int) -> None:
-    """What is subtracted from scores, and what moves their cotangents, may be one row for all."""
+def test_written_derivatives_with_maxima_for_all_matrices(batch: int) -> None:
+    """The maxima that are subtracted from scores, and the shift of their cotangents, may be one row for all."""
     q, k, v, g = (nc.random.normal((2, 12, 8)) for _ in range(4))
     most, shift = nc.random.normal((batch, 12)) + 5.0, nc.random.normal((2, 12))
 

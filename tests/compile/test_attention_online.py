@@ -30,13 +30,13 @@ pytestmark = pytest.mark.usefixtures("divided", "short")
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of keys are chosen for rows that take no time."""
+    """Blocks of keys are small, so that rows take little time."""
     monkeypatch.setattr(attention, "LONG", KEYS + 1)
     monkeypatch.setattr(attention, "SEVERAL", 16)
 
 
 def defined(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> bytes:
-    """The canonical result, by the definition."""
+    """The bits of the result according to the definition."""
     scores = q @ k.mT * (1.0 / math.sqrt(q.shape[-1]))
     if causal:
         scores = nc.where(nc.tril(nc.ones(tuple(scores.shape[-2:]), dtype=nc.bool)), scores, -math.inf)
@@ -44,13 +44,13 @@ def defined(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> b
         scores = nc.where(mask, scores, -math.inf) if mask.dtype is nc.bool else scores + mask
     mixed, _, total = forward(scores.numpy(), v.numpy(), lambda x: operate("exp", [x], float32, float32))
     if mask is not None:
-        total = np.where(total == 0, np.float32(1), total)  # of a row without keys
+        total = np.where(total == 0, np.float32(1), total)  # a row without keys
     with np.errstate(all="ignore"):
         return canonical(mixed * (np.float32(1) / total)[..., None])
 
 
 def assert_defined(operands: list[nc.Tensor], mask: Any = None, causal: bool = False, isa: str | None = None) -> None:
-    """Eagerly and compiled, for any number of threads, the bits are those of the definition."""
+    """The bits are those of the definition, eagerly and compiled, for any number of threads."""
 
     def f(q: Any, k: Any, v: Any) -> Any:
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
@@ -87,7 +87,7 @@ def test_sizes(causal: bool, isa: str) -> None:
 def test_masks(causal: bool) -> None:
     sizes, rng = Sizes((2, 3), 37, KEYS + 300, 8, 8), np.random.default_rng(1)
     operands = sizes.operands(normal(2))[:3]
-    late = np.arange(KEYS + 300) >= KEYS - 5  # whole blocks of −∞ come first, or last, or are all there is
+    late = np.arange(KEYS + 300) >= KEYS - 5  # whole blocks of −∞ are first, last, or everywhere
     for mask in (late, ~late, late & False):
         assert_defined(operands, nc.asarray(mask), causal)
         assert_defined(operands, nc.asarray(np.where(mask, 0.5, -np.inf).astype(np.float32)), causal)
@@ -115,7 +115,7 @@ def test_special_values(name: str) -> None:
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_derivative(causal: bool) -> None:
-    """It is that of softmax, in one kernel, with the same bits eagerly and compiled."""
+    """The derivative is that of softmax, in one kernel, with the same bits eagerly and compiled."""
     operands = Sizes((2,), 40, KEYS + 88, 9, 16).operands(normal(0))
     mask = nc.asarray(np.random.default_rng(0).random((40, KEYS + 88)) > 0.2)
     for f in (both(causal=causal), both(mask, causal)):
@@ -132,7 +132,7 @@ def test_derivative(causal: bool) -> None:
             np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=2e-6)
 
 
-def test_derivative_of_a_mask_that_is_added() -> None:
+def test_derivative_of_an_added_mask() -> None:
     q, k, v, _ = Sizes((2,), 20, KEYS + 88, 9, 16).operands(normal(0))
 
     def loss(m: Any) -> Any:
@@ -168,7 +168,7 @@ def test_batches() -> None:
         assert canonical(shared) == canonical(one)
 
 
-def test_only_long_rows_where_it_is_asked_for() -> None:
+def test_blocks_of_keys_are_used_for_long_rows_in_fast_numerics_only() -> None:
     def names(keys: int, **dynamic: Any) -> list[str]:
         xs = Sizes((1,), 20, keys, 4, 4).operands(normal(0))[:3]
         compiled = nc.jit(F.scaled_dot_product_attention, **dynamic).concrete(*xs).compiled

@@ -1,4 +1,4 @@
-"""Attention as people write it, in random spellings that are it or nearly are, has the bits of its parts."""
+"""Random implementations of attention, and of near misses, have the bits of their parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = ("none", "none", "none", "weights", "scores", "greatest", "sum")
 
 @dataclass(frozen=True)
 class Spelling:
-    """An attention of heads [B, H, L, E], how it is scaled, masked and divided, and what becomes of it."""
+    """An attention of heads [B, H, L, E]: its scale, its mask, its division, and the use of its result."""
 
     batch: tuple[int, int]
     queries: int
@@ -43,7 +43,7 @@ class Spelling:
     seed: int
 
     def operands(self) -> list[Any]:
-        """Queries, keys, values, a mask of bools, a mask to add, and a gate."""
+        """Queries, keys, values, a boolean mask, an added mask, and a gate."""
         rng = np.random.default_rng(self.seed)
         shapes = [(self.queries, self.depth), (self.keys, self.depth), (self.keys, self.width)]
         found: list[Any] = []
@@ -95,7 +95,7 @@ class Spelling:
         }.get(self.scale, lambda: scores)()
 
     def masked(self, name: str, scores: Any, chosen: Any, added: Any) -> Any:
-        """Scores behind a mask."""
+        """Masked scores."""
         shape = (self.queries, self.keys)
 
         def plane(compare: Any) -> Any:
@@ -116,7 +116,7 @@ class Spelling:
         }.get(name, lambda: scores)()
 
     def ended(self, mixed: Any, gate: Any) -> Any:
-        """What becomes of the mixed values."""
+        """The use of the mixed values."""
         moved = nc.permute_dims(mixed, (0, 2, 1, 3))
         return {
             "turned": lambda: mixed.mT,
@@ -137,7 +137,7 @@ def random_spelling(seed: int) -> Spelling:
         sizes = sizes[:1] * 4
     dtype = some((nc.float32, nc.float32, nc.float32, nc.float64, nc.bfloat16, nc.float16))
     wide = some((nc.float32, nc.float64)) if dtype.bits == 16 else dtype
-    near = rng.random() < 0.4  # it only looks like attention
+    near = rng.random() < 0.4  # it only resembles attention
     masks = tuple(dict.fromkeys(some(MASKS if near else MASKS[:6]) for _ in range(some((1, 1, 2)))))
     return Spelling(
         (some((1, 2)), some((1, 3))),

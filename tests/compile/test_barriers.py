@@ -1,4 +1,4 @@
-"""Launches are reordered only where nobody can see it, and where that saves barriers."""
+"""Launches are reordered only where dependences allow it, and where that saves barriers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ values = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 
 @given(st.lists(st.builds(launch, values, values), max_size=25))
 @settings(max_examples=200, deadline=None)
-def test_what_depends_keeps_its_order_and_stands_behind_a_barrier(steps: list[Launch]) -> None:
+def test_dependent_launches_keep_their_order_and_are_separated_by_a_barrier(steps: list[Launch]) -> None:
     order = barrier_order(steps)
     assert sorted(order) == list(range(len(steps)))
     plan = plan_memory([PlannedValue("temporary", 64)] * 10, [steps[k] for k in order], 0, 0)
@@ -35,12 +35,12 @@ def test_what_depends_keeps_its_order_and_stands_behind_a_barrier(steps: list[La
             assert epoch[i] < epoch[j]
 
 
-def test_independent_chains_run_side_by_side() -> None:
+def test_independent_chains_run_in_the_same_epochs() -> None:
     steps = [launch((0,), (1,)), launch((1,), (2,)), launch((0,), (3,)), launch((3,), (4,))]
     assert barrier_order(steps) == [0, 2, 1, 3]
 
 
-def test_nothing_moves_far() -> None:
+def test_launches_move_up_a_limited_number_of_epochs() -> None:
     chain = [launch((k,), (k + 1,)) for k in range(12)]
     assert barrier_order([*chain, launch((20,), (21,))]).index(12) >= 7
 
@@ -51,7 +51,7 @@ def test_an_update_in_place_waits_for_the_other_readers() -> None:
     assert barrier_order([launch((0,), (1,)), launch((1, 7), (2,)), update]) == [0, 2, 1]
 
 
-def test_memory_comes_before_barriers() -> None:
+def test_orders_that_take_more_memory_are_rejected() -> None:
     steps = [
         launch((0,), (1,)),
         launch((1,), (2,)),

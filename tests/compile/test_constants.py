@@ -1,4 +1,4 @@
-"""Programs of constants, which are computed where they are read up to a number of steps: the bits of eager code."""
+"""Programs of constants, which are inlined into their readers up to a number of steps, have the bits of eager code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def step(choose: random.Random, x: Any) -> Callable[[Any], Any]:
-    """Some operation for a tensor like x."""
+    """A tensor like x from a random operation."""
     shape = x.shape
     axes = choose.sample(range(x.ndim), x.ndim)
     size, more = choose.choice(SIZES), choose.choice((2.0, -1.5, 0.5))
@@ -53,13 +53,13 @@ def step(choose: random.Random, x: Any) -> Callable[[Any], Any]:
 
 
 def program(seed: int) -> Program:
-    """An index pattern, changed a few times, and read."""
+    """An index pattern that is changed a few times and read."""
     choose = random.Random(seed)
     n = choose.choice(SIZES)
     dtype = choose.choice((nc.float32, nc.float64))
 
     def pattern() -> Any:
-        """A unit matrix."""
+        """An identity matrix."""
         at = nc.arange(n)
         return (at[:, None] == at[None, :]).astype(dtype)
 

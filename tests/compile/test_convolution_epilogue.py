@@ -1,4 +1,4 @@
-"""Clusters that end a convolution give the bits they give by themselves, and are one launch with it."""
+"""Clusters that are fused with a convolution have the same bits as alone, and are one launch with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rand(*shape: int, seed: int = 0) -> Any:
 
 
 def launches(f: Any, operands: list[Any]) -> tuple[list[np.ndarray], list[str]]:
-    """The results of f compiled anew, and the labels of its launches."""
+    """The results of a new compilation of f, and the labels of its launches."""
     graph = nc.jit(f).concrete(*operands).graph
     results = CompilingExecutor().execute(graph, operands)
     return [nc.Tensor.numpy(y) for y in results], [s.label for s in compile_graph(graph).stages]
@@ -70,7 +70,7 @@ def test_all_results_are_written_at_once(size: int) -> None:
             assert labels[-2].startswith(("convolve+", "winograd+")) and labels[-1] == "window_max", labels
 
 
-def test_nothing_of_the_convolution_type() -> None:
+def test_a_cluster_without_a_result_of_the_convolutions_type() -> None:
     (found,), labels = launches(lambda x, w: F.conv2d(x, w) > 0, [X, W])
     np.testing.assert_array_equal(found, F.conv2d(X, W).numpy() > 0)
     assert "convolve" in labels
@@ -85,7 +85,7 @@ def test_an_empty_result() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 1, 1, 1), (2, 24, 1, 1), (1, 1, 7, 5), (7, 5)])
 @pytest.mark.parametrize("images", [1, 2])
-def test_numbers_of_images_and_planes(shape: tuple[int, ...], images: int) -> None:
+def test_operands_with_one_number_for_each_image_channel_or_plane(shape: tuple[int, ...], images: int) -> None:
     def f(x: Any, w: Any, scale: Any) -> Any:
         return F.conv2d(x, w) * scale
 
@@ -95,7 +95,7 @@ def test_numbers_of_images_and_planes(shape: tuple[int, ...], images: int) -> No
     assert labels[-1] == "convolve+mul"
 
 
-def test_numbers_of_rows_are_not_an_ending() -> None:
+def test_an_operand_with_one_number_for_each_row_is_not_fused() -> None:
     def f(x: Any, w: Any, scale: Any) -> Any:
         return F.conv2d(x, w) * scale
 
@@ -104,7 +104,7 @@ def test_numbers_of_rows_are_not_an_ending() -> None:
     assert "convolve" in labels
 
 
-def test_half_types_end_apart() -> None:
+def test_epilogues_of_half_types_are_separate_launches() -> None:
     half = [nc.astype(v, nc.bfloat16) for v in (X, W)]
     (found,), labels = launches(lambda x, w: F.relu(F.conv2d(x, w)), half)
     assert "convolve" in labels and (found.astype(np.float32) >= 0).all()

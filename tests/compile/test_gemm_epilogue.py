@@ -1,4 +1,4 @@
-"""Products and their endings: of elements in the same place; updates in place, in good time, with the bits of steps."""
+"""Epilogues of products: elements at the same place; early updates in place, with the bits of single steps."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("more", ["alone", "added to", "with itself"])
 @pytest.mark.parametrize("n", [1, 2, 5, 17, 40])
 @pytest.mark.parametrize("move", MOVES)
-def test_elements_that_move_do_not_end_a_product(move: str, n: int, more: str) -> None:
-    """Of as many elements as the product, by whose shape alone they could pass for its own."""
+def test_clusters_of_moved_elements_are_not_epilogues(move: str, n: int, more: str) -> None:
+    """The moved result has as many elements as the product; by shape alone, the two are indistinguishable."""
     x = nc.asarray(np.random.default_rng(n).standard_normal((n, n, n)).astype(np.float32))
 
     def f(x: Any) -> Any:
@@ -60,7 +60,7 @@ RESULTS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int, 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_result_that_is_also_copied_in_another_order_is_written(name: str, first: bool) -> None:
-    """The copy reads it through a permutation and a reshape, which is no view of that."""
+    """The copy reads it through a permutation and a reshape, which cannot be a view of the permutation."""
     make, *shapes = RESULTS[name]
     x, w = (nc.asarray(np.random.default_rng(0).standard_normal(shape).astype(np.float32)) for shape in shapes)
 
@@ -74,7 +74,7 @@ def test_a_result_that_is_also_copied_in_another_order_is_written(name: str, fir
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-def test_what_a_window_reads_is_written_if_it_is_also_copied_in_another_order() -> None:
+def test_a_windows_operand_is_written_if_it_is_also_copied_in_another_order() -> None:
     def f(x: Any) -> Any:
         y = nc.tanh(x * 2.0 + 1.0)
         return nc.reshape(nc.permute_dims(y, (0, 2, 1, 3)), (1, -1)), functional.max_pool2d(y, 2, 1)
@@ -85,7 +85,7 @@ def test_what_a_window_reads_is_written_if_it_is_also_copied_in_another_order() 
 
 
 def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tuple[Any, list[nc.Variable]]:
-    """A step of a network's training, and what it changes."""
+    """A training step of a network, and the parameters that it changes."""
     nc.random.seed(3)
     layers = [m for k in range(len(SIZES) - 1) for m in (nn.Linear(SIZES[k], SIZES[k + 1]), nn.ReLU())]
     model = nn.Sequential(*layers[:-1])
@@ -117,7 +117,7 @@ def _labels(step: Any, *args: Any) -> list[str]:
 
 @pytest.mark.parametrize("rows", [37, 300])
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_updates_have_the_bits_of_steps_by_themselves(name: str, rows: int) -> None:
+def test_fused_updates_have_the_bits_of_single_steps(name: str, rows: int) -> None:
     batch = _batch(rows)
     found: list[list[bytes]] = []
     for wrap in (nc.jit, lambda f: f):
@@ -129,7 +129,7 @@ def test_updates_have_the_bits_of_steps_by_themselves(name: str, rows: int) -> N
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_weights_are_updated_where_their_gradients_are_made(name: str) -> None:
+def test_weights_are_updated_in_the_kernels_of_their_gradients(name: str) -> None:
     step, batch = nc.jit(_training(OPTIMISERS[name])[0]), _batch(64)
     for _ in range(2):
         step(*batch)
@@ -143,7 +143,7 @@ def test_weights_are_updated_where_their_gradients_are_made(name: str) -> None:
     assert written <= {id(v) for v in concrete.donated}, "weights, biases and moments are changed in place"
 
 
-def test_a_clipped_gradient_is_there_before_its_update() -> None:
+def test_a_clipped_gradient_is_complete_before_its_update() -> None:
     batch = _batch(64)
     found: list[list[bytes]] = []
     for wrap in (nc.jit, lambda f: f):
@@ -154,7 +154,7 @@ def test_a_clipped_gradient_is_there_before_its_update() -> None:
     assert found[0] == found[1]
 
 
-def test_a_gradient_that_is_kept_is_written_beside_the_update() -> None:
+def test_a_gradient_that_is_read_later_is_stored_with_the_update() -> None:
     batch = _batch(64)
     found: list[list[bytes]] = []
     for wrap in (nc.jit, lambda f: f):
@@ -174,8 +174,8 @@ def test_a_gradient_that_is_kept_is_written_beside_the_update() -> None:
     assert found[0] == found[1]
 
 
-def test_gradients_do_not_wait_for_the_end() -> None:
-    """However many layers there are, no more than a few of their factors are there at once."""
+def test_updates_are_not_delayed_until_the_end() -> None:
+    """For any number of layers, only a few of their factors are alive at once."""
 
     def arena(layers: int) -> int:
         model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(layers)))
@@ -195,8 +195,8 @@ def test_gradients_do_not_wait_for_the_end() -> None:
     assert arena(12) - arena(4) < weights, "eight more layers keep no gradient of a weight"
 
 
-def test_a_bias_leaves_its_operand_to_the_product_before() -> None:
-    """What a bias's gradient sums is a factor of the next products: it ends the product that it is made by."""
+def test_the_operand_of_a_bias_gradient_is_an_epilogue() -> None:
+    """The operand of a bias gradient's sum is a factor of later products: it is the epilogue of its own product."""
     step, batch = nc.jit(_training(OPTIMISERS["adam"])[0]), _batch(64)
     labels = _labels(step, *batch)
     assert labels.count("contract+select") == len(SIZES) - 2

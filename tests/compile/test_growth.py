@@ -1,4 +1,4 @@
-"""How much compiling does as graphs grow: in proportion to the equations, not to their pairs."""
+"""The work of compilation grows with the number of equations, not with the number of their pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs of images: the bits of operation by operation, on any threads, differentiated and deployed."""
+"""Random programs of images have the bits of single operations, on any threads, differentiated and deployed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_gradients(program: Images, operands: list[Any]) -> None:
 
 
 def deployed(program: Images, operands: list[Any]) -> list[bytes]:
-    """What a deployed program gives that holds the weights."""
+    """The results of a deployed program that contains the weights."""
     images, weights = operands[:2], operands[2:]
     frozen = freeze(lambda x, y: program(x, y, *weights), *images)
     executable = prepacked(compile_graph(folded(frozen.closed)).executable)

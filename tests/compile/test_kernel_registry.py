@@ -1,4 +1,4 @@
-"""The registry of kernels: which one is chosen, what is refused, and that one from outside is used."""
+"""The registry of kernels: the choice of a kernel, refused registrations, and kernels from outside."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def product() -> Graph:
 
 @pytest.fixture(autouse=True)
 def own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tests register is gone after them."""
+    """Remove the kernels that a test registers after it."""
     monkeypatch.setitem(vars(dot_p), "kernels", list(dot_p.kernels))
 
 
@@ -92,7 +92,7 @@ def test_a_template_without_a_kernel_is_refused() -> None:
         compile_graph(product())
 
 
-def test_a_kernel_from_outside_is_used_and_its_programs_are_not_kept() -> None:
+def test_a_kernel_from_outside_is_used_and_its_programs_are_not_cached() -> None:
     graph, used = product(), list[str]()
 
     def noted(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:

@@ -32,7 +32,7 @@ WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 
 def _launches(f: Callable[..., Value], operands: list[Any]) -> tuple[np.ndarray, bool]:
-    """What f gives when it is compiled anew, and whether a nest computed it."""
+    """The results of a new compilation of f, and whether a nest computed them."""
     graph = nc.jit(f).concrete(*operands).graph
     compiled = compile_graph(graph)
     (buffer,) = compiled.executable.run([x.data.address for x in operands], {})
@@ -75,7 +75,7 @@ def test_windows(name: str, label: str, dtype: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_nests_serve_integers(label: str) -> None:
+def test_integers_are_computed_by_nests(label: str) -> None:
     f, operands = _case(label, (2, 2, 6, 8), PADDED, "float32")
     whole = [nc.asarray(np.nan_to_num(x.numpy()).astype(np.int32)) for x in operands]
     assert _launches(f, whole)[1]
@@ -98,7 +98,7 @@ def test_any_number_of_images() -> None:
     assert len(f.concrete_functions) == 1
 
 
-def test_heads_are_read_as_they_lie() -> None:
+def test_heads_are_read_in_place() -> None:
     random = np.random.default_rng(3)
     qkv = nc.asarray(random.standard_normal((2, 5, 3, 4, 6)).astype(np.float32))
     bias = nc.asarray(random.standard_normal((2, 1, 5, 5)).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Values that are read permuted alone are written so; everything else is row-major; bits stay."""
+"""Values that are only read permuted are written in that order; all others are row-major; bits do not change."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_three_levels_of_batch_stay_row_major() -> None:
     assert_same_bits(nc.jit(f)(p, v).numpy(), f(p, v).numpy())
 
 
-def test_kept_product() -> None:
-    """The raw product goes where it is read, beside the cluster that finishes it."""
+def test_a_product_that_is_read_elsewhere_too() -> None:
+    """The raw product is stored for its reader, in addition to the result of its epilogue."""
 
     def f(p: nc.Tensor, v: nc.Tensor) -> Any:
         y = p @ v
@@ -84,7 +84,7 @@ def test_any_number_of_examples() -> None:
 
 
 def test_gradients_of_split_heads() -> None:
-    """The gradients of queries, keys and values meet in the layout of the projection."""
+    """The gradients of queries, keys and values are combined in the layout of the projection."""
 
     def loss(x: nc.Tensor) -> Any:
         q, k, v = (nc.permute_dims(x.reshape(2, 5, 3, 3, 4)[:, :, i], (0, 2, 1, 3)) for i in range(3))

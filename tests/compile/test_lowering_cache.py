@@ -1,4 +1,4 @@
-"""What is lowered once for clusters of one form is what each of them is lowered to."""
+"""The kernel that is lowered once for clusters of one form is the one that each of them would get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a plan: nothing overlaps while it is needed, barriers stand where they must, reuse keeps results."""
+"""Memory of a plan: live values do not overlap, barriers separate dependent launches, reuse does not change results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ some = settings(max_examples=200, deadline=None, suppress_health_check=list(Heal
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Random plans: steps read values that exist and write new temporaries, some of them over what they read."""
+    """Random plans: steps read existing values and write new temporaries, some of them over their operands."""
     count = draw(st.integers(1, 30))
     values = [PlannedValue("input", 64)]
     steps: list[Launch] = []
@@ -75,7 +75,7 @@ def check_arena(plan: Plan) -> None:
 
 
 def check_barriers(plan: Plan) -> None:
-    """Steps between which no barrier stands do not touch what the others write."""
+    """Steps without a barrier between them do not access memory that another one writes."""
     assert list(plan.epochs) == sorted(plan.epochs)
     places = [
         (e, {plan.root(v) for v in s.reads}, {plan.root(v) for v in s.writes})
@@ -97,7 +97,7 @@ def test_independent_steps_need_no_barrier() -> None:
     assert epochs(steps) == (0, 0, 0, 1)
 
 
-# ---- what may be written over
+# ---- operands that may be overwritten
 
 
 def kernel(body: Any, dtype: Any = float32, strides: Any = (1,)) -> Kernel:
@@ -105,7 +105,7 @@ def kernel(body: Any, dtype: Any = float32, strides: Any = (1,)) -> Kernel:
     return Kernel("k", (x,), (y,), (For("i", 8, body, parallel=True),))
 
 
-def test_a_result_may_replace_what_is_read_at_its_own_index_only() -> None:
+def test_a_result_may_overwrite_operands_that_are_read_at_its_own_index_only() -> None:
     i = Index("i")
     own = Store("y", (i,), apply("neg", Load("x", (i,), float32)))
     shifted = Store("y", (i,), Load("x", (index_add(i, const(1)),), float32))
@@ -131,8 +131,8 @@ def test_long_chains_need_little_memory() -> None:
     np.testing.assert_array_equal(jitted(x).numpy(), f(x).numpy())
 
 
-def test_cheap_values_are_computed_again_where_they_are_read_much_later() -> None:
-    """A derivative reads the product, the sigmoid and rows, not what a few instructions make of them."""
+def test_cheap_values_are_recomputed_where_they_are_read_much_later() -> None:
+    """A derivative reads the product, the sigmoid and rows, not values that a few instructions compute from them."""
     x, w, b = nc.random.normal((24, 32)), nc.random.normal((32, 48)), nc.random.normal((48,))
 
     def loss(x: nc.Tensor, w: nc.Tensor, b: nc.Tensor) -> nc.Tensor:
@@ -151,7 +151,7 @@ def test_cheap_values_are_computed_again_where_they_are_read_much_later() -> Non
         assert_same_bits(found.numpy(), wanted.numpy())
 
 
-def test_what_is_only_copied_into_a_result_is_computed_there() -> None:
+def test_a_value_that_is_only_copied_into_a_result_is_computed_there() -> None:
     k = nc.asarray([1, 1, 0])
     step = nc.jit(lambda u: nc.grad(lambda x: nc.sum(nc.take(x, k, axis=0) * u))(nc.zeros((4, 2))))
     u = nc.reshape(nc.arange(6, dtype=nc.float32), (3, 2))

@@ -1,4 +1,4 @@
-"""Images in blocks of channels give the bits that they give in planes, and are brought there and back at edges only."""
+"""Images in blocks of channels have the bits of those in planes, and are converted at the edges of a network only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(graph: Graph) -> Counter[str]:
 
 
 def check(f: Callable[..., Any], operands: list[Any]) -> Counter[str]:
-    """Compare a function, compiled as a whole, with the same done operation by operation; what it was made of."""
+    """Compare a compiled function with its single operations; returns the counts of its primitives."""
     graph = traced(f, operands)
     found = CompilingExecutor().execute(graph, operands)
     wanted = f(*operands)
@@ -48,7 +48,7 @@ def norm(x: Any, scale: Any, shift: Any) -> Any:
 
 
 def network(x: Any, stem: Any, a: Any, b: Any, down: Any, c: Any, s: Any, t: Any) -> Any:
-    """A small residual network: a stem, a maximum, a block, a step down with a projection, a mean."""
+    """A small residual network: a stem, a maximum, a block, a strided block with a projection, a mean."""
     x = F.max_pool2d(F.relu(norm(F.conv2d(x, stem, stride=2, padding=3), s, t)), 3, 2, padding=1)
     y = F.relu(norm(F.conv2d(x, a, padding=1), s, t))
     x = F.relu(norm(F.conv2d(y, b, padding=1), s, t) + x)
@@ -92,7 +92,7 @@ X, W, V = rand(2, 32, 13, 10), rand(32, 32, 3, 3, seed=1), rand(48, 32, 3, 3, se
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-def test_values_that_are_results_too(mode: str) -> None:
+def test_values_that_are_also_results(mode: str) -> None:
     def f(x: Any, w: Any) -> Any:
         y = F.relu(F.conv2d(x, w, padding=1))
         z = F.relu(F.conv2d(y, w, padding=1))
@@ -104,7 +104,7 @@ def test_values_that_are_results_too(mode: str) -> None:
         check(f, [X, W])
 
 
-def test_what_others_read_or_write_stays_in_planes() -> None:
+def test_operands_and_results_of_other_operations_stay_in_planes() -> None:
     def f(x: Any, w: Any, v: Any) -> Any:
         y = F.conv2d(x, w, padding=1)
         return F.conv2d(nc.concat([y, y * 2.0], axis=1), nc.concat([w, w], axis=1)), y
@@ -115,7 +115,7 @@ def test_what_others_read_or_write_stays_in_planes() -> None:
             assert not any(name.endswith("_blocked") for name in found)
 
 
-def test_gradients_stay_as_they_were() -> None:
+def test_gradients_are_unchanged() -> None:
     def loss(w: Any, v: Any, x: Any) -> Any:
         return nc.sum(F.relu(F.conv2d(F.relu(F.conv2d(x, w, padding=1)), v, padding=1)) ** 2)
 
@@ -125,7 +125,7 @@ def test_gradients_stay_as_they_were() -> None:
         np.testing.assert_array_equal(nc.Tensor.numpy(found), wanted.numpy())
 
 
-def test_what_is_made_of_channels_or_numbers() -> None:
+def test_images_that_repeat_channels_or_numbers() -> None:
     def f(x: Any, w: Any, s: Any, m: Any) -> Any:
         y = F.conv2d(F.conv2d(x, w, padding=1), w, padding=1)
         gate = nc.reshape(nc.sigmoid(nc.mean(y, axis=(2, 3))), (2, 32, 1, 1))  # for each image and channel
@@ -138,7 +138,7 @@ def test_what_is_made_of_channels_or_numbers() -> None:
     assert found["winograd_blocked"] == 4
 
 
-def test_channels_that_are_weighed_by_convolutions() -> None:
+def test_channels_with_weights_from_convolutions() -> None:
     def f(x: Any, w: Any, v: Any, u: Any) -> Any:
         y = F.conv2d(F.relu(F.conv2d(x, w, padding=1)), w, padding=1)
         gate = F.relu(F.conv2d(nc.reshape(nc.mean(y, axis=(2, 3)), (2, 32, 1, 1)), v))
@@ -149,7 +149,7 @@ def test_channels_that_are_weighed_by_convolutions() -> None:
             check(f, [X, W, rand(48, 32, 1, 1, seed=4), rand(32, 48, 1, 1, seed=5)])
 
 
-def test_a_batch_that_is_not_known() -> None:
+def test_a_batch_of_unknown_size() -> None:
     def f(x: Any, w: Any) -> Any:
         return F.conv2d(F.relu(F.conv2d(F.relu(F.conv2d(x, w, padding=1)), w, padding=1)), w)
 
@@ -174,7 +174,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([16, 32, 48])
 
 
 def weights(steps: list[Step], channels: int) -> list[Any]:
-    """The filters of a network; one of none where a step has no filters."""
+    """The filters of a network; empty ones for steps without filters."""
     sides = {"same": 3, "down": 3, "half": 3, "point": 1}
     found: list[Any] = []
     for k, (step, wanted) in enumerate(steps):
@@ -185,7 +185,7 @@ def weights(steps: list[Step], channels: int) -> list[Any]:
 
 
 def run(steps: list[Step], x: Any, filters: Sequence[Any]) -> tuple[Any, ...]:
-    """A network of some steps, and the values that it kept."""
+    """A network of some steps, and its intermediate values."""
     kept: list[Any] = []
     before = x
     for (step, _), w in zip(steps, filters, strict=True):

@@ -1,4 +1,4 @@
-"""Compiled graphs give the bits of their equations run one by one, and those of the kernels' interpreter."""
+"""Compiled graphs have the bits of their equations run one by one, and those of the kernels' interpreter."""
 
 from __future__ import annotations
 
@@ -136,10 +136,10 @@ def test_jitted_twice_is_the_same(program: Program) -> None:
     assert list(map(canonical, f(*values))) == first == list(map(canonical, program(*values)))
 
 
-# ---- by hand
+# ---- written cases
 
 
-def test_what_needs_a_value_that_stays_in_a_branch_stays_too() -> None:
+def test_equations_that_need_a_value_of_a_branch_stay_in_the_branch() -> None:
     program = Program(((1, 1), (1, 1), (1,), (1, 1)), ((6, 0, 0, 3), (2, 0, 7, 0)), nc.float32, True)
     values = program.operands()
     assert list(map(canonical, nc.jit(program.__call__)(*values))) == list(map(canonical, program(*values)))
@@ -209,7 +209,7 @@ def test_deep_graphs_compile_without_recursion(kind: str, length: int) -> None:
         (((0,), (0,)), ((0,), (0,))),
     ],
 )
-def test_products_of_nothing(shapes: Any, axes: Any) -> None:
+def test_products_of_empty_tensors(shapes: Any, axes: Any) -> None:
     x, y = (nc.ones(s) for s in shapes)
     wanted = np.tensordot(x.numpy(), y.numpy(), axes).astype(np.float32)
     for f in (lambda x, y: dot.dot(x, y, axes), nc.jit(lambda x, y: dot.dot(x, y, axes) * 1 + 0)):

@@ -1,4 +1,4 @@
-"""Matrix products in compiled programs: few rows or columns go to a kernel of their own, with the same bits."""
+"""Matrix products in compiled programs: few rows or columns have a separate kernel, with the same bits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nacre.compile.pipeline import compile_graph
 from nacre.native.isa import BY_NAME
 from nacre.ops.dot import widened_dot
 
-ROWS = 6  # of a product that has the one row among others
+ROWS = 6  # rows of a product that has the one row among others
 
 
 def _thin(f: Any, *operands: Any) -> bool:
-    """Whether the one product of a jitted function is planned as a thin one."""
+    """Whether the only product of a jitted function is planned as a GEMV."""
     compiled = compile_graph(nc.jit(f).concrete(*operands).graph)
     cuts: list[Any] = [s.cut for s in compiled.executable.plan.steps if s.label.startswith("contract")]
     (cut,) = cuts
@@ -56,7 +56,7 @@ def test_few_rows_or_columns_have_the_bits_of_many(m: int, transposed: bool) -> 
     assert np.array_equal((b.T @ a[:m].T).numpy(), many[:m].T)
 
 
-def test_few_rows_or_columns_are_planned_as_thin() -> None:
+def test_few_rows_or_columns_are_planned_as_gemv() -> None:
     x, w = nc.ones((1, 300)), nc.ones((300, 200))
     assert _thin(lambda x, w: x @ w, x, w)
     assert _thin(lambda x, w: nc.exp(x @ w), x, w)
@@ -72,7 +72,7 @@ NARROW = [nc.int8, nc.uint8, nc.int16, nc.uint16, nc.float16, nc.bfloat16]
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("n", [2, 70])
-def test_a_row_reads_a_converted_matrix_as_it_lies(dtype: Any, n: int) -> None:
+def test_a_row_reads_a_converted_matrix_in_its_own_dtype(dtype: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     x = nc.asarray(rng.standard_normal((1, 300)).astype(np.float32))
     q = nc.asarray(rng.integers(0, 100, (300, n)).astype(np.float32)).astype(dtype)
@@ -90,7 +90,7 @@ def test_a_row_reads_a_converted_matrix_as_it_lies(dtype: Any, n: int) -> None:
         assert np.array_equal(nc.jit(f)(x, matrix, scale).numpy(), f(x, matrix, scale).numpy())
 
 
-def test_matrices_that_are_not_held_exactly_are_converted() -> None:
+def test_matrices_that_the_wider_type_does_not_represent_exactly_are_converted() -> None:
     for dtype, rows in ((nc.int32, 1), (nc.int8, 2)):
         x, q = nc.ones((rows, 30)), nc.ones((30, 20), dtype=dtype)
         graph = nc.jit(lambda x, q: x @ q.astype(nc.float32)).concrete(x, q).graph
@@ -121,8 +121,8 @@ def test_widened_products_have_the_derivatives_and_batches_of_plain_ones() -> No
     assert np.array_equal(a, b)
 
 
-def test_cuts_leave_threads_the_same_work() -> None:
-    """Two threads that take items in turn end nearly together."""
+def test_cuts_balance_the_work_of_threads() -> None:
+    """Two threads that take items in turn finish at nearly the same time."""
     tiling = nc.jit(lambda a, b: a @ b).concrete(nc.ones((64, 64)), nc.ones((64, 64)))
     (step,) = compile_graph(tiling.graph).executable.plan.steps
     cut: Any = step.cut
@@ -137,11 +137,11 @@ def test_cuts_leave_threads_the_same_work() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 40])
-def test_products_of_a_type_share_all_units_but_their_endings(rows: int) -> None:
+def test_products_of_a_type_share_all_units_but_their_epilogues(rows: int) -> None:
     x, w, b = nc.ones((rows, 300)), nc.ones((300, 200)), nc.ones((200,))
 
     def several(x: Any, w: Any, b: Any) -> Any:
-        """Endings: none, an activation, one that reads the result's own place, and one that divides."""
+        """Epilogues: none, an activation, one that reads the result's own place, and one that divides."""
         y = x @ w
         return y, nc.tanh(x @ w[:, :100] + b[:100]), y + x @ w, 1 / (2 + x @ w[:, 5:])
 

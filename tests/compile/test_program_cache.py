@@ -1,4 +1,4 @@
-"""Programs kept on disk: the next process reads them whole, or compiles again; the bits are the same."""
+"""Programs cached on disk: the next process reads them whole, or compiles again; the bits are the same."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def is_kept(code: Code) -> bool:
-    """Whether the objects of a kernel are known by their keys."""
+    """Whether the object code of a kernel is cached under its keys."""
     return all(u.key for u in code.units)
 
 
@@ -87,12 +87,12 @@ def file_of(graph: Graph) -> Path:
     return Path(stored._disk().path(name))
 
 
-def test_a_second_process_needs_no_compiler_and_gives_the_same_bits(tmp_path: Path) -> None:
+def test_a_second_process_needs_no_compiler_and_has_the_same_bits(tmp_path: Path) -> None:
     (cold, compiled), (warm, again) = process(tmp_path), process(tmp_path)
     assert (cold, compiled, again) == (warm, "True", "False")
 
 
-def test_what_is_read_back_is_what_was_written(shelf: Path) -> None:
+def test_programs_are_read_back_unchanged(shelf: Path) -> None:
     table = nc.asarray(np.arange(12, dtype=np.float32))
     x = nc.random.normal((12, 12))
     captured = stage(lambda a: [(a @ a + table) * nc.sum(a, axis=1, keepdims=True)], [x.type])
@@ -106,7 +106,7 @@ def test_what_is_read_back_is_what_was_written(shelf: Path) -> None:
     assert results(read, *operands) == wanted
 
 
-def test_constants_sizes_and_dtypes_are_kept(shelf: Path) -> None:
+def test_constants_sizes_and_dtypes_are_stored(shelf: Path) -> None:
     literal = np.array([[1, 2], [3, -4]], np.int32)
     n = nc.Dim("n", min=1, max=99)
     rows = TensorType((n, 2, 2), nc.int32)
@@ -118,7 +118,7 @@ def test_constants_sizes_and_dtypes_are_kept(shelf: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "empty", "no object"])
-def test_what_is_damaged_is_made_again(shelf: Path, harm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_programs_are_compiled_again(shelf: Path, harm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = nc.random.normal((5, 7))
     graph = graph_of(lambda a: nc.exp(a) - 1, x)
     wanted = results(stored.program(graph), x)
@@ -159,7 +159,7 @@ def test_layout_numerics_and_target_are_part_of_the_name(monkeypatch: pytest.Mon
     assert stored._name(elsewhere, None, host) == names[0]
 
 
-def test_programs_with_large_constants_are_not_kept(shelf: Path) -> None:
+def test_programs_with_large_constants_are_not_cached(shelf: Path) -> None:
     big = np.zeros(stored.LARGEST // 4 + 1, np.float32)
     big[3] = 2.0
     graph = derived(lambda a: [a + from_numpy(big)], [TensorType((), nc.float32)], "g")
@@ -167,7 +167,7 @@ def test_programs_with_large_constants_are_not_kept(shelf: Path) -> None:
     assert stored._name(graph, None, host_target()) is None
 
 
-def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_no_program_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_shared", cache.ObjectCache(cache.DiskCache(None)))
     stored._disk.cache_clear()
     x = nc.random.normal((3, 3))

@@ -1,4 +1,4 @@
-"""Large values that are read late are computed late: the same bits, in less memory."""
+"""Large values that are read late are recomputed there: the same bits, in less memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, WIDTH, LAYERS = 512, 640, 8
 
 @pytest.fixture
 def near() -> Any:
-    """Everything counts as large, and what is three equations away as far."""
+    """All values count as large, and a distance of three equations as far."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (fuse, module_of_pass):
             patch.setattr(module, "FAR", 3)
@@ -39,7 +39,7 @@ def given_values() -> tuple[Any, list[Any]]:
     return nc.random.normal((ROWS, WIDTH)), [nc.random.normal((WIDTH, WIDTH)) * 0.03 for _ in range(LAYERS)]
 
 
-def test_a_derivative_keeps_two_values_of_each_activation() -> None:
+def test_a_derivative_stores_two_values_of_each_activation() -> None:
     x, weights = given_values()
     gradients = nc.jit(nc.grad(loss, argnums=1))
     compiled = gradients.concrete(x, weights).compiled
@@ -54,6 +54,6 @@ def test_a_derivative_keeps_two_values_of_each_activation() -> None:
 
 @given(program=programs())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_program_gives_the_same_bits(program: Program, near: None) -> None:
+def test_any_program_has_the_same_bits(program: Program, near: None) -> None:
     rematerialise(simplify(graph_of(program))).verify()
     check_fused_is_eager(program)

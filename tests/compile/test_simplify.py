@@ -1,4 +1,4 @@
-"""Simplification keeps bits, drops what nobody needs, and gives every output memory of its own."""
+"""Simplification preserves bits, removes equations that are not needed, and gives every output separate memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names(graph: Graph) -> list[str]:
 
 @given(program=programs())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_keeps_bits_and_types(program: Program) -> None:
+def test_bits_and_types_are_preserved(program: Program) -> None:
     graph = graph_of(program)
     simple = simplify(graph).verify()
     assert (simple.input_types, simple.output_types) == (graph.input_types, graph.output_types)
@@ -49,12 +49,12 @@ def test_equal_equations_are_computed_once() -> None:
     assert names(simplify(graph)).count("exp") == 1
 
 
-def test_equations_that_differ_in_a_parameter_stay_apart() -> None:
+def test_equations_that_differ_in_a_parameter_are_not_merged() -> None:
     graph = staged(lambda x: (x.sum(axis=0), x.sum(axis=1)), (3, 3))
     assert names(share(graph)).count("sum") == 2
 
 
-def test_dead_equations_go() -> None:
+def test_dead_equations_are_removed() -> None:
     def f(x: Any) -> Any:
         nc.exp(x @ x)
         return (x + 1,)
@@ -62,7 +62,7 @@ def test_dead_equations_go() -> None:
     assert not {"exp", "dot"} & set(names(simplify(staged(f, (3, 3)))))
 
 
-def test_factors_of_one_go() -> None:
+def test_factors_of_one_are_removed() -> None:
     def f(x: Any) -> Any:
         return nc.exp(x * 1.0), nc.sin(nc.ones((3,)) * x / nc.reshape(nc.ones((1, 3)), (3,))), x * 1.0
 
@@ -74,7 +74,7 @@ def test_factors_of_one_go() -> None:
         assert [canonical(y) for y in nc.jit(f)(x)] == [canonical(y) for y in f(x)]
 
 
-def test_what_changes_bits_stays() -> None:
+def test_rewrites_that_would_change_bits_are_not_made() -> None:
     x = nc.tensor([-0.0, float("inf"), float("nan"), 1.0])
     for f in (
         lambda x: x + 0.0,
@@ -98,7 +98,7 @@ def test_casts_to_narrow_types_are_not_removed() -> None:
     assert nc.jit(f)(x).tolist() == f(x).tolist() != x.tolist()
 
 
-def test_products_read_transposed_give_the_same_bits() -> None:
+def test_products_read_transposed_have_the_same_bits() -> None:
     rng = np.random.default_rng(0)
     a, b = (nc.tensor(rng.normal(size=s).astype(np.float32)) for s in ((70, 300), (300, 40)))
     for f in (lambda a, b: (a @ b).T, lambda a, b: (a @ b).T + 1, lambda a, b: (a @ b).T @ (a @ b)):

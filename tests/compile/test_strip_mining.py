@@ -1,4 +1,4 @@
-"""Products that are only reduced are computed a band of rows at a time: the same bits, in less memory."""
+"""Products that are only reduced are computed a strip of rows at a time: the same bits, in less memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 
 @pytest.fixture
 def short() -> Any:
-    """Every product is large, and a band has two rows or three columns."""
+    """Every product is large, and a strip has two rows or three columns."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {
             "LARGE": 1,
@@ -86,7 +86,7 @@ def operands(m: int, k: int, n: int, dtype: Any, seed: int = 0) -> list[Any]:
 
 
 def assert_same(f: Callable[..., Any], values: list[Any], isa: str | None = None, loops: int = 1) -> None:
-    """Compiled, with as many loops over bands, f gives the bits that its equations give one by one."""
+    """Compiled with the given number of loops over strips, f has the bits of its equations one by one."""
     trace = stage(lambda *xs: list(results(f(*xs))), [x.type for x in values])
     compiled = compile_graph(trace.graph, None, host_target(isa))
     assert names(compiled.simplified.verify()).count("scan") == loops, compiled.simplified
@@ -134,7 +134,7 @@ def test_sizes(form: str, m: int, k: int, n: int, dtype: Any, short: None) -> No
 
 @pytest.mark.parametrize(("m", "k", "n"), [(2100, 17, 2311), (2800, 300, 2003)])
 @pytest.mark.parametrize("form", ["log-sum-exp", "sum of columns", "nearest", "looked up"])
-def test_large_products_are_never_in_memory(form: str, m: int, k: int, n: int) -> None:
+def test_large_products_are_never_stored_whole(form: str, m: int, k: int, n: int) -> None:
     values = operands(m, k, n, nc.float32)
     assert_same(FORMS[form], values)
     f = nc.jit(lambda *xs: FORMS[form](*xs))
@@ -148,7 +148,7 @@ def test_a_loop_may_need_the_results_of_another(short: None) -> None:
     assert_same(twice, operands(15, 7, 10, nc.float32), loops=2)
 
 
-def test_what_is_spread_may_be_read_elsewhere_too(short: None) -> None:
+def test_a_broadcast_value_may_be_read_elsewhere_too(short: None) -> None:
     def beside(h: Any, w: Any, b: Any, t: Any) -> Any:
         spread = nc.broadcast_to(b, (h.shape[0], w.shape[1]))
         return nc.max(h @ w + spread, axis=1), nc.exp(spread)
@@ -158,7 +158,7 @@ def test_what_is_spread_may_be_read_elsewhere_too(short: None) -> None:
 
 @given(program=programs())
 @many
-def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:
+def test_any_program_has_the_same_bits(program: Program, short: None) -> None:
     strip_mine(fuse_attention(simplify(graph_of(program)))).verify()
     check_fused_is_eager(program)
 
@@ -188,7 +188,7 @@ def looked_up(count: int, k: int, n: int) -> list[Any]:
     return [table, w, nc.tensor(np.random.default_rng(1).integers(0, 300, count))]
 
 
-def test_many_rows_of_a_table_are_never_in_memory() -> None:
+def test_many_rows_of_a_table_are_never_stored_whole() -> None:
     values = looked_up(40_000, 130, 8)
     assert_same(LOOKED_UP["rows"], values)
     assert nc.jit(LOOKED_UP["rows"]).memory(*values).workspace < 40_000 * 130 * 4 / 2
@@ -205,11 +205,11 @@ WHOLE: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("form", WHOLE)
-def test_what_other_equations_need_whole_stays_whole(form: str, short: None) -> None:
+def test_products_that_other_equations_need_whole_stay_whole(form: str, short: None) -> None:
     assert_same(WHOLE[form], operands(14, 7, 10, nc.float32), loops=0)
 
 
-def test_few_rows_or_a_small_product_are_no_loop() -> None:
+def test_few_rows_and_small_products_have_no_loop() -> None:
     assert_same(FORMS["max"], operands(500, 3, 64, nc.float32), loops=0)
     assert_same(FORMS["max"], operands(5, 3, 1 << 20, nc.float32), loops=0)
 
@@ -220,7 +220,7 @@ def test_products_of_symbolic_sizes_are_whole(short: None) -> None:
     assert canonical(f(h, w)) == canonical(nc.max(h @ w, axis=1))
 
 
-def test_a_matrix_that_bands_read_across_is_not_turned() -> None:
+def test_a_transposed_matrix_that_strips_read_is_not_copied() -> None:
     h, w, *_ = operands(2100, 260, 2311, nc.float32)
     table = w.T * 1.0
     f = nc.jit(lambda h, table: log_sum_exp(h @ table.T))
@@ -228,7 +228,7 @@ def test_a_matrix_that_bands_read_across_is_not_turned() -> None:
     assert canonical(f(h, table)) == canonical(log_sum_exp(h @ table.T))
 
 
-def test_a_part_that_is_all_says_nothing_of_other_parts(short: None) -> None:
+def test_a_slice_that_is_the_whole_does_not_affect_other_slices(short: None) -> None:
     a_number = stage(lambda x: [nc.tanh(nc.dynamic_slice(nc.tanh(x), (), ()))], [nc.tensor(1.0).type])
     compile_graph(a_number.graph)
     assert_same(

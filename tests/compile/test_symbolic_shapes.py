@@ -52,7 +52,7 @@ def test_constants_share_code(f: Callable[[float], Callable[..., Any]]) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (2.0, 0.3), (float("inf"), 0.3)])
-def test_numbers_that_code_depends_on_stay(a: float, b: float) -> None:
+def test_numbers_that_code_depends_on_stay_constants(a: float, b: float) -> None:
     assert codes(lambda x: x + a, (20,)) != codes(lambda x: x + b, (20,))
 
 

@@ -1,4 +1,4 @@
-"""Free choices change no bit; the search keeps what is faster, and what it keeps is used."""
+"""Free choices change no bit; the search stores faster options, which are then used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nacre.transform.concrete import CallInputs
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of the test for what is found, and steps that are divided however small they are."""
+    """A folder of the test for the options found, and steps that are divided however small they are."""
     path = tmp_path / "tuned.json"
     monkeypatch.setattr(tunables, "_path", lambda: str(path))
     for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
@@ -71,7 +71,7 @@ def test_no_option_changes_a_bit(f: Callable[..., Any], shapes: tuple[tuple[int,
     executable.bounds.clear()
 
 
-def test_the_search_keeps_and_uses_what_it_finds(kept: Path) -> None:
+def test_the_search_stores_and_uses_the_options_that_it_finds(kept: Path) -> None:
     nc.set_threads(2)
     executable = prepared(lambda a, b: nc.exp(a @ b), (96, 64), (64, 200)).compiled.executable
     found = tune(executable, rounds=3)
@@ -93,7 +93,7 @@ def test_a_better_option_is_better_by_a_margin() -> None:
     assert Choice("x", (1, 2), (1.0, 0.5), (1.0, 0.5), 1).gain == 2.0
 
 
-def test_damaged_and_outdated_choices_are_as_good_as_absent(kept: Path) -> None:
+def test_damaged_and_outdated_choices_are_ignored(kept: Path) -> None:
     for text in ("{", "[]", '{"x": 3}'):
         kept.write_text(text)
         tunables.best.cache_clear()
@@ -103,13 +103,13 @@ def test_damaged_and_outdated_choices_are_as_good_as_absent(kept: Path) -> None:
     assert tunables.choose("b", ((1, 2), (3, 4))) == (1, 2)
 
 
-def test_the_model_comes_first_and_options_are_sound() -> None:
+def test_the_models_option_comes_first_and_options_are_valid() -> None:
     for extent, together, threads in ((1, 1, 2), (1000, 16, 3), (7, 7, 4), (100_000, 1, 1)):
         for grain in planning.grains(extent, 100, together, threads):
             assert grain >= 1 and (grain % together == 0 or grain >= extent)
 
 
-def test_the_environment_asks_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_requests_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     nc.set_threads(2)
     monkeypatch.setenv("NACRE_TUNE", "1")
     f, x = nc.jit(lambda x: nc.sum(nc.exp(x) * x, axis=1)), nc.ones((321, 45))

@@ -1,4 +1,4 @@
-"""Verification behind passes: broken passes, kernels and plans are found, with the pass's name and the lines around."""
+"""Verification after passes: faulty passes, kernels and plans are found, with the pass's name and the lines around."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def traced() -> Graph:
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, run: Any) -> str:
-    """The message of a compilation in which a pass does something else."""
+    """The message of a compilation in which a pass is replaced."""
     changed = tuple(replace(p, run=run(p.run)) if p.name == name else p for p in PASSES)
     monkeypatch.setattr(pipeline, "PASSES", changed)
     with pytest.raises(CompileError) as fault:
@@ -47,7 +47,7 @@ def last_first(run: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
 
 
 def wrong_type(run: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
-    """A graph pass whose last result has another type than its equation gives."""
+    """A graph pass whose last result has another type than its equation computes."""
 
     def found(graph: Graph) -> Graph:
         made = run(graph)
@@ -86,7 +86,7 @@ def test_bodies_of_loops_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elsewhere(s: Stmt) -> Stmt:
-    """A statement with every store at the first element, whatever the loops around."""
+    """A statement with every store at the first element, regardless of the enclosing loops."""
     if isinstance(s, For):
         return replace(s, body=tuple(map(elsewhere, s.body)))
     return replace(s, index=tuple(const(0) for _ in s.index)) if isinstance(s, Store) else s
@@ -113,7 +113,7 @@ def test_kernel_passes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def backwards(run: Callable[[Compilation], None]) -> Callable[[Compilation], None]:
-    """A pass behind which the launches are in the opposite order."""
+    """A pass that reverses the order of the launches."""
 
     def found(c: Compilation) -> None:
         run(c)
@@ -131,7 +131,7 @@ def test_plan_passes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert "must be written before it is read" in message and "\n> " in message
 
 
-def test_nothing_is_verified_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_verified_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NACRE_VERIFY", "0")
     by_name = {p.name: p for p in PASSES}
     scheduling = by_name["scheduling"]
@@ -153,7 +153,7 @@ IN, OUT, TEMP = (PlannedValue(kind, 64) for kind in ("input", "output", "tempora
 
 
 def made(values: list[PlannedValue], steps: list[Launch], tree: Any = (), donations: Any = ()) -> Plan:
-    """A plan of one input and one output, as it is given."""
+    """A plan of one input and one output, from its parts."""
     return Plan(tuple(values), tuple(steps), 1, 1, epochs(steps), donations, tree)
 
 
@@ -172,28 +172,28 @@ REPEATED = Loop(0, 4, (), -1, (1,), (2,))
         (made([IN, OUT, TEMP], [launch((2,), (1,))]), "nothing has been written there"),
         (made([IN, OUT, TEMP], [launch((0,), (2,))]), "output0 (64 bytes) must be written before it is read"),
         (made([IN, OUT], [launch((0,), (0,)), launch((0,), (1,))]), "must write a temporary or an output"),
-        (  # a temporary takes over the place of another one that is read later
+        (  # a temporary reuses the place of another one that is read later
             made(
                 [IN, OUT, TEMP, PlannedValue("temporary", 64, reuses=2)],
                 [launch((0,), (2,)), launch((0,), (3,)), launch((2, 3), (1,))],
             ),
             "a barrier must separate",
         ),
-        (  # the same behind a barrier
+        (  # the same after a barrier
             made(
                 [IN, OUT, TEMP, PlannedValue("temporary", 64, reuses=2), TEMP],
                 [launch((0,), (2, 4)), launch((4,), (3,)), launch((2, 3), (1,))],
             ),
             "there is temporary1",
         ),
-        (  # written over what it reads, though the kernel does not allow that
+        (  # the result overwrites the operand, which the kernel does not allow
             made(
                 [IN, OUT, TEMP, PlannedValue("temporary", 64, reuses=2)],
                 [launch((0,), (2,)), launch((2,), (3,)), launch((3,), (1,))],
             ),
             "must not write over what it reads",
         ),
-        (  # the output may be over the input, which is read again
+        (  # the output may overwrite the input, which is read again
             made([IN, OUT, TEMP], [launch((0,), (1,), ((0, 1),)), launch((0,), (2,))], donations=((0, 0),)),
             "there is output0",
         ),
@@ -205,11 +205,11 @@ REPEATED = Loop(0, 4, (), -1, (1,), (2,))
             ),
             "nothing has been written there",
         ),
-        (  # a round reads what the round before wrote, and the first one reads nothing
+        (  # an iteration reads the last one's result; the first one reads a value that is not written
             made([IN, OUT, TEMP], [launch((2,), (2,)), launch((2,), (1,))], (Loop(0, 4, (), -1, (0,), ()), 1)),
             "nothing has been written there",
         ),
-        (  # a carry that does not change places: the second round reads what the first one has overwritten
+        (  # a carry that is not swapped: the second iteration reads a value that the first one has overwritten
             made(
                 [IN, OUT, TEMP, PlannedValue("temporary", 64, reuses=2), TEMP],
                 [launch((0,), (2,)), launch((2,), (4,)), launch((4,), (3,)), launch((4,), (1,))],
@@ -217,7 +217,7 @@ REPEATED = Loop(0, 4, (), -1, (1,), (2,))
             ),
             "there is temporary1",
         ),
-        (  # rows lie outside of the whole
+        (  # rows are outside of the whole tensor
             made([IN, replace(ROWS, nbytes=128), ROW], [launch((0,), (2,))], (Loop(0, 4, (), -1, (0,), ()),)),
             "must lie within",
         ),
@@ -234,7 +234,7 @@ def test_faults_of_plans(plan: Plan, why: str) -> None:
     assert why in str(fault.value) and "\n> " in str(fault.value)
 
 
-def test_carries_that_change_places_and_rows() -> None:
+def test_swapped_carries_and_rows() -> None:
     values = [IN, ROWS, TEMP, TEMP, replace(ROW, of=1)]
     steps = [launch((0,), (2,)), launch((2,), (3,)), launch((2,), (4,))]
     verify_plan(made(values, steps, (0, Loop(0, 4, (), -1, (1, 2), (), ((2, 3),)))))
@@ -251,13 +251,13 @@ def test_a_missing_barrier() -> None:
 def test_symbolic_sizes_are_verified_at_both_ends() -> None:
     n = Dim.symbol("n", 1, 64)
     half = PlannedValue("part", n * 2, of=1)
-    plan = made([IN, replace(OUT, nbytes=n + 64), half], [launch((0,), (2,))])  # whole at the greatest size alone
+    plan = made([IN, replace(OUT, nbytes=n + 64), half], [launch((0,), (2,))])  # complete at the greatest size only
     with pytest.raises(CompileError, match="only some bytes"):
         verify_plan(plan)
 
 
-def test_an_output_is_not_written_over_what_another_side_still_reads() -> None:
-    """One side of a branch may write over its input; the other side multiplies it with a matrix."""
+def test_an_output_does_not_overwrite_an_input_that_another_side_still_reads() -> None:
+    """One side of a branch may overwrite its input; the other side multiplies it by a matrix."""
     w, y = nc.random.normal((48, 48)), nc.random.normal((6, 48))
 
     def multiplied(v: Any, y: Any) -> Any:

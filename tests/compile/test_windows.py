@@ -1,4 +1,4 @@
-"""Clusters before and behind a window give the bits they give by themselves, and are one launch with it."""
+"""Clusters before and after a window have the same bits as alone, and are one launch with it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def rand(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
 
 
 def launches(f: Any, operands: list[Any]) -> tuple[list[np.ndarray], list[str]]:
-    """The results of f compiled anew, and the labels of its launches."""
+    """The results of a new compilation of f, and the labels of its launches."""
     graph = nc.jit(f).concrete(*operands).graph
     results = CompilingExecutor().execute(graph, operands)
     return [nc.Tensor.numpy(y) for y in results], [s.label for s in compile_graph(graph).stages]
 
 
 def check(f: Any, operands: list[Any]) -> list[str]:
-    """The labels of a function's launches, whose results have the bits of each operation by itself."""
+    """The labels of a function's launches; their results have the bits of single operations."""
     found, labels = launches(f, operands)
     wanted = f(*operands)
     for a, b in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
@@ -52,7 +52,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMS)
-def test_before_and_behind(name: str, dtype: Any) -> None:
+def test_clusters_before_and_after(name: str, dtype: Any) -> None:
     pool = FORMS[name]
     operands = [nc.asarray(v.numpy().astype(dtype)) for v in (X, S, T)]
     assert len(check(lambda x, s, t: pool(F.relu(norm(x, s, t))), operands)) == 1
@@ -75,7 +75,7 @@ def test_derivatives(name: str) -> None:
     assert any("window" in s and "_grad+" in s for s in labels), labels
 
 
-def test_planes_of_several_bands() -> None:
+def test_planes_of_several_blocks_of_rows() -> None:
     x = rand(1, 2, 300, 141)
     for pool in FORMS.values():
         assert len(check(lambda x, pool=pool: pool(F.relu(x * 2.0)) - 1.0, [x])) == 1
@@ -89,7 +89,7 @@ def test_signals_and_volumes() -> None:
     assert len(check(lambda x: F.relu(F.max_pool2d(F.relu(x * 2.0), 2) + 1.0), [rand(3, 8, 9)])) == 1
 
 
-def test_numbers_of_images_and_planes() -> None:
+def test_operands_with_one_number_for_each_image_channel_or_plane() -> None:
     for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (37, 29)):
         assert len(check(lambda x, s: F.max_pool2d(x * s, 2), [X, rand(*shape)])) == 1
     for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (18, 14)):
@@ -109,7 +109,7 @@ def test_several_results_and_masks() -> None:
     assert len(check(f, [X, mask])) == 1
 
 
-def test_what_others_read_is_stored() -> None:
+def test_values_with_other_readers_are_stored() -> None:
     def f(x: Any) -> Any:
         y = F.relu(x * 2.0)
         return F.max_pool2d(y, 2), F.avg_pool2d(y, 3)
@@ -118,7 +118,7 @@ def test_what_others_read_is_stored() -> None:
     assert len(check(lambda x: (y := F.relu(x * 2.0), F.max_pool2d(y, 2)), [X])) == 2
 
 
-def test_what_is_read_otherwise_stays_apart() -> None:
+def test_operands_with_another_layout_are_not_fused() -> None:
     assert len(check(lambda x, s: F.max_pool2d(x * s, 2), [X, rand(37, 1)])) == 2
     assert len(check(lambda x: F.max_pool2d(nc.permute_dims(x, (0, 1, 3, 2)) * 2.0, 2), [X])) >= 2
     assert len(check(lambda x: F.max_pool2d((x * 2.0)[:, :, 3:], 2), [X])) >= 2
@@ -144,7 +144,7 @@ def test_one_program_for_every_batch() -> None:
     assert len(f.concrete_functions) == 1
 
 
-def test_a_bias_gradient_reads_what_ends_the_window() -> None:
+def test_a_bias_gradient_reads_the_windows_epilogue() -> None:
     x, w, b = rand(2, 8, 16, 16), rand(8, 8, 3, 3, seed=1), rand(8, seed=2)
 
     def loss(w: Any, b: Any, x: Any) -> Any:

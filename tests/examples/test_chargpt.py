@@ -1,4 +1,4 @@
-"""The character GPT: its text, its trigram model, and that it beats it; small here, whole among the slow tests."""
+"""The character GPT: its text, its trigram model, and its lower loss; small here, complete in the slow tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TINY = Size(layers=1, width=16, heads=2, context=16)
 TEXT = "\n\n".join(f"for item in range({k}):\n    print(item, {k})" for k in range(700))
 
 
-def test_text_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     paragraphs = chargpt.manual().split("\n\n")
     assert sum(map(len, paragraphs)) > 200_000 and len(paragraphs) == len(set(paragraphs))
     topics = {"b": "\nTwo\n\nOne\n", "a": "One\n\nThree\n\nTwo"}
@@ -69,7 +69,7 @@ def test_trigram_probabilities_add_up_and_beat_those_of_characters() -> None:
     assert 0 < model.loss(unseen) < 0.6 * single < math.log(size)
 
 
-def test_later_characters_change_nothing_before_them() -> None:
+def test_later_characters_do_not_change_earlier_scores() -> None:
     nc.random.seed(0)
     model = Gpt(7, TINY)
     codes = np.array([[1, 2, 3, 4, 5, 6]], np.int32)
@@ -80,7 +80,7 @@ def test_later_characters_change_nothing_before_them() -> None:
 
 
 def test_a_small_training(tmp_path: Path) -> None:
-    """It learns, is resumed to the same bits, and tells both losses of the same characters."""
+    """It learns, is resumed with the same bits, and reports both losses of the same characters."""
 
     def run(epochs: int, out: Path, resume: bool = False) -> tuple[bytes, dict[str, object]]:
         ready = chargpt.build(Settings(0, 3, {"progress": False, "out": out}), TINY, TEXT)

@@ -45,7 +45,7 @@ def test_a_second_process_need_not_compile(tmp_path: Path) -> None:
     assert answer(image) == 5
 
 
-def test_text_target_and_nothing_else_decide_the_key() -> None:
+def test_only_text_and_target_determine_the_key() -> None:
     host, other = engine.host_target(), engine.cross_target("neon")
     keys = {cache.key_of(text, target) for text in ("a", "b") for target in (host, other)}
     assert len(keys) == 4
@@ -131,7 +131,7 @@ def test_size(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
     assert cache.default_size() == size
 
 
-def test_the_longest_unused_go_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_objects_are_removed_first(tmp_path: Path) -> None:
     disk = DiskCache(tmp_path, 1 << 30)
     for k in range(10):
         disk.write(bytes([k]) * 32, bytes(1000))

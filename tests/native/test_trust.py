@@ -61,7 +61,7 @@ def as_nobody(line: str, path: Path, data: bytes = b"") -> None:
 # ---- files
 
 
-def test_files_and_folders_are_this_users_alone(tmp_path: Path) -> None:
+def test_only_this_user_can_access_files_and_folders(tmp_path: Path) -> None:
     mask = os.umask(0)
     try:
         disk = kept(tmp_path / "a" / "cache")
@@ -226,7 +226,7 @@ def test_members_of_a_group(
 
 
 @as_root
-def test_nothing_is_made_in_another_users_home(tmp_path: Path, place: Path) -> None:
+def test_nothing_is_created_in_another_users_home(tmp_path: Path, place: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(home)
@@ -242,7 +242,7 @@ def test_nothing_is_made_in_another_users_home(tmp_path: Path, place: Path) -> N
         assert not list(home.iterdir())
 
 
-def test_nothing_is_made_where_others_may_write(tmp_path: Path, place: Path) -> None:
+def test_nothing_is_created_where_others_may_write(tmp_path: Path, place: Path) -> None:
     above = tmp_path / "open"
     above.mkdir()
     above.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Modules that PyTorch and Nacre both make: lines of text with `nn` and `T`, which makes a tensor."""
+"""Modules that PyTorch and Nacre both construct: lines of text with `nn` and `T`, which creates a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is assigned to parameters, buffers and modules does what it says, or raises at the line."""
+"""Assignments to parameters, buffers and modules have the effect that they express, or raise an error at the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def line() -> nn.Linear:
 
 
 class Average(nn.Module):
-    """A running mean, as ported from elsewhere."""
+    """A running mean, as in code ported from another library."""
 
     def __init__(self) -> None:
         self.scale = nn.Parameter([2.0])
@@ -102,7 +102,7 @@ def test_a_change_of_type_is_refused() -> None:
         "d = m.scale.data; d[0] = 8.0; d[0] += 1.0",
     ],
 )
-def test_what_data_holds_is_the_parameters(change: str, jitted: bool) -> None:
+def test_changes_of_data_change_the_parameter(change: str, jitted: bool) -> None:
     m = Average()
 
     def f() -> None:
@@ -112,7 +112,7 @@ def test_what_data_holds_is_the_parameters(change: str, jitted: bool) -> None:
     assert m.scale.tolist() == [9.0] and m.scale.requires_grad
 
 
-def test_data_of_earlier_times_does_not_undo_an_update() -> None:
+def test_an_earlier_value_of_data_does_not_undo_an_update() -> None:
     p = nn.Parameter([1.0, 2.0])
     old = p.data
     p.assign(nc.tensor([3.0, 4.0]))
@@ -121,14 +121,14 @@ def test_data_of_earlier_times_does_not_undo_an_update() -> None:
     assert p.tolist() == [3.0, 4.0]
 
 
-def test_a_copy_of_data_is_no_ones() -> None:
+def test_a_copy_of_data_is_independent() -> None:
     p = nn.Parameter([1.0, 2.0])
     copy = p.data * 1
     copy[0] = 5.0
     assert p.tolist() == [1.0, 2.0]
 
 
-def test_freezing_by_the_attribute() -> None:
+def test_parameters_are_frozen_by_the_attribute() -> None:
     layer = line()
     x = nc.ones((1, 2))
     layer(x).sum().backward()
@@ -171,7 +171,7 @@ def test_gradients_change_in_place(jitted: bool) -> None:
         "x.clamp_(0, 1)",
     ],
 )
-def test_methods_that_change_a_tensor_are_named_with_what_to_write(call: str) -> None:
+def test_errors_of_in_place_methods_say_what_to_write(call: str) -> None:
     x, p = nc.ones(2), nn.Parameter(nc.ones(2))
     p.grad = nc.ones(2)
     with pytest.raises(nc.Error, match="write") as fault:
@@ -200,7 +200,7 @@ def test_a_parameter_updates_in_place_as_an_attribute() -> None:
     assert list(m.state_dict()) == ["scale", "mean"] and m.scale.tolist() == [3.0]
 
 
-def test_what_may_take_a_parameters_place() -> None:
+def test_values_that_may_replace_a_parameter() -> None:
     m = Average()
     m.scale = nn.Parameter([5.0])
     assert m.scale.tolist() == [5.0] and m.scale.name == "scale"
@@ -256,7 +256,7 @@ def test_a_buffer_of_another_type() -> None:
         m.mean = 3.0
 
 
-def test_a_buffer_does_not_cut_gradients_off() -> None:
+def test_a_buffer_does_not_stop_gradients() -> None:
     m = Average()
     x = nc.ones(2).requires_grad_()
     with pytest.raises(nc.GradientError, match=r"Average\.mean.*detach\(\)"):

@@ -1,4 +1,4 @@
-"""Running statistics of batch and instance normalisation: their dtype, and batches of nothing or of one value."""
+"""Running statistics of batch and instance normalisation: their dtype, empty batches, and batches of one value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_plain_means_in_float64(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
-def test_a_batch_of_nothing_leaves_the_statistics(momentum: float | None) -> None:
+def test_an_empty_batch_does_not_change_the_statistics(momentum: float | None) -> None:
     for layer, shape in (
         (nn.BatchNorm2d(3, momentum=momentum), (0, 3, 4, 4)),
         (nn.InstanceNorm2d(3, momentum=momentum, track_running_stats=True), (0, 3, 4, 4)),

@@ -77,7 +77,7 @@ def test_errors(make: Callable[[], Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("row", [nn.Sequential(), nn.ModuleList(), nn.ParameterList()], ids=lambda r: type(r).__name__)
-def test_a_place_that_is_not_there_is_an_index_error(row: Any) -> None:
+def test_an_index_out_of_range_is_an_index_error(row: Any) -> None:
     for place in (0, -1, 7):
         with pytest.raises(IndexError) as caught:
             row[place]

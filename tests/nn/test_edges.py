@@ -1,4 +1,4 @@
-"""Arguments at the edge of what functions take: sizes, places and classes."""
+"""Arguments at the limits of functions: sizes, positions and classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = nc.nn.functional
 
 
 def transposed(x: np.ndarray, w: np.ndarray, stride: int, more: int, dilation: int, margin: int) -> np.ndarray:
-    """conv_transpose2d of one channel by its definition: every pixel adds the filter, then the margins go."""
+    """conv_transpose2d of one channel by its definition: every pixel adds the filter, then the margins are cut off."""
     n, k = x.shape[0], w.shape[0]
     whole = np.zeros([(n - 1) * stride + dilation * (k - 1) + 1 + more] * 2, np.float32)
     for i, j in np.ndindex(*x.shape):
@@ -66,8 +66,8 @@ def test_unpooling_when_compiled() -> None:
     np.testing.assert_array_equal(nc.jit(whole)(x[0]).numpy(), whole(x[0]).numpy())
 
 
-def test_unpooling_to_places_named_twice() -> None:
-    """The last one wins, compiled and not, and gradients go to it alone."""
+def test_unpooling_to_repeated_positions() -> None:
+    """The last value counts, compiled or not, and it alone gets a gradient."""
     y = nc.tensor([[[1.0, -0.0, 3.0, nc.nan]]])
     places = nc.tensor([[[2, 0, 2, 1]]])
     wanted = [-0.0, nc.nan, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -79,7 +79,7 @@ def test_unpooling_to_places_named_twice() -> None:
     assert slope(nc.ones((1, 1, 4)), places).tolist() == [[[0.0, 1.0, 3.0, 2.0]]]
 
 
-def test_unpooling_to_places_that_are_not_there() -> None:
+def test_unpooling_to_positions_out_of_range() -> None:
     for place in (-1, 4):
         with pytest.raises(nc.ArgumentError, match="indices must be in"):
             F.max_unpool1d([[1.0, 2.0]], [[0, place]], 2)
@@ -88,6 +88,6 @@ def test_unpooling_to_places_that_are_not_there() -> None:
 
 
 @pytest.mark.parametrize("x", [9, [0, 3], [-1]])
-def test_one_hot_of_what_is_no_class(x: Any) -> None:
+def test_one_hot_of_classes_out_of_range(x: Any) -> None:
     with pytest.raises(nc.ArgumentError, match="one_hot: integers must be in"):
         F.one_hot(x, 3)

@@ -240,19 +240,19 @@ LABELS = ["rose", "lily", "rose"]
         nc.jit(lambda x, y: F.cross_entropy(x, nc.asarray(y))),
     ],
 )
-def test_names_of_classes_are_told_how_to_become_numbers(loss: Any, labels: Any) -> None:
+def test_the_error_of_class_names_says_how_to_number_them(loss: Any, labels: Any) -> None:
     if isinstance(labels, list) and hasattr(loss, "concrete_functions"):
         pytest.skip("a list of texts is an argument of its own")
     with pytest.raises(nc.DTypeError, match=r"names, y = numpy.unique\(labels, return_inverse=True\)"):
         loss(nc.ones((3, 2)), labels)
 
 
-def test_names_of_classes_become_numbers_as_the_message_says() -> None:
+def test_the_advice_for_class_names_works() -> None:
     names, y = np.unique(LABELS, return_inverse=True)
     assert names.tolist() == ["lily", "rose"] and F.cross_entropy(nc.ones((3, 2)), y).shape == ()
 
 
-def test_floats_for_numbers_of_classes_are_told_what_to_write() -> None:
+def test_the_error_of_float_class_numbers_says_what_to_write() -> None:
     with pytest.raises(nc.ShapeError, match=r"target.astype\(nacre.int64\)"):
         F.cross_entropy(nc.ones((3, 2)), nc.tensor([0.0, 1.0, 0.0]))
 
@@ -268,7 +268,7 @@ def test_floats_for_numbers_of_classes_are_told_what_to_write() -> None:
         lambda i: F.embedding_bag(i[0], nc.ones((3, 2)), nc.tensor([0]), padding_idx=1),
     ],
 )
-def test_indices_that_are_no_rows_of_a_table_are_refused(f: Any, index: int) -> None:
+def test_indices_out_of_range_of_a_table_are_refused(f: Any, index: int) -> None:
     with pytest.raises(IndexError, match=rf"indices must be in \[0, 3\), the rows of the table; got {index};") as found:
         f(nc.tensor([[1, index]]))
     assert isinstance(found.value, nc.AxisError)
@@ -376,7 +376,7 @@ def test_errors_of_sampling(f: Callable[[], Any], message: str) -> None:
         f()
 
 
-def test_sampling_serves_a_range_of_batches() -> None:
+def test_one_compiled_sampling_takes_a_range_of_batches() -> None:
     batch = nc.Dim("batch", min=1, max=8)
     sample = nc.jit(lambda x, g: F.grid_sample(x, g), dynamic_shapes={"x": {0: batch}, "g": {0: batch}})
     for n in (1, 3):

@@ -1,4 +1,4 @@
-"""Backward hooks: called with the gradients of results and arguments, eagerly and traced; what they return goes on."""
+"""Backward hooks get the gradients of results and arguments, eagerly and traced; their results replace gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_several_arguments_and_results() -> None:
     x, y = nc.tensor([1.0, 2.0]).requires_grad_(), nc.tensor([3.0, 4.0])
     two(x, y, factor=3.0)[1]["product"].sum().backward()
     (inner, outer) = seen[0]
-    assert inner[0].tolist() == [9.0, 12.0] and inner[1] is None  # y asks for none
+    assert inner[0].tolist() == [9.0, 12.0] and inner[1] is None  # y requires none
     assert outer[0] is None and outer[1].tolist() == [1.0, 1.0]
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_called_without_gradients() -> None:
     assert not seen and layer(nc.ones((1, 3))).requires_grad
 
 
-def test_what_hooks_return_goes_on() -> None:
+def test_results_of_hooks_replace_gradients() -> None:
     layer = nn.Linear(2, 2, bias=False)
     layer.register_full_backward_pre_hook(lambda _, outer: outer[0] * 3)
     layer.register_full_backward_hook(lambda _, inner, outer: (inner[0] + outer[0],))

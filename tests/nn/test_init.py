@@ -1,4 +1,4 @@
-"""Initialisers: what they fill with, by its moments, and what they refuse."""
+"""Initialisers: the moments of their numbers, and refused arguments."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_batch_norm_without_momentum_averages_the_batches() -> None:
     np.testing.assert_allclose(norm.running_var.numpy(), wanted, rtol=1e-5)
 
 
-def test_attention_heads_by_hand() -> None:
+def test_attention_heads_against_separate_products() -> None:
     nc.random.seed(1)
     layer = nn.MultiheadAttention(4, 2, batch_first=True)
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("f")

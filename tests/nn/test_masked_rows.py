@@ -1,4 +1,4 @@
-"""Queries whose keys are all masked give 0 and gradients 0, in every function, layer and way to run."""
+"""Queries whose keys are all masked have result 0 and gradients 0, in all functions, layers and modes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import nacre as nc
 from nacre import nn
 
 F = nn.functional
-PADDED = np.array([[0, 0, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)  # the last sequence is nothing
+PADDED = np.array([[0, 0, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)  # the last sequence is only padding
 
 
 def normal(*shape: int, dtype: Any = nc.float32) -> Any:
@@ -20,7 +20,7 @@ def normal(*shape: int, dtype: Any = nc.float32) -> Any:
 
 
 def masked(kind: str, length: int, keys: int) -> Any:
-    """A mask of which rows 1 and, if there is one, 5 leave nothing."""
+    """A mask that excludes all keys in row 1 and, if there is one, row 5."""
     allowed = np.random.default_rng(0).random((length, keys)) < 0.7
     allowed[:, 0] = True
     allowed[1::4] = False
@@ -91,7 +91,7 @@ def test_dropout() -> None:
     assert np.isfinite(found).all() and not found[:, 1].any()
 
 
-def test_plain_softmax_of_nothing_is_nan() -> None:
+def test_plain_softmax_of_masked_rows_is_nan() -> None:
     assert np.isnan(F.softmax(nc.full((2, 3), -np.inf)).numpy()).all()
 
 

@@ -1,4 +1,4 @@
-"""Modules: what they hold, state dicts, modes, trees, and what compiled functions notice."""
+"""Modules: contents, state dicts, modes, trees, and changes that compiled functions notice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_shared_parameters_count_once_but_are_saved_under_both_names() -> None:
     assert {"0.weight", "1.weight"} <= set(net.state_dict())
 
 
-def test_state_dicts_go_round() -> None:
+def test_state_dicts_round_trip() -> None:
     nc.random.seed(0)
     one, two = Net(), Net()
     x = nc.tensor(np.float32([[1, 2, 3], [4, 5, 7]]))
@@ -107,7 +107,7 @@ def test_converting_and_zeroing() -> None:
     assert net.scale.grad is None
 
 
-def test_copies_are_apart() -> None:
+def test_copies_are_independent() -> None:
     net = Net().eval()
     x = nc.ones((1, 3))
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
@@ -139,7 +139,7 @@ def test_comparisons_of_parameters_are_those_of_their_elements() -> None:
 
 
 @pytest.mark.parametrize("value", [1.0, 0.0])
-def test_equal_parameters_are_told_apart_by_what_is_compiled(value: float) -> None:
+def test_compiled_functions_distinguish_equal_parameters(value: float) -> None:
     class Scale(nn.Module):
         def __init__(self) -> None:
             self.held = (nn.Parameter([value]),)  # a plain attribute
@@ -174,7 +174,7 @@ def test_as_text() -> None:
     )
 
 
-def test_a_module_without_forward_says_what_to_write() -> None:
+def test_the_error_of_a_module_without_forward_says_what_to_write() -> None:
     with pytest.raises(nc.ArgumentError, match=r"(?s)`forward` is required.*def forward"):
         nn.Module()(1)
 
@@ -230,7 +230,7 @@ def test_compiled_calls_notice_modes_and_plain_attributes() -> None:
     np.testing.assert_array_equal(f(x).numpy(), net(x).numpy())
 
 
-def test_a_compiled_training_step_gives_the_eager_bits() -> None:
+def test_a_compiled_training_step_has_the_eager_bits() -> None:
     def train(compiled: bool) -> list[float]:
         nc.random.seed(5)
         net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 3))
@@ -294,7 +294,7 @@ def test_parts_by_name() -> None:
 
 
 class Foreign:
-    """A tensor of a library that gives NumPy no bfloat16."""
+    """A tensor of a library that does not export bfloat16 to NumPy."""
 
     def __init__(self, values: Any, dtype: str = "torch.bfloat16") -> None:
         self.values, self.dtype = np.asarray(values, np.float32), dtype
@@ -314,7 +314,7 @@ class Foreign:
         return self.values
 
 
-def test_tensors_of_other_libraries_are_taken_in_bfloat16() -> None:
+def test_bfloat16_tensors_of_other_libraries_are_accepted() -> None:
     layer = nn.Linear(2, 1).bfloat16()
     layer.load_state_dict({"weight": Foreign([[1.5, -2.25]]), "bias": Foreign([3.0])})
     assert layer.weight.dtype is nc.bfloat16 and layer.weight.astype("float32").tolist() == [[1.5, -2.25]]
@@ -323,7 +323,7 @@ def test_tensors_of_other_libraries_are_taken_in_bfloat16() -> None:
     assert layer.weight.astype("float32").tolist() == [[1.5, -2.25]]
 
 
-def test_bfloat16_tensors_of_torch_are_taken() -> None:
+def test_bfloat16_tensors_of_torch_are_accepted() -> None:
     torch = pytest.importorskip("torch")
     theirs = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
     layer = nn.Linear(3, 2).bfloat16()
@@ -345,7 +345,7 @@ def test_bfloat16_tensors_of_torch_are_taken() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_state_dict_is_refused(state: Any) -> None:
+def test_objects_that_are_not_state_dicts_are_refused(state: Any) -> None:
     model = nn.Linear(2, 1)
     before = {k: v.tolist() for k, v in model.state_dict().items()}
     with pytest.raises(nc.Error, match=r"required|must"):

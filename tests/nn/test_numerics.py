@@ -1,4 +1,4 @@
-"""`numerics("fast")` changes how a convolution is computed where it was asked for, and nowhere else."""
+"""`numerics("fast")` changes the algorithm of convolutions in its context, and nowhere else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(graph: Any) -> list[str]:
     return [e.primitive.name for e in graph.equations]
 
 
-def test_the_mode_is_what_a_call_finds() -> None:
+def test_the_mode_is_that_of_the_call() -> None:
     x, w = nc.asarray(X), nc.asarray(W)
     fast, exact = order_winograd.forward(CONV, X, W), order_convolution.forward(CONV, X, W)
     assert (fast != exact).any()
@@ -64,7 +64,7 @@ def test_the_gradient_follows_the_forward_map() -> None:
         jitted = nc.jit(nc.grad(loss, (0, 1)))(nc.asarray(X), nc.asarray(W))
         x = nc.asarray(X).requires_grad_()
         whole = loss(x, nc.asarray(W))
-    whole.backward()  # in whatever mode
+    whole.backward()  # the mode outside of the context does not matter
     np.testing.assert_array_equal(eager[0].numpy(), order_winograd.input_grad(CONV, g.numpy(), W))
     np.testing.assert_array_equal(eager[1].numpy(), order_winograd.weight_grad(CONV, X, g.numpy()))
     np.testing.assert_array_equal(x.grad.numpy(), eager[0].numpy())
@@ -72,7 +72,7 @@ def test_the_gradient_follows_the_forward_map() -> None:
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
-def test_many_filters_have_their_gradient_directly() -> None:
+def test_the_gradient_of_many_filters_is_direct() -> None:
     def loss(w: Any) -> Any:
         return nc.sum(f(nc.ones((1, 129, 4, 4)), w))
 
@@ -86,7 +86,7 @@ def test_many_filters_have_their_gradient_directly() -> None:
     ((1, 16, 6, 6), (16, 16, 3, 3), {"stride": 2}), ((1, 16, 6, 6), (16, 16, 3, 3), {"dilation": (1, 2)}),
     ((1, 32, 6, 6), (32, 16, 3, 3), {"groups": 2}),
 ], ids=str)  # fmt: skip
-def test_other_convolutions_stay_as_they_are(shape: Any, filters: Any, params: Any) -> None:
+def test_other_convolutions_are_unchanged(shape: Any, filters: Any, params: Any) -> None:
     with nc.numerics("fast"):
         graph = nc.jit(lambda x, w: F.conv2d(x, w, **params)).trace(nc.ones(shape), nc.ones(filters))
     assert names(graph) == ["convolve"]

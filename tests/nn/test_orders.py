@@ -1,4 +1,4 @@
-"""Every module lists its parameters and its state in PyTorch's order, by which optimisers' states are numbered."""
+"""Every module lists its parameters and its state in PyTorch's order, in which optimisers number their states."""
 
 from __future__ import annotations
 

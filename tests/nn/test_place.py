@@ -42,7 +42,7 @@ def test_the_path_of_a_layer(call: Any) -> None:
     assert notes == ["in Model.net[0].layers[1].linear1 (Linear)"]
 
 
-def test_a_module_alone_and_one_that_is_no_attribute() -> None:
+def test_a_module_alone_and_one_that_is_not_an_attribute() -> None:
     held = {"layer": nn.Linear(3, 4)}
 
     class Around(nn.Module):

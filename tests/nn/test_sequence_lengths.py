@@ -1,4 +1,4 @@
-"""Packed sequences: recurrent networks give each sequence of a batch what it gets alone, to the bit."""
+"""Packed sequences: recurrent networks compute each sequence of a batch with the same bits as alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sequences() -> list[Any]:
 
 
 def alone(network: Any, sequence: Any) -> tuple[Any, Any]:
-    """What a network gives for one sequence: output [L, …] and the last states."""
+    """The results of a network for one sequence: the output [L, …] and the last states."""
     x = sequence[None] if network.batch_first else sequence[:, None]
     output, last = network(x)
     return output[0] if network.batch_first else output[:, 0], last
@@ -38,7 +38,7 @@ def parts(last: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_each_sequence_gets_what_it_gets_alone(name: str) -> None:
+def test_each_sequence_has_the_same_results_as_alone(name: str) -> None:
     network, given = NETWORKS[name](), sequences()
     packed, last = network(nn.pack_sequence(given))
     padded, lengths = nn.pad_packed_sequence(packed)
@@ -53,7 +53,7 @@ def test_each_sequence_gets_what_it_gets_alone(name: str) -> None:
 
 def test_gradients_are_those_of_the_sequences_alone() -> None:
     network, given = nn.GRU(4, 6, bidirectional=True), sequences()
-    padded = nn.pad_sequence(given, padding_value=nc.nan).requires_grad_()  # what is behind the ends is not read
+    padded = nn.pad_sequence(given, padding_value=nc.nan).requires_grad_()  # the padding is not read
     output, last = network(nn.pack_padded_sequence(padded, nc.tensor(LENGTHS)))
     (nn.pad_packed_sequence(output)[0].sum() + last.sum()).backward()
     found = [p.grad.numpy() for p in network.parameters()]

@@ -1,4 +1,4 @@
-"""Recurrent networks and transformers: compiled bits, states handed on, and errors."""
+"""Recurrent networks and transformers: compiled bits, states that are passed on, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def first(result: Any) -> nc.Tensor:
     pytest.param(make, marks=[] if name == "gru" else [pytest.mark.slow], id=name)
     for name, make in zip(("lstm", "gru", "encoder", "attention"), KINDS, strict=True)
 ])  # fmt: skip
-def test_compiled_training_gives_the_eager_bits(make: Callable[[], nn.Module]) -> None:
+def test_compiled_training_has_the_eager_bits(make: Callable[[], nn.Module]) -> None:
     def train(compiled: bool) -> list[np.ndarray]:
         nc.random.seed(3)
         net = make()
@@ -54,7 +54,7 @@ def test_compiled_training_gives_the_eager_bits(make: Callable[[], nn.Module]) -
         np.testing.assert_array_equal(a, b)
 
 
-def test_states_are_handed_on() -> None:
+def test_states_are_passed_on() -> None:
     net = nn.LSTM(6, 4, num_layers=2)
     x = nc.tensor(X)
     whole, (h, c) = net(x)
@@ -81,7 +81,7 @@ def test_a_batch_does_not_change_a_sequence() -> None:
     np.testing.assert_array_equal(alone.numpy(), whole.numpy()[:, 1])
 
 
-def test_padding_and_causality_leave_out_keys() -> None:
+def test_padding_and_causality_exclude_keys() -> None:
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True).eval()
     x = nc.tensor(X.swapaxes(0, 1))
     mask = nc.broadcast_to(nc.tensor(np.arange(5) >= 3), (3, 5))
@@ -113,7 +113,7 @@ def test_errors(make: Callable[[], Any], message: str) -> None:
 
 
 @pytest.mark.slow
-def test_training_gives_the_same_bits_everywhere() -> None:
+def test_training_has_the_same_bits_everywhere() -> None:
     def digest(threads: int, how: str, **more: str) -> str:
         paths = os.pathsep.join(p for p in sys.path if p)
         command = [sys.executable, str(Path(__file__).with_name("run_training.py")), str(threads), how]

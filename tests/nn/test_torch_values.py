@@ -1,4 +1,4 @@
-"""Functions and modules against what PyTorch gives: values, gradients, running statistics and state dicts' names.
+"""Functions and modules against PyTorch's results: values, gradients, running statistics and names in state dicts.
 
 `write_torch_values.py` wrote the expected numbers; PyTorch is not needed here.
 """
@@ -34,7 +34,7 @@ EXPECTED: dict[str, Any] = json.loads((HERE / "torch_values.json").read_text())
 
 
 class Recording:
-    """The names of `nacre.nn`, whose modules get the weights of their names when they are made."""
+    """The names of `nacre.nn`; new modules get weights that depend on the parameters' names."""
 
     def __init__(self) -> None:
         self.modules: list[nn.Module] = []

@@ -1,4 +1,4 @@
-"""CTC at its ends: no frames, no labels, impossible targets."""
+"""CTC at its limits: no frames, no labels, impossible targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = nc.nn.functional
 
 
 def losses(frames: list[int], sizes: list[int], time: int = 3, width: int = 2, **more: Any) -> tuple[Any, Any]:
-    """The loss of each of some sequences, all of whose classes are equally likely, and the derivative."""
+    """The loss of each sequence, where all classes are equally likely, and the derivative."""
     logits = nc.zeros((time, len(frames), 3), dtype=nc.float64)
     targets = nc.asarray(np.tile(np.array([1, 2, 1])[:width], (len(frames), 1)).astype(np.int64))
 
@@ -43,7 +43,7 @@ def test_impossible_targets() -> None:
     assert np.isfinite(losses([1, 0, 3], [2, 0, 2], zero_infinity=True)[1]).all()
 
 
-def test_no_time_and_no_labels_at_all() -> None:
+def test_batches_without_frames_and_labels() -> None:
     found, slopes = losses([0, 0], [0, 1], time=0, reduction="none")
     assert found.tolist() == [0.0, math.inf] and slopes.shape == (0, 2, 3)
     found, slopes = losses([3, 0], [0, 0], width=0, reduction="none")

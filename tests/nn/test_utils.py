@@ -96,7 +96,7 @@ def test_a_compiled_training_with_normalised_weights_has_the_eager_bits() -> Non
     assert trained(True) == trained(False)
 
 
-def test_norms_are_taken_away_again() -> None:
+def test_norms_are_removed() -> None:
     x = nc.ones((1, 3))
     for add, remove in (
         (utils.weight_norm, utils.remove_weight_norm),

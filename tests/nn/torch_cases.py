@@ -1,6 +1,6 @@
-"""Expressions that PyTorch and Nacre both evaluate: with `nn`, `F` and inputs that are drawn from their names.
+"""Expressions that PyTorch and Nacre both evaluate: with `nn`, `F` and inputs with random numbers by their names.
 
-A case is a line of text; `x`, `y`, `w` … are tensors named in its inputs.  The inputs stand in a small language:
+A case is a line of text; `x`, `y`, `w` … are tensors named in its inputs.  The inputs are in a small language:
 `f 2 3` are normally distributed numbers and `u 2 3` numbers in (0, 1), both differentiated; `c 2 3` are like `u`,
 `s 2 3` are −1 or 1, `i5 2 3` integers below 5, `b 2 3` bools, not differentiated; `= …` is the Python value itself.
 The same module is imported by the script that writes the expected values and by the test that compares with them.
@@ -19,7 +19,7 @@ Inputs = Mapping[str, Any]
 
 
 def draw(name: str, text: str) -> Any:
-    """The numbers that an input's description stands for, the same wherever they are drawn."""
+    """The numbers of an input's description, which are the same everywhere."""
     kind, *shape = text.split()
     if kind == "=":
         return ast.literal_eval(text[1:].strip())
@@ -37,7 +37,7 @@ def draw(name: str, text: str) -> Any:
 
 
 def weight(name: str, shape: tuple[int, ...], is_float: bool) -> np.ndarray:
-    """What a module's parameter or buffer of a name holds in a case."""
+    """The contents of a module's parameter or buffer of a name in a case."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     if not is_float:
         return np.zeros(shape, np.int64)
@@ -46,7 +46,7 @@ def weight(name: str, shape: tuple[int, ...], is_float: bool) -> np.ndarray:
 
 
 def probes(array: np.ndarray) -> list[float]:
-    """Two weighted sums that stand for an array: no two arrays that differ by more than rounding share them."""
+    """Two weighted sums that identify an array: arrays that differ by more than rounding have different sums."""
     flat = np.asarray(array, np.float64).ravel()
     signs = np.random.default_rng(flat.size).normal(size=(2, flat.size))
     return [float(v) for v in signs @ flat]
@@ -286,5 +286,5 @@ def leaves(found: Any) -> list[Any]:
 
 
 def cotangent(place: int, shape: tuple[int, ...]) -> np.ndarray:
-    """What the results are multiplied by before they are summed up and differentiated."""
+    """The factors of the results before these are summed and differentiated."""
     return np.random.default_rng([place, *shape]).normal(size=shape)

@@ -1,4 +1,4 @@
-"""Write what PyTorch's weight and spectral norms give to `norm_values.json`.
+"""Write the results of PyTorch's weight and spectral norms to `norm_values.json`.
 
 python tests/nn/write_norm_values.py        (where PyTorch is installed)
 """
@@ -27,7 +27,7 @@ CASES = [
 
 
 def numbers(shape: Any, seed: int) -> Any:
-    """The numbers that a tensor of the state begins with."""
+    """The initial numbers of a tensor of the state."""
     return np.random.default_rng(seed).normal(size=tuple(shape))
 
 

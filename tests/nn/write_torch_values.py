@@ -1,4 +1,4 @@
-"""Write what PyTorch gives for the cases of `torch_cases.py` to `torch_values.json`.
+"""Write PyTorch's results for the cases of `torch_cases.py` to `torch_values.json`.
 
     python tests/nn/write_torch_values.py        (where PyTorch is installed)
 
@@ -24,7 +24,7 @@ OUT = Path(__file__).with_name("torch_values.json")
 
 
 def tensor(text: str, value: Any) -> Any:
-    """An input as PyTorch takes it."""
+    """An input as a PyTorch tensor."""
     if isinstance(value, tuple):
         return torch.tensor(value)
     held = torch.tensor(value)
@@ -32,7 +32,7 @@ def tensor(text: str, value: Any) -> Any:
 
 
 class Recording:
-    """The names of `torch.nn`, whose modules get the weights of their names when they are made."""
+    """The names of `torch.nn`; new modules get weights that depend on the parameters' names."""
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
@@ -43,7 +43,7 @@ class Recording:
             return kind
 
         def made(*args: Any, **kwargs: Any) -> Any:
-            """The module, noted, with its weights."""
+            """The module with its weights, which is recorded."""
             module = kind(*args, **kwargs).double()
             for key, held in module.state_dict().items():
                 held.copy_(torch.tensor(torch_cases.weight(key, tuple(held.shape), held.is_floating_point())))

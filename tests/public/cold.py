@@ -1,8 +1,8 @@
-"""What the test of threads runs in processes of its own: public names, used first by many threads at once.
+"""The program that the test of threads runs in separate processes: public names, first used by many threads at once.
 
 `python cold.py THREADS NAME …` runs the docstring's example of each name, or without names some whole programs, a few
-times in all threads together, and prints as JSON the digests of what they gave, what went wrong, the most times that
-one operation was prepared, and how many objects were compiled.
+times in all threads together.  It prints as JSON the digests of the results, the errors, the most times that one
+operation was prepared, and the number of compiled objects.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from nacre.data import DataLoader, TensorDataset
 from nacre.native import cache
 from surface import NAMES
 
-ROUNDS = 3  # what is called again may be compiled for that
+ROUNDS = 3  # repeated calls may be compiled
 PATIENCE = 240  # seconds after which all threads' stacks are printed, and the process ends
 
 
 def example(name: str) -> Callable[[], list[str]]:
-    """What runs the example of a public name, and gives a digest of each value that it shows."""
+    """A callable that runs the example of a public name and returns a digest of each value that it shows."""
     steps = [ast.parse(e.source) for e in DocTestParser().get_examples(inspect.getdoc(NAMES[name]) or "")]
     names = {"nc": nc, "np": np, "nn": nc.nn, "optim": nc.optim, "data": nc.data, "F": nc.nn.functional}
 
@@ -56,7 +56,7 @@ def example(name: str) -> Callable[[], list[str]]:
 
 
 def digest(x: Any) -> str:
-    """The bits of the tensors in a value; of others, only what they are."""
+    """The bits of the tensors in a value; the types of other objects."""
     told = hashlib.sha256()
     for leaf in tree.flatten(x)[0]:
         leaf = leaf.value if isinstance(leaf, nc.Variable) else leaf
@@ -119,7 +119,7 @@ def programs() -> dict[str, Callable[[], list[str]]]:
 
 
 def main(threads: int, names: list[str]) -> None:
-    """Run all and print what came of it."""
+    """Run all and print the results."""
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
     sys.setswitchinterval(1e-6)
     os.chdir(tempfile.mkdtemp())

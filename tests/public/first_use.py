@@ -1,7 +1,7 @@
-"""A process that runs pieces of programs, each in a process of its own that has imported no more than a script would.
+"""A server that runs pieces of programs, each in a separate process that has imported no more than a script would.
 
-It reads one piece a line, as JSON, and forks for it: what the child knows is the standard library and NumPy, and
-nothing of Nacre.  It answers with one line, the error or an empty text.
+It reads one piece a line, as JSON, and forks for it: the child has imported the standard library and NumPy, and
+nothing of Nacre.  The answer is one line, the error or an empty text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEFORE = multiprocessing, pickle, ml_dtypes, numpy  # imported here, once for al
 
 
 def attempt(piece: dict[str, Any]) -> str:
-    """Run a piece, plain code or a docstring's examples; what went wrong, if anything."""
+    """Run a piece, plain code or a docstring's examples; returns the error, if any."""
     assert not [name for name in sys.modules if name.startswith("nacre")]
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (the process ends soon)
     known: dict[str, Any] = {"__name__": "__main__"}

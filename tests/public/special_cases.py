@@ -20,7 +20,7 @@ Reference = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """An expression, the arrays that it is taken at, and its elements by mpmath, if they are elements."""
+    """An expression, the arrays at which it is evaluated, and its elements by mpmath if it is elementwise."""
 
     text: str
     at: tuple[Any, ...]
@@ -29,27 +29,27 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The case in a word for files and messages."""
+        """A word for the case, for files and messages."""
         return f"{self.text} at {self.at}"
 
 
 def weights(case: Case, size: int) -> list[float]:
-    """What a case's results, and its derivatives, are weighted by before they are summed."""
+    """The weights of a case's results, and of its derivatives, in their sums."""
     return [1.0 if case.pointwise else 1.0 + 0.5 * k for k in range(size)]
 
 
 def unary(text: str, points: Sequence[float], exact: Reference | None = None) -> list[Case]:
-    """A function of one number, at some."""
+    """Cases of a function of one number at some points."""
     return [Case(text, (list(points),), exact)]
 
 
 def binary(text: str, points: Sequence[tuple[float, float]], exact: Reference | None = None) -> list[Case]:
-    """A function of two numbers, at some pairs."""
+    """Cases of a function of two numbers at some pairs."""
     return [Case(text, ([p[0] for p in points], [p[1] for p in points]), exact)]
 
 
 def whole(text: str, *arrays: Any) -> Case:
-    """A function of whole arrays."""
+    """Cases of a function of whole arrays."""
     return Case(text, arrays, pointwise=False)
 
 

@@ -1,4 +1,4 @@
-"""Numbers without a dtype keep their value on the way into every public function, or are refused."""
+"""Numbers without a dtype keep their value when they are passed to any public function, or are refused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 import nacre as nc
 from surface import FUNCTIONS
 
-UNHELD = 10**400  # no dtype holds it
+UNHELD = 10**400  # no dtype can represent it
 NAMED: dict[str, list[Any]] = {"axis": [0], "mode": ["sum"], "high": [5]}
 
-# what is called with arguments of its own, for the parameter is looked at behind others
+# calls with special arguments, because the function checks the parameter after others
 CALLS: dict[str, Callable[[Any], Any]] = {
     "where(condition)": lambda v: nc.where(v, 1.0, 2.0),
     "where(x)": lambda v: nc.where([True], v, 2.0),
@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def slots() -> list[tuple[str, str]]:
-    """Every parameter of a public function that takes what becomes a tensor."""
+    """Every parameter of a public function whose argument becomes a tensor."""
     return [
         (name.removeprefix("nacre."), p.name)
         for name, f in FUNCTIONS.items()
@@ -62,7 +62,7 @@ def slots() -> list[tuple[str, str]]:
 
 
 def candidates(p: inspect.Parameter) -> list[Any]:
-    """Arguments that a parameter may take."""
+    """Possible arguments of a parameter."""
     kind = str(p.annotation)
     if p.name in NAMED:
         return NAMED[p.name]
@@ -78,7 +78,7 @@ def candidates(p: inspect.Parameter) -> list[Any]:
 
 
 def calls(f: Callable[..., Any], slot: str, value: Any) -> Any:
-    """Calls of a function with the value in one parameter and all that others may take in the rest."""
+    """Calls of a function with the value as one parameter and all possible arguments for the others."""
     parameters = inspect.signature(f).parameters
     rest = [p for p in parameters.values() if p.name != slot and p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     for chosen in islice(product(*map(candidates, rest)), 100):
@@ -94,7 +94,7 @@ def calls(f: Callable[..., Any], slot: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name, slot", slots(), ids=lambda s: s)
-def test_a_number_that_no_dtype_holds_is_refused_in_every_place(name: str, slot: str) -> None:
+def test_a_number_that_no_dtype_represents_is_refused_by_every_parameter(name: str, slot: str) -> None:
     f = FUNCTIONS[f"nacre.{name}"]
     listed = str(inspect.signature(f).parameters[slot].annotation).startswith(("Sequence[TensorLike", "list[Tens"))
     value = [[UNHELD]] if listed else [UNHELD]
@@ -113,7 +113,7 @@ def test_a_number_that_no_dtype_holds_is_refused_in_every_place(name: str, slot:
 
 
 INT8 = nc.int8
-# Calls whose numbers an int8 does not hold, of every function that makes elements of Python numbers and a dtype.
+# Calls whose numbers do not fit int8, of every function that creates elements from Python numbers and a dtype.
 MAKERS: dict[str, list[Callable[[], Any]]] = {
     "tensor": [lambda v=v: nc.tensor(v, dtype=INT8) for v in (300, [300], [[1], [-129]], [1.5], [nc.nan], [nc.inf])],
     "asarray": [lambda v=v: nc.asarray(v, dtype=INT8) for v in (300, [300], [2**63], [2**64], [0.5, 2**70])],
@@ -144,7 +144,7 @@ OTHERS = {
 }
 
 
-def test_every_function_with_a_dtype_is_here() -> None:
+def test_every_function_with_a_dtype_has_a_case() -> None:
     found = {
         n.removeprefix("nacre.")
         for n, f in FUNCTIONS.items()
@@ -154,13 +154,13 @@ def test_every_function_with_a_dtype_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_what_a_dtype_does_not_hold_is_refused(name: str) -> None:
+def test_numbers_that_do_not_fit_the_dtype_are_refused(name: str) -> None:
     for call in MAKERS[name]:
         with pytest.raises(nc.Error, match=r"must fit|finite"):
             call()
 
 
-def test_numbers_meet_tensors_without_losing_their_value() -> None:
+def test_numbers_as_operands_keep_their_value() -> None:
     x = nc.tensor([1, 2], dtype=INT8)
     for call in (
         lambda: x + 300,
@@ -184,7 +184,7 @@ def test_numbers_meet_tensors_without_losing_their_value() -> None:
         nc.tensor([np.int64(2**53 + 1), np.float64(0.5)])
 
 
-def test_what_fits_arrives_exactly() -> None:
+def test_numbers_that_fit_are_converted_exactly() -> None:
     top = 2**64 - 1
     assert nc.tensor([top, 0], dtype=nc.uint64).tolist() == [top, 0]
     assert nc.tensor([2**53 + 1, 1.0], dtype=nc.int64).tolist() == [2**53 + 1, 1]
@@ -196,7 +196,7 @@ def test_what_fits_arrives_exactly() -> None:
     assert drawn.min() == 2**63 and drawn.max() == 2**63 + 3
 
 
-def test_what_has_a_dtype_is_converted_as_by_astype() -> None:
+def test_arrays_with_a_dtype_are_converted_as_by_astype() -> None:
     for array, dtype, want in (
         (np.array([300, -1]), nc.int8, [44, -1]),
         (np.array([np.nan, 1e10, -1e10, 2.9]), nc.int32, [0, 2**31 - 1, -(2**31), 2]),
@@ -210,8 +210,8 @@ def test_what_has_a_dtype_is_converted_as_by_astype() -> None:
 
 
 @pytest.mark.parametrize("dtype", [nc.bfloat16, nc.float16, nc.float32])
-def test_numbers_are_rounded_once_by_every_way(dtype: nc.DType) -> None:
-    """Just above the middle of two numbers: rounding to float32 first would give the one below."""
+def test_numbers_are_rounded_once_by_every_function(dtype: nc.DType) -> None:
+    """Just above the middle of two numbers: rounding to float32 first would return the one below."""
     eps = nc.finfo(dtype).eps
     above = 1 + eps / 2 + 2.0**-45
     ways = [
@@ -247,7 +247,7 @@ def test_state_that_would_change_is_refused() -> None:
     assert counter.seen.tolist() == [7]
 
 
-def test_data_keeps_integers() -> None:
+def test_data_preserves_integers() -> None:
     with pytest.raises(nc.DTypeError, match="must fit"):
         nc.data.default_collate([2**63])
     with pytest.raises(nc.DTypeError, match="must fit"):
@@ -257,7 +257,7 @@ def test_data_keeps_integers() -> None:
 
 
 X = nc.tensor([-1.0, 2.0])
-FLOATS = {  # functions of a number beside a tensor
+FLOATS = {  # functions of a tensor and a number
     "leaky_relu": lambda v: nc.nn.functional.leaky_relu(X, v), "elu": lambda v: nc.nn.functional.elu(X, v),
     "huber_loss": lambda v: nc.nn.functional.huber_loss(X, X * 3, delta=v), "pad": lambda v: nc.pad(X, 1, value=v),
     "full": lambda v: nc.full((2,), v, dtype=nc.float32), "full_like": lambda v: nc.full_like(X, v),
@@ -271,7 +271,7 @@ FLOATS = {  # functions of a number beside a tensor
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.array], ids=lambda k: k.__name__)
 def test_numbers_of_numpy_are_numbers(name: str, kind: Callable[[float], Any]) -> None:
-    given, wanted = FLOATS[name](kind(0.375)), FLOATS[name](0.375)  # NumPy's first, so that nothing is remembered
+    given, wanted = FLOATS[name](kind(0.375)), FLOATS[name](0.375)  # NumPy's first, so that nothing is cached
     assert given.tolist() == wanted.tolist()
 
 

@@ -1,6 +1,6 @@
-"""Whatever a process uses first works: every public name, every operator and method, every way to come by a tensor.
+"""Any first use in a process works: every public name, every operator and method, every way to create a tensor.
 
-Each case runs in a process of its own, forked from one that has not imported Nacre (`first_use.py`).
+Each case runs in a separate process, forked from one that has not imported Nacre (`first_use.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//",
            "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "pos": "+", "invert": "~"}  # fmt: skip
 WHOLE = {"and", "or", "xor", "lshift", "rshift", "invert"}  # operators of integers
 
-# how a script comes by a float tensor x of shape [2, 2] in its first lines
+# the first lines of a script, which create a float tensor x of shape [2, 2]
 WAYS = {
     "load": "import nacre as nc\nx = nc.load('given.safetensors')['x']",
     "load from its module": "from nacre.formats.safetensors import load\nx = load('given.safetensors')['x']",
@@ -51,7 +51,7 @@ WAYS = {
 }  # fmt: skip
 
 
-GIVEN = {  # methods that want an argument, or a tensor of another kind
+GIVEN = {  # methods that need an argument, or a tensor of another kind
     "item": "x[0, 0].item()", "backward": "pass", "reshape": "x.reshape(4)", "permute": "x.permute(1, 0)",
     "astype": "x.astype('float64')", "squeeze": "x[:, None].squeeze(1)", "retain_grad": "pass",
     "transpose": "pass", "repeat": "pass", "view": "x.view(4)",
@@ -59,7 +59,7 @@ GIVEN = {  # methods that want an argument, or a tensor of another kind
 
 
 def _uses() -> dict[str, str]:
-    """What is done with x, by name."""
+    """The uses of x, by name."""
     made = {name: f"x {SYMBOLS[name]} x" for name, _ in (*BINARY, *COMPARISONS) if name not in WHOLE}
     made |= {f"{name} of whole numbers": f"k {SYMBOLS[name]} k" for name, _ in BINARY if name in WHOLE}
     made |= {
@@ -100,7 +100,7 @@ USES = _uses()
 
 
 def _is_tried(way: str, use: str) -> bool:
-    """All uses of two ways, and a fourth of the others', for each way another one."""
+    """Whether a case runs: all uses of two ways, and a quarter of the uses of others, a different one for each."""
     place = list(WAYS).index(way) + list(USES).index(use)
     return way in ("load", "pickle") or use == "add" or place % 4 == 0
 
@@ -114,7 +114,7 @@ IMPORTS = (
 
 
 class Fresh:
-    """What runs pieces of code, each as the first that a process does."""
+    """Runs pieces of code, each as the first action of a process."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
@@ -126,14 +126,14 @@ class Fresh:
         )
 
     def __call__(self, code: str, before: str = "", examples: bool = False) -> str:
-        """What goes wrong in a process whose first act is `before` and then `code`."""
+        """The error of a process whose first action is `before` and then `code`; empty if there is none."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps({"before": before, "code": code, "examples": examples}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
     def end(self) -> None:
-        """Let the process go."""
+        """End the process."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
@@ -157,7 +157,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
     ("way", "use"),
     [pytest.param(*case, id=" | ".join(case), marks=[] if case in SAMPLE else [pytest.mark.slow]) for case in CASES],
 )
-def test_a_tensor_works_as_the_first_thing_of_a_process(fresh: Fresh, way: str, use: str) -> None:
+def test_a_tensor_works_as_the_first_use_of_a_process(fresh: Fresh, way: str, use: str) -> None:
     code = USES[use]
     if "k" in code:
         code = f"k = x.astype('int64') % 2; {code}"
@@ -165,11 +165,11 @@ def test_a_tensor_works_as_the_first_thing_of_a_process(fresh: Fresh, way: str, 
 
 
 def _first(name: str) -> tuple[str, str, bool]:
-    """The lines in which a script names something first, the code that uses it, and whether it is examples."""
+    """The lines in which a script first names an object, the code that uses it, and whether that is examples."""
     held: Any = surface.NAMES[name]
     doc = vars(held).get("__doc__") if isinstance(held, type) else getattr(held, "__doc__", None)
     if callable(held) and ">>> " in (doc or ""):
-        own = f"from {held.__module__} import {held.__name__}"  # by which examples of its module call it
+        own = f"from {held.__module__} import {held.__name__}"  # the name in the examples of its module
         return IMPORTS + own * hasattr(sys.modules[held.__module__], held.__name__), doc or "", True
     module, _, word = name.rpartition(".")
     return f"from {module} import {word}", f"repr({word})", False
@@ -178,7 +178,7 @@ def _first(name: str) -> tuple[str, str, bool]:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if k % 16 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
 )
-def test_a_public_name_is_the_first_that_a_process_uses(fresh: Fresh, name: str) -> None:
+def test_a_public_name_works_as_the_first_use_of_a_process(fresh: Fresh, name: str) -> None:
     before, code, examples = _first(name)
     if "arrow" in code or "parquet" in code:
         pytest.importorskip("pyarrow")
@@ -193,7 +193,7 @@ MODULES = sorted(
 @pytest.mark.parametrize(
     "module", [pytest.param(m, marks=[] if k % 8 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
 )
-def test_a_module_is_the_first_that_a_process_imports(fresh: Fresh, module: str) -> None:
+def test_a_module_works_as_the_first_import_of_a_process(fresh: Fresh, module: str) -> None:
     assert (
         fresh(
             "import pickle; x = pickle.load(open('given.pickle', 'rb')); x + x, x[0], x == x, x.sum()",

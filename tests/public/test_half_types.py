@@ -18,7 +18,7 @@ from surface import FUNCTIONS
 
 SHAPES = ((7,), (5, 5), (2, 4, 6), (2, 4, 6, 6), (2, 4, 4, 6, 6))
 ELSEWHERE = ("nacre.random.", "nacre.nn.init.", "nacre.data.")
-# functions whose result for random operands of these shapes is no half type, or which need arguments of their own
+# functions whose result for random operands of these shapes is not a half type, or which need special arguments
 NOT_HALF = {
     "astype", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "isfinite", "isinf", "isnan",
     "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",  # other dtypes
@@ -31,7 +31,7 @@ F = nc.nn.functional
 
 
 def _from_vector(x: Any) -> Any:
-    """Parameters of x's dtype that a vector was written to."""
+    """Parameters of x's dtype to which a vector is assigned."""
     held = [nn.Parameter(nc.zeros((2, 2), dtype=x.dtype)), nn.Parameter(nc.zeros((2,), dtype=x.dtype))]
     nn.utils.vector_to_parameters(x, held)
     return nn.utils.parameters_to_vector(held)
@@ -62,7 +62,7 @@ NAMES = [
 
 
 class Maker:
-    """Random operands, the same for each dtype: numbers of a half type, as it or as float32."""
+    """Random operands, the same for each dtype: numbers of a half type, in that type or as float32."""
 
     def __init__(self, half: DType, dtype: DType) -> None:
         self.half, self.dtype, self.rng = half, dtype, np.random.default_rng(5)
@@ -73,7 +73,7 @@ class Maker:
 
 
 def kinds(p: inspect.Parameter) -> list[Any]:
-    """What a parameter may take, as functions of a maker and a shape."""
+    """Possible arguments of a parameter, as functions of a constructor and a shape."""
     kind = str(p.annotation)
     if kind.startswith(("Sequence[TensorLike", "list[")):
         return [lambda x, s: [x(s), x(s)]]
@@ -92,7 +92,7 @@ def kinds(p: inspect.Parameter) -> list[Any]:
 
 
 def calls(f: Callable[..., Any], shape: tuple[int, ...]) -> Iterator[Callable[[Maker], Any]]:
-    """Calls of a function with what each of its parameters may take."""
+    """Calls of a function with possible arguments for each of its parameters."""
     known = inspect.signature(f).parameters.values()
     wanted = [p for p in known if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     for chosen in islice(product(*map(kinds, wanted)), 30):
@@ -114,7 +114,7 @@ def leaves(result: Any) -> list[Any]:
 
 
 def same(call: Callable[[Maker], Any], half: DType) -> bool:
-    """Whether a call gives half types at all; fails where they are not those of float32, rounded once."""
+    """Whether a call returns half types at all; fails where they are not those of float32, rounded once."""
     try:
         nc.random.seed(3)
         narrow = leaves(call(Maker(half, half)))

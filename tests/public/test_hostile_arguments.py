@@ -1,8 +1,8 @@
-"""Every public callable with hostile values for every argument: an error of Nacre's in the house's form, or a result.
+"""Every public callable with hostile values for every argument: a Nacre error in the standard form, or a result.
 
-Valid calls come from the examples in docstrings (`calls`), so that what is added later is tested, too.  One argument
+Valid calls are from the examples in docstrings (`calls`), so that later additions are tested, too.  One argument
 after the other is replaced.  Python's own errors, hangs and crashes are failures; errors that a user's function raises,
-and calls that a signature does not take, are Python's.  A sample runs by default, everything with --all.
+and calls that do not match a signature, are Python's.  A sample runs by default, all cases with --all.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from nacre import data, nn, optim
 from nacre.nn import functional as F
 from surface import CALLABLES, CLASSES, METHODS
 
-SECONDS = 10  # of this process's own work; more is a hang, and so is six times as long without work
+SECONDS = 10  # CPU time of this process; more is a hang, and so is six times as long without CPU time
 SAMPLED = 2  # values for an argument, by default
-# "operation: what must hold; what was given", or "operation: which sizes must match: 3 and 4 (the types)".
+# "operation: the requirement; the argument", or "operation: the sizes that must match: 3 and 4 (the types)".
 FORM = re.compile(r"\A[^\n;]{1,80}: [^;]+(; |\n\n|: \S+ and \S+ \(.+\)\Z)", re.DOTALL)
 
 
 class Foreign:
-    """A tensor of another library's, as far as Nacre sees it."""
+    """A tensor of another library, with the interface that Nacre uses."""
 
     def __dlpack__(self) -> Any:
         raise NotImplementedError
@@ -55,7 +55,7 @@ VALUES: dict[str, Any] = {
     "float32": np.float32(0.5), "float16": np.float16(0.5), "int8": np.int8(1), "an array of shape []": np.array(0.5),
     "a Dim": nc.Dim("n"), "a mock": Mock(),
 }  # fmt: skip
-SPARED = {  # that run for long, or change the machine or the process
+SPARED = {  # calls that take long, or change the machine or the process
     "nacre.set_memory_limit",
     "nacre.train.Trainer.fit",
     "nacre.inspect.ceilings.ceilings",
@@ -67,11 +67,15 @@ SPARED = {  # that run for long, or change the machine or the process
     "nacre.inspect.roofline.chart",
     "nacre.set_threads",
 }
-LONG = {("nacre.fori_loop", "upper"), ("nacre.fori_loop", "lower"), ("nacre.while_loop", "init")}  # as many rounds
+LONG = {
+    ("nacre.fori_loop", "upper"),
+    ("nacre.fori_loop", "lower"),
+    ("nacre.while_loop", "init"),
+}  # this number of iterations
 
 
 def _inherited(method: str) -> bool:
-    """Whether a method is defined elsewhere, where it is tested."""
+    """Whether a method is defined in another class, where it is tested."""
     owner, _, word = method.rpartition(".")
     return word not in vars(CLASSES[owner]) or word == "forward"
 
@@ -88,7 +92,7 @@ NAMES = sorted(
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of its own, little memory, an alarm, and the threads as they were."""
+    """A separate folder, little memory, an alarm, and afterwards the original number of threads."""
     monkeypatch.chdir(tmp_path)
     before = signal.signal(signal.SIGALRM, WATCH.ring)
     nc.set_memory_limit(1 << 28)
@@ -106,7 +110,7 @@ class Hang(BaseException):
 
 
 class Watch:
-    """How long the call that runs has worked, on a machine that has other things to do, too."""
+    """Measures the CPU time of the running call, on a machine that may be busy."""
 
     def begin(self) -> None:
         self.worked, self.rings = time.process_time(), 0
@@ -123,7 +127,7 @@ WATCH = Watch()
 
 
 def changed(call: Call) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """The parameters of a call, each with the call as a function of that argument."""
+    """The parameters of a call, each with the call as a function of its argument."""
     parameters = list(inspect.signature(call.function).parameters.values())
     placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for k in range(len(call.args)):
@@ -135,7 +139,7 @@ def changed(call: Call) -> Iterator[tuple[str, Callable[[Any], Any]]]:
 
 
 def fault(run: Callable[[Any], Any], value: Any) -> str | None:
-    """What is wrong with how a call ends, if anything."""
+    """The fault in the outcome of a call, if any."""
     WATCH.begin()
     try:
         run(value)
@@ -143,7 +147,7 @@ def fault(run: Callable[[Any], Any], value: Any) -> str | None:
         return None if FORM.match(str(error)) else f"the form of {str(error)!r}"
     except Hang:
         return f"more than {SECONDS} seconds"
-    except OSError:  # of a file that is not there
+    except OSError:  # the file does not exist
         return None
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
@@ -155,12 +159,12 @@ def fault(run: Callable[[Any], Any], value: Any) -> str | None:
 
 
 def _called(value: Any, error: Exception) -> bool:
-    """Whether it is the hostile function that does not take what it is called with."""
+    """Whether the error is that the hostile function does not accept its arguments."""
     return (value is len and "len()" in str(error)) or "has no len()" in str(error)
 
 
 def found(name: str, per_argument: int | None) -> list[str]:
-    """The faults of a public callable, for so many values for each argument (None: all)."""
+    """The faults of a public callable, for a number of values for each argument (None: all)."""
     faults: list[str] = []
     for call in islice(calls(name), 1):
         for parameter, run in changed(call):
@@ -217,13 +221,13 @@ def test_all_hostile_values(name: str) -> None:
         (lambda: data.DataLoader([1], batch_size="a"), TypeError, "batch_size"),
     ],
 )  # fmt: skip
-def test_these(call: Callable[[], Any], kind: type[Exception], message: str) -> None:
+def test_single_cases(call: Callable[[], Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(nc.Error, match=re.escape(message)) as raised:
         call()
     assert isinstance(raised.value, kind)
 
 
-def test_a_function_of_the_callers_keeps_its_errors() -> None:
+def test_errors_of_the_callers_functions_are_not_changed() -> None:
     def wrong(x: Any) -> Any:
         raise KeyError("mine")
 

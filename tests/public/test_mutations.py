@@ -1,4 +1,4 @@
-"""Files changed at random, through everything that reads, compiles and runs them; the whole run is `mutations.py`."""
+"""Randomly changed files, for everything that reads, compiles and runs them; `mutations.py` is the complete run."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def faults(kind: str, folder: Path, seed: int, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", mutations.KINDS)
-def test_nothing_but_errors_of_ours(kind: str, tmp_path: Path) -> None:
+def test_a_sample_of_mutations_raises_only_nacre_errors(kind: str, tmp_path: Path) -> None:
     assert faults(kind, tmp_path, 7, mutations.SHARES[kind] // 100) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", mutations.KINDS)
-def test_nothing_but_errors_of_ours_in_all(kind: str, tmp_path: Path) -> None:
+def test_all_mutations_raise_only_nacre_errors(kind: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
     assert faults(kind, tmp_path, seed, mutations.SHARES[kind]) == [], f"seed {seed}"
 
 
-def test_what_hangs_or_crashes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hangs_and_crashes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutation that never ends, and one that ends the process, are faults by their numbers."""
     script = tmp_path / "broken.py"
     script.write_text(

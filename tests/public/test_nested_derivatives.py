@@ -1,8 +1,8 @@
-"""Every way to differentiate, of every kind of operand, within every other, against analytic values.
+"""Every way to differentiate, for every kind of operand, within every other, against analytic values.
 
 A way turns a function F of an operand into the function that sums F's derivative over the operand's elements.  Applied
-k times to F(w) = sum(w⁵) + sum(w)⁴ it gives sum(p⁽ᵏ⁾(w)) + nᵏ·q⁽ᵏ⁾(sum(w)) for p = x⁵, q = x⁴ and n elements, whatever
-the ways are, and whatever the function is wrapped in between.
+k times to F(w) = sum(w⁵) + sum(w)⁴, the result is sum(p⁽ᵏ⁾(w)) + nᵏ·q⁽ᵏ⁾(sum(w)) for p = x⁵, q = x⁴ and n elements.
+This holds for all ways, and for all wrappers of the function in between.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ FUNCTIONAL: dict[str, Way] = {
     "jacrev": lambda f: lambda x: total(nc.jacrev(f)(x)),
     "hessian": lambda f: lambda x: total(nc.hessian(f)(x)),
 }
-CAPTURED: dict[str, Way] = {  # the function reads its variables by itself, not through its argument
+CAPTURED: dict[str, Way] = {  # the function reads captured variables, not its argument
     "grad_captured": lambda f: lambda x: total(nc.grad(lambda _: f(x))(x)),
     "jvp_captured": lambda f: lambda x: nc.jvp(lambda _: f(x), (x,), (ones(x),))[1],
     "jacrev_captured": lambda f: lambda x: total(nc.jacrev(lambda _: f(x))(x)),
@@ -146,10 +146,10 @@ BATCHED = {"vmap_operand"}
 
 
 def refused(kind: str, chain: tuple[str, ...]) -> bool:
-    """Whether a `backward` in a chain, from the inside out, is one that raises.
+    """Whether a `backward` in a chain, from the inside out, raises an error.
 
-    It needs leaves: plain tensors are none, and none but variables are in what is staged.  Within a way that follows
-    the operand from outside it is refused as well, unless it is staged and so another function's inside.
+    It needs leaves: plain tensors are not leaves, and in staged functions only variables are.  Within a way that
+    differentiates the operand from outside, it is refused as well, unless it is inside another, staged function.
     """
     for k, name in enumerate(chain):
         around = chain[k + 1 :]
@@ -172,7 +172,7 @@ def differentiated(chain: tuple[str, ...]) -> Function:
 
 
 def check(kind: str, chain: tuple[str, ...]) -> None:
-    """A captured tensor is a constant, and one that a batch stands for is another: those chains are left out."""
+    """Check a chain, unless it captures a tensor, which is a constant, or one that is another value inside a batch."""
     captured = [k for k, name in enumerate(chain) if name in CAPTURED]
     if captured and (kind not in VARIABLES or "vmap_operand" in chain):
         return
@@ -186,7 +186,7 @@ def check(kind: str, chain: tuple[str, ...]) -> None:
     assert float(f(operand)) == pytest.approx(expected(order), rel=1e-12), ("again", kind, chain)
 
 
-INNER = [name for name in WAYS if name != "backward"]  # what is differentiated again has to be recorded
+INNER = [name for name in WAYS if name != "backward"]  # a derivative that is differentiated again must be recorded
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""What is pickled arrives whole, in this process and in those that are spawned."""
+"""Pickled objects are restored completely, in this process and in spawned ones."""
 
 from __future__ import annotations
 

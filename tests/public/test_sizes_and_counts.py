@@ -1,4 +1,4 @@
-"""Sizes, counts and shares that cannot be meant are refused where they are given, before memory or time is taken."""
+"""Implausible sizes, counts and shares are refused when they are passed, before they take memory or time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def little_memory() -> Iterator[None]:
 
 
 def grad_of(value: Any) -> None:
-    """A parameter with a gradient that was set by hand."""
+    """A parameter with an assigned gradient."""
     nn.Parameter(X).grad = value
 
 
@@ -74,7 +74,7 @@ def grad_of(value: Any) -> None:
         (lambda: pickle.dumps(nc.broadcast_to(nc.ones(()), (2**50,))), MemoryError, "pickle: too little memory for"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant(call: Callable[[], Any], kind: type[Exception], message: str) -> None:
+def test_implausible_arguments_are_refused(call: Callable[[], Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(nc.Error, match=re.escape(message)) as raised:
         call()
     assert isinstance(raised.value, kind)
@@ -83,19 +83,19 @@ def test_what_cannot_be_meant(call: Callable[[], Any], kind: type[Exception], me
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("size", [10**7, 2**63 - 1])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "area"])
-def test_interpolate_asks_for_memory_first(size: int, mode: str) -> None:
+def test_interpolate_checks_memory_first(size: int, mode: str) -> None:
     with pytest.raises(nc.OutOfMemory):
         F.interpolate(IMAGE, size=(size, size), mode=mode)
 
 
-def test_huge_tensors_are_iterated_over_one_after_the_other() -> None:
+def test_iteration_over_huge_tensors_takes_one_element_at_a_time() -> None:
     first = next(iter(nc.broadcast_to(nc.ones(2), (2**40, 2))))
     assert first.tolist() == [1.0, 1.0]
     assert [x.tolist() for x in nc.tensor([[1, 2], [3, 4]])] == [[1, 2], [3, 4]]
 
 
 class Endless:
-    """Numbers without an end, of a length that says nothing."""
+    """An endless sequence of numbers with a meaningless length."""
 
     def __iter__(self) -> Iterator[int]:
         return repeat(1)
@@ -131,7 +131,7 @@ def test_normal_numbers_in_an_unlikely_interval(mean: float, std: float, a: floa
 
 
 LINE = nc.ones(3)
-EACH = {  # by name, what a huge number makes huge
+EACH = {  # by name, calls in which a huge number makes the result huge
     "arange": nc.arange, "linspace": lambda n: nc.linspace(0, 1, n), "eye": nc.eye, "zeros": nc.zeros, "ones": nc.ones,
     "full": lambda n: nc.full((n,), 2.0) + 1.0, "full of a tensor": lambda n: nc.full((n,), nc.tensor(2.0)) + 1.0,
     "linspace of halves": lambda n: nc.linspace(0, 1, n, dtype=nc.bfloat16), "eye of columns": lambda n: nc.eye(1, n),
@@ -160,7 +160,7 @@ EACH = {  # by name, what a huge number makes huge
 
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("name", EACH)
-def test_what_is_created_asks_for_memory_first(name: str) -> None:
+def test_creation_checks_memory_first(name: str) -> None:
     tracemalloc.start()
     try:
         for count in (10**9, 10**12, 2**62, 2**63, 2**100, 10**400):
@@ -172,7 +172,7 @@ def test_what_is_created_asks_for_memory_first(name: str) -> None:
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_linspace_keeps_to_the_memory_limit() -> None:
+def test_linspace_respects_the_memory_limit() -> None:
     assert nc.linspace(0, 1, 10**6).shape == (10**6,)
     with pytest.raises(nc.OutOfMemory, match=r"are needed; .* in use of a limit of 256.0 MiB"):
         nc.linspace(0, 1, 3 * 10**7)

@@ -21,18 +21,18 @@ from special_cases import CASES, DIFFERENT, WITHOUT, Case
 
 SPACES = ("nacre", "nacre.nn.functional")
 ALL = [pytest.param(name, case, id=f"{name} {k}") for name, held in CASES.items() for k, case in enumerate(held)]
-EVERY = 6  # of so many cases one is compiled without --all
+EVERY = 6  # without --all, one case in this number is compiled
 SAMPLE = [pytest.param(p.values[1], id=p.id, marks=[pytest.mark.slow] if k % EVERY else []) for k, p in enumerate(ALL)]
 
 
-def test_every_function_has_its_points_or_a_reason() -> None:
+def test_every_function_has_special_points_or_a_reason() -> None:
     public = {name for name in FUNCTIONS if name.rpartition(".")[0] in SPACES}
     assert not public - CASES.keys() - WITHOUT.keys(), "these functions have no points in special_cases.py"
     assert not (CASES.keys() | WITHOUT.keys()) - public and not CASES.keys() & WITHOUT.keys()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_as_pytorch_or_for_a_reason(name: str) -> None:
+def test_derivatives_equal_those_of_pytorch_or_have_a_reason(name: str) -> None:
     agree = True
     for case in CASES[name]:
         for mine, other in zip(page.here(case), page.there(case), strict=True):
@@ -44,7 +44,7 @@ def test_as_pytorch_or_for_a_reason(name: str) -> None:
 
 
 def limits(f: Callable[[Any], Any], x: float, order: int) -> list[float]:
-    """The derivatives from the left and from the right, those that there are."""
+    """The derivatives from the left and from the right, as far as they exist."""
     found: list[float] = []
     for side in (-1, 1):
         try:
@@ -57,8 +57,8 @@ def limits(f: Callable[[Any], Any], x: float, order: int) -> list[float]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(p.values[1], id=p.id) for p in ALL if p.values[1].exact is not None])
-def test_between_the_limits_of_both_sides(case: Case) -> None:
-    """By 1,200 bits, so that a step is nothing beside any float64."""
+def test_derivatives_are_between_the_limits_of_both_sides(case: Case) -> None:
+    """With 1,200 bits, so that a step is negligible compared with any float64."""
     exact: Any = case.exact
     with mp.workprec(1200):
         for order, derivatives in enumerate(page.here(case), 1):
@@ -80,7 +80,7 @@ def test_between_the_limits_of_both_sides(case: Case) -> None:
 
 @pytest.mark.parametrize("case", SAMPLE)
 def test_all_ways_agree(case: Case) -> None:
-    """Compiled derivatives have the bits of eager ones, and forward mode those of the reverse, but for rounding."""
+    """Compiled derivatives have the bits of eager ones, and forward mode agrees with reverse mode up to rounding."""
     xs = page.arrays(case)
     first, second = page.here(case)
     for f, wanted in ((page.gradients(case), first), (page.second(case), second)):
@@ -98,5 +98,5 @@ def test_all_ways_agree(case: Case) -> None:
                 assert math.isfinite(pushed) == math.isfinite(wanted[place]), f"{case.text} at {place}"
 
 
-def test_the_page_is_what_the_script_writes() -> None:
+def test_the_page_is_the_output_of_the_script() -> None:
     assert page.PAGE.read_text() == page.page(), "run python tests/public/write_special_page.py"

@@ -1,4 +1,4 @@
-"""Public names used first by sixteen threads at once: no error, no deadlock, the bits of one thread, compiled once."""
+"""Public names first used by sixteen threads at once: no error or deadlock, the bits of one thread, one compilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from surface import NAMES
 
 THREADS = 16
-# Examples about the process as a whole, its files, folders and other processes, and those that take long.
+# Examples that concern the whole process, its files, folders and other processes, and those that take long.
 APART = (
     "nacre.train",
     "nacre.deploy",
@@ -35,11 +35,11 @@ EXAMPLES = sorted(
     (name for name, held in NAMES.items() if ">>> " in (inspect.getdoc(held) or "") and not name.startswith(APART)),
     key=lambda name: crc32(name.encode()),
 )
-SAMPLE, GROUP = 16, 40  # names in each run, and in each of those of all
+SAMPLE, GROUP = 16, 40  # names in each run of a sample, and in each run of all names
 
 
 def cold(threads: int, names: Sequence[str], folder: Path) -> dict[str, Any]:
-    """What a fresh process with an empty cache tells of names, used by so many threads."""
+    """The report of a fresh process with an empty cache on names that are used by a number of threads."""
     around = {
         **os.environ,
         "NACRE_CACHE_DIR": str(folder / f"cache of {threads}"),
@@ -57,7 +57,7 @@ def cold(threads: int, names: Sequence[str], folder: Path) -> dict[str, Any]:
 
 
 def check(alone: dict[str, Any], together: dict[str, Any]) -> None:
-    """No errors, and the same bits, where those of one thread are the same each time."""
+    """Check that there are no errors, and that bits are equal where those of one thread are the same each time."""
     assert not together["faults"], "\n".join(together["faults"].values())
     for name, ((first, *others),) in alone["results"].items():
         if all(other == first for other in others):

@@ -1,5 +1,4 @@
-"""PyTorch's keywords: the same result where PyTorch's function of that name gives it, else an error that says what to
-write."""
+"""PyTorch's keywords: the result of PyTorch's function of that name, or an error that says what to write."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ OTHER = {"axis": "dim", "axes": "dims", "dim": "axis", "keepdims": "keepdim", "k
 
 
 @pytest.mark.parametrize("text", TOLD["calls"])
-def test_a_call_in_torchs_words_gives_torchs_result(text: str) -> None:
+def test_a_call_with_torchs_keywords_has_torchs_result(text: str) -> None:
     found = eval(text, {"nc": nc, "F": F, "x": X})
     np.testing.assert_allclose(found.numpy(), np.array(TOLD["calls"][text]), rtol=2e-6, atol=1e-7)
 
@@ -42,7 +41,7 @@ def test_a_call_in_torchs_words_gives_torchs_result(text: str) -> None:
         ("x.repeat(2, 3)", "tile(x, (2, 3))"),
     ],
 )  # fmt: skip
-def test_a_call_that_means_something_else_says_what_to_write(text: str, advice: str) -> None:
+def test_a_call_with_another_meaning_raises_an_error_with_advice(text: str, advice: str) -> None:
     with pytest.raises(nc.KindError, match=re.escape(advice)):
         eval(text, {"nc": nc, "x": X})
     assert issubclass(nc.KindError, TypeError)
@@ -57,7 +56,7 @@ NAMES = sorted(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_function_of_an_axis_takes_the_other_keyword_or_says_what_to_write(name: str) -> None:
+def test_every_function_of_an_axis_accepts_the_other_keyword_or_says_what_to_write(name: str) -> None:
     held: Any = next(calls(name), None)
     function, args, kwargs = (held.function, held.args, held.kwargs) if held else (METHODS[name], (X,), {})
     for own, value in (("axis", 0), ("dim", 0), ("keepdims", True), ("keepdim", True)):
@@ -75,7 +74,7 @@ def _placed(function: Any, own: str, count: int) -> bool:
 
 
 def _result(run: Any) -> Any:
-    """What a call gives, to compare; errors by their text, advice as it is."""
+    """The outcome of a call for comparison; errors by their text, with the advice unchanged."""
     nc.random.seed(0)
     try:
         return str(run())

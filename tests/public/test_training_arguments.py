@@ -1,4 +1,4 @@
-"""What loaders, datasets and trainers are given: counts, places, samplers and optimisers that cannot be meant."""
+"""Implausible arguments of loaders, datasets and trainers: counts, positions, samplers and optimisers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def loader(**settings: Any) -> data.DataLoader:
 
 
 def placed(batch: Any) -> None:
-    """A loader that is told to go on at a batch."""
+    """A loader that is to resume at a batch."""
     held = loader()
     held.load_state_dict({**held.state_dict(), "batch": batch})
 
@@ -39,7 +39,7 @@ class Lines(data.IterableDataset):
 
 
 class Stopping(data.Dataset):
-    """A dataset whose items end an iterator of its own."""
+    """A dataset whose items raise the StopIteration of their own iterator."""
 
     def __len__(self) -> int:
         return 3
@@ -62,7 +62,7 @@ class Stopping(data.Dataset):
         (lambda: Lines().take(-1), "take: count must be a whole number of 0 or more; got -1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant(call: Callable[[], Any], message: str) -> None:
+def test_implausible_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=re.escape(message)):
         call()
 

@@ -1,7 +1,7 @@
-"""Elementwise functions give the exact result, rounded, at special values and at ties, in every dtype and mode.
+"""Elementwise functions return the exact result, rounded, at special values and at ties, in every dtype and mode.
 
-Floating-point references are mpmath's at finite numbers, and NumPy's float64 where a zero, an infinity or a NaN has a
-say; integer ones are Python's.
+Floating-point references are mpmath's at finite numbers, and NumPy's float64 where an operand is a zero, an infinity
+or a NaN; integer references are Python's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _floor_divide_specials(x: Any, y: Any) -> Any:
-    """NumPy's, but ∞ over a finite number is ∞, as the array API standard has it."""
+    """NumPy's floor_divide, except that ∞ over a finite number is ∞, as in the array API standard."""
     return np.where(np.isinf(x) & np.isfinite(y), np.divide(x, y), np.floor_divide(x, y))
 
 
@@ -48,7 +48,7 @@ def _cbrt(x: Any) -> Any:
     return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
 
 
-# name: the exact function, the error in units of the last place, and what it is at zeros, infinities and NaN
+# name: the exact function, the error in units of the last place, and the function at zeros, infinities and NaN
 Exact = tuple[Callable[..., Any], float, Callable[..., Any]]
 UNARY: dict[str, Exact] = {
     "abs": (abs, 0, np.abs),
@@ -165,7 +165,7 @@ def columns(dtype: DType, arity: int) -> list[np.ndarray]:
 
 
 def unit(exact: Any, dtype: DType) -> Any:
-    """The distance of numbers of a dtype where the exact one lies."""
+    """The distance of a dtype's numbers near the exact one."""
     digits, lowest = facts(dtype)
     return mpf(2) ** max(int(mp.frexp(exact)[1]) - digits, lowest) if exact else mpf(2) ** lowest
 
@@ -178,7 +178,7 @@ def nearest(exact: Any, dtype: DType) -> float:
 
 
 def fault(name: str, got: float, operands: list[float], entry: Exact, dtype: DType) -> str | None:
-    """What is wrong with a result, or None."""
+    """The fault of a result, or None."""
     f, ulps, limit = entry
     with np.errstate(all="ignore"):
         special = float(limit(*map(np.float64, operands)))
@@ -205,7 +205,7 @@ def fault(name: str, got: float, operands: list[float], entry: Exact, dtype: DTy
 
 
 def evaluated(name: str, arrays: list[np.ndarray]) -> np.ndarray:
-    """The function eagerly, after a look that `jit` gives the same bits."""
+    """The function's eager result, after a check that `jit` has the same bits."""
     tensors = [nc.asarray(a) for a in arrays]
     found = HERE[name](*tensors).numpy()
     compiled = nc.jit(HERE[name])(*tensors).numpy()
@@ -254,7 +254,7 @@ ROWS = [
     *((name, d, check_tests) for name in TESTS for d in FLOATS),
     *((name, d, check_integers) for name in INTEGER for d in INTEGERS),
 ]
-ALWAYS = ("floor_divide", "remainder", "hypot", "logaddexp", "sign", "round", "divide")  # the rest by turns
+ALWAYS = ("floor_divide", "remainder", "hypot", "logaddexp", "sign", "round", "divide")  # the others take turns
 
 
 @pytest.mark.parametrize(

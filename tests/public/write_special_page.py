@@ -48,7 +48,7 @@ def gradients(case: Case) -> Any:
 
 
 def second(case: Case) -> Any:
-    """Of each derivative's weighted sum that by the same array, as a tuple."""
+    """The derivative of each derivative's weighted sum by the same array, as a tuple."""
     inner = gradients(case)
 
     def by(k: int, xs: tuple[Any, ...]) -> Any:
@@ -74,7 +74,7 @@ def there(case: Case) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]
 
 
 def same(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    """Where two derivatives agree, or PyTorch has none."""
+    """The places where two derivatives agree, or PyTorch has none."""
     if b is None:
         return np.ones(a.shape, bool)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Write what PyTorch gives for the cases of `special_cases.py` to `special_values.json`.
+"""Write PyTorch's results for the cases of `special_cases.py` to `special_values.json`.
 
     python tests/public/write_special_values.py        (where PyTorch is installed)
 

@@ -1,4 +1,4 @@
-"""Writes torch_names.json: what PyTorch gives for calls by its own keywords.  Needs torch; the tests do not."""
+"""Writes torch_names.json: PyTorch's results for calls by its own keywords.  Needs torch; the tests do not."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_wrapping_a_buffer_and_a_view() -> None:
 
 
 def sole(holder: Holder) -> tuple[bool, bool]:
-    """By the function and by the built-in (an assert would hold a reference of its own)."""
+    """By the function and by the built-in (an assert would have another reference)."""
     return sole_owner(holder.buffer), buffer.native().sole_owner(holder.buffer)
 
 
@@ -281,7 +281,7 @@ def test_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_has_memory_of_its_own() -> None:
+def test_a_forked_child_has_separate_memory() -> None:
     made = allocate(1000)
     np.frombuffer(made, np.uint8)[:] = 1
     child = os.fork()

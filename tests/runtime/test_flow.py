@@ -33,13 +33,13 @@ def test_rows_of_a_loop_and_a_branch() -> None:
     assert all(r.inside == (LOOP,) for r in rows[1:7]) and not rows[7].inside
 
 
-def test_a_launch_behind_a_loop_or_branch_waits() -> None:
+def test_a_launch_after_a_loop_or_branch_waits() -> None:
     rows = walk([(set(), {k}) for k in range(4)], (Loop(0, 2, (), -1, (0,), ()), 1, Branch(1, (2,), ()), 3))
     behind = [r for r in rows if r.kind is Kind.LAUNCH and not r.inside]
     assert [r.sync for r in behind] == [True, False, True]
 
 
-def test_a_while_tests_before_each_round() -> None:
+def test_a_while_tests_before_each_iteration() -> None:
     loop = Loop(0, None, (0,), 7, (1,), (2,))
     rows = walk(USES, (loop,))
     assert [r.kind for r in rows] == [
@@ -55,7 +55,7 @@ def test_a_while_tests_before_each_round() -> None:
     assert list(cells((loop,))) == [7] and list(launches((loop,))) == [0, 1, 2]
 
 
-def test_values_that_a_loop_reads_and_carries_are_live_in_all_rounds() -> None:
+def test_values_that_a_loop_reads_and_carries_are_live_in_all_iterations() -> None:
     rows = walk(USES, TREE)
     life = lives(rows, USES, lambda v: v if v < 8 else -1)
     loop = rows[1].epoch, rows[6].epoch
@@ -66,7 +66,7 @@ def test_values_that_a_loop_reads_and_carries_are_live_in_all_rounds() -> None:
     assert 9 not in life and -1 not in life
 
 
-def test_rounds_and_changes() -> None:
+def test_iterations_and_changes() -> None:
     inner = Loop(1, 4, (), -1, (1,), ())
     tree = (0, Loop(0, 5, (), -1, (inner, 2), (3,)), Loop(2, None, (4,), 7, (5,), ()))
     assert dict(rounds(tree, {}, 1)) == {0: 1, 1: 20, 2: 5, 3: 1, 4: 1, 5: 1}

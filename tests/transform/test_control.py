@@ -180,7 +180,7 @@ def test_scan_is_a_loop() -> None:
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
 
 
-def test_scan_eager_and_compiled_give_the_same_bits() -> None:
+def test_scan_eager_and_compiled_have_the_same_bits() -> None:
     assert bits(nc.grad(rnn)(W, XS)) == bits(nc.jit(nc.grad(rnn))(W, XS))
 
 

@@ -104,7 +104,7 @@ def test_simplified_graphs_have_no_detach() -> None:
     assert names(simplify(f.trace(X))).count("detach") == 0
 
 
-def test_a_function_traced_in_no_grad_is_as_it_is_written() -> None:
+def test_a_function_traced_in_no_grad_computes_the_same() -> None:
     with nc.no_grad():
         f = nc.jit(lambda x: nc.tanh(x) * 2.0)
         assert canonical(f(X)) == canonical(nc.tanh(X) * 2.0)

@@ -1,4 +1,4 @@
-"""Calls that read and write variables in native code give the results of the general path in Python."""
+"""Calls that read and write variables in native code have the results of the general path in Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def native() -> Iterator[None]:
 
 @contextmanager
 def careful(f: Any) -> Iterator[None]:
-    """Calls of f take the careful path in Python."""
+    """Calls of f take the general path in Python."""
     held = [(c, c.direct, c.quick) for c in f.concrete_functions]
     fast, only = dict(f.fast), f.only
     for c, *_ in held:
@@ -99,7 +99,7 @@ X, Y = random((4, 6), 1), nc.tensor(np.array([0, 2, 1, 1], np.int32))
 
 
 @pytest.mark.parametrize("clears", [True, False])
-def test_a_training_step_is_native_and_keeps_its_bits(clears: bool) -> None:
+def test_a_training_step_is_native_and_has_the_same_bits(clears: bool) -> None:
     one, other = Training(clears), Training(clears)
     for k in range(8):
         x = random((4, 6), k)
@@ -114,7 +114,7 @@ def test_a_training_step_is_native_and_keeps_its_bits(clears: bool) -> None:
     assert loss.node is None and all(v.cell.node is None for v in one.optimiser.variables())
 
 
-def test_variables_stay_where_they_are() -> None:
+def test_variables_are_updated_in_place() -> None:
     t = Training()
     for _ in range(3):
         t.step(X, Y)
@@ -312,7 +312,7 @@ def test_parameters_that_are_frozen() -> None:
     assert len(one.step.concrete_functions) == 3  # all; the others; all, whose step counts differ
 
 
-def test_both_paths_give_the_same_in_any_order() -> None:
+def test_both_paths_have_the_same_results_in_any_order() -> None:
     rng = np.random.default_rng(5)
     one, other = Training(False), Training(False)
     kept: list[Any] = []

@@ -146,7 +146,7 @@ def model() -> nn.Module:
 
 
 def gradients(module: Any) -> list[Any]:
-    """The tensors in the places of a module's parameters, in order."""
+    """The tensors in place of a module's parameters, in order."""
     held = [x for x in vars(module).values() if isinstance(x, nn.Module | nc.Tensor)]
     return [g for x in held for g in (gradients(x) if isinstance(x, nn.Module) else [x])]
 
@@ -194,7 +194,7 @@ def test_second_order_over_variables() -> None:
     np.testing.assert_allclose(nc.grad(curvature)([w])[0].numpy(), 6 * X.numpy())
 
 
-def test_an_error_inside_leaves_variables_as_they_were() -> None:
+def test_an_error_inside_does_not_change_variables() -> None:
     w = Variable(X, requires_grad=True)
     before = w.value
 

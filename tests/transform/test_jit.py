@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     right: Any
 
 
-def test_trees_go_in_and_out() -> None:
+def test_arguments_and_results_may_be_trees() -> None:
     @nc.jit
     def f(params: Any, pair: Any, *, scale: Any) -> Any:
         y = params["w"] * pair.left + params["b"][0]
@@ -92,7 +92,7 @@ def test_arrays_numbers_and_parameters_are_accepted() -> None:
     assert f(3) == 6 and f(1.5) == 3.0
 
 
-def test_types_shapes_and_structures_have_their_own_traces() -> None:
+def test_types_shapes_and_structures_have_separate_traces() -> None:
     f = nc.jit(lambda x: x + 1)
     for x in (X, X.astype(nc.float64), nc.zeros((2, 2)), nc.zeros((0,)), nc.tensor([1, 2])):
         same(f(x), x + 1)
@@ -621,7 +621,7 @@ def test_variables_do_not_take_values_of_transformations(transform: Any, mode: A
     assert float(v.value) == 0.0
 
 
-def test_a_fault_inside_leaves_variables_alone() -> None:
+def test_an_error_inside_does_not_change_variables() -> None:
     v = Variable(X)
     w = nn.Parameter(X)
 
@@ -667,7 +667,7 @@ def test_errors_name_what_is_wrong_with_dynamic_shapes() -> None:
         nc.jit(lambda x: x * range(x.shape[0])[-1], dynamic_shapes={"x": {0: nc.Dim("n")}})(X)
 
 
-def test_many_compilations_are_warned_of() -> None:
+def test_many_compilations_cause_a_warning() -> None:
     f = nc.jit(lambda x, n: x * n)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -709,7 +709,7 @@ def test_threads_may_call_one_function_at_once() -> None:
     assert faults == []
 
 
-def test_arguments_may_be_given_other_values_while_they_are_read() -> None:
+def test_other_threads_may_assign_to_arguments_while_they_are_read() -> None:
     f, n = nc.jit(lambda x, w: x @ w), 384
     x, w = nc.ones((n, n)), nc.ones((n, n))
     wrong: list[float] = []
@@ -995,10 +995,10 @@ def test_invalid_writes_are_refused() -> None:
     assert x.tolist() == [4.0, 1.0]
 
 
-# ---- what a function leaves behind
+# ---- memory after calls
 
 
-def test_deleted_functions_leave_nothing() -> None:
+def test_deleted_functions_leave_no_objects() -> None:
     def make(k: int) -> list[weakref.ref[Any]]:
         f = nc.jit(lambda x: nc.exp(x) * 2 + k % 3)
         g = nc.jit(lambda x: nc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (nc.tensor(0), x))[1])

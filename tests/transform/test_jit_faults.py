@@ -75,7 +75,7 @@ def test_attributes_of_a_transformed_module_are_still_guarded(outer: Callable[[A
     assert len(jitted.concrete_functions) == 2
 
 
-# ---- what a trace leaves behind
+# ---- tensors left by a trace
 
 
 class Keeping(nn.Module):
@@ -127,7 +127,7 @@ class OwnError(Exception):
 
 
 @pytest.mark.parametrize("fault", [OwnError, ValueError, KeyError, nc.ShapeError, StopIteration, KeyboardInterrupt])
-def test_an_error_in_a_traced_function_leaves_all_as_it_was(fault: type[BaseException]) -> None:
+def test_an_error_in_a_traced_function_changes_no_state(fault: type[BaseException]) -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     optimiser = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     fails = [True]
@@ -216,6 +216,6 @@ assert hits > 5, hits
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs timers of POSIX")
-def test_interrupts_while_tracing_leave_nothing_half_made() -> None:
+def test_interrupts_while_tracing_leave_no_partial_state() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTS], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ many = settings(max_examples=600, deadline=None, suppress_health_check=health)
 
 
 def loss(program: Program, *xs: Any) -> Any:
-    """A number made of all of a program's results."""
+    """A number computed from all of a program's results."""
     total: Any = 0.0
     for y in program(*xs):
         total = total + (nc.tanh(y) * 0.5).sum()

@@ -45,7 +45,7 @@ TRANSFORMED: dict[str, Transformed] = {
 
 @pytest.mark.parametrize("name", TRANSFORMED)
 @pytest.mark.parametrize("raises", [False, True])
-def test_tensors_from_outside_stay(name: str, raises: bool) -> None:
+def test_captured_tensors_are_unchanged(name: str, raises: bool) -> None:
     kept = nc.tensor([7.0, 8.0, 9.0])
 
     def f(x: Any) -> Any:
@@ -60,7 +60,7 @@ def test_tensors_from_outside_stay(name: str, raises: bool) -> None:
     assert kept.tolist() == [7, 8, 9] and (kept * 2).tolist() == [14, 16, 18]
 
 
-def test_an_argument_that_is_not_batched_stays() -> None:
+def test_an_argument_that_is_not_batched_is_unchanged() -> None:
     kept = nc.tensor([7.0, 8.0])
 
     def f(x: Any, kept: Any) -> Any:

@@ -42,7 +42,7 @@ X = nc.tensor([1.0, 2.0])
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_dataclasses_come_out_of_compiled_functions(times: int) -> None:
+def test_compiled_functions_return_dataclasses(times: int) -> None:
     f = nc.jit(lambda x: (Point(x * 2, "out"), Scaled(x + 1), [Point(Point(x))]))
     for _ in range(times):
         point, scaled, (outer,) = f(X)
@@ -51,7 +51,7 @@ def test_dataclasses_come_out_of_compiled_functions(times: int) -> None:
     assert outer.x.x.tolist() == [1.0, 2.0]
 
 
-def test_dataclasses_go_into_compiled_functions() -> None:
+def test_compiled_functions_accept_dataclasses() -> None:
     f = nc.jit(lambda p: p.x * (2 if p.name == "point" else 3))
     assert f(Point(X)).tolist() == [2.0, 4.0] and f(Point(X, "other")).tolist() == [3.0, 6.0]
     assert f(Point(X + 1)).tolist() == [4.0, 6.0] and len(f.concrete_functions) == 2
@@ -102,7 +102,7 @@ def test_results_that_hide_tensors_are_refused(wrap: Callable[[Any], Any]) -> No
 
 
 class Auxiliary(nn.Module):
-    """A layer that stores a value for later, as in code ported from elsewhere."""
+    """A layer that stores a value for later, as in code ported from another library."""
 
     def __init__(self, clean: bool) -> None:
         self.clean, self.last = clean, None
@@ -182,7 +182,7 @@ def test_a_changed_container_may_be_returned() -> None:
     assert state["sum"].tolist() == [3.0, 6.0]
 
 
-# ---- what holds traced tensors when the trace has ended
+# ---- objects with traced tensors after the end of a trace
 
 
 class Store:
@@ -280,7 +280,7 @@ def test_traced_tensors_in_hooks_are_refused(kind: str) -> None:
         nc.jit(model)(nc.ones((1, 2)))
 
 
-def test_concrete_values_may_stay() -> None:
+def test_concrete_values_may_remain() -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Loops and branches in programs: the bits of the same loop in Python, round by round, on any threads."""
+"""Loops and branches in programs: the bits of the same loop in Python, by iteration, on any number of threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bits(tree: Any) -> list[bytes]:
 
 
 def unrolled(f: Any, carry: Any, xs: Any, reverse: bool = False) -> Any:
-    """The loop of a scan in Python, one compiled round after the other."""
+    """The loop of a scan in Python, one compiled iteration after the other."""
     step = nc.jit(lambda *args: f(*args))
     length = len(xs)
     ys: list[Any] = [None] * length
@@ -51,7 +51,7 @@ def recurrent(h: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_scan_has_the_bits_of_its_rounds(threads: int, reverse: bool) -> None:
+def test_scan_has_the_bits_of_its_iterations(threads: int, reverse: bool) -> None:
     h = nc.zeros((6, 48))
     wanted = bits(unrolled(recurrent, h, XS, reverse))
 
@@ -76,7 +76,7 @@ def test_rows_of_views_are_read_in_place(threads: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7])
-def test_carries_that_change_places(threads: int, length: int) -> None:
+def test_carries_that_are_exchanged(threads: int, length: int) -> None:
     def step(carry: Any, x: Any) -> Any:
         a, b, c = carry
         return (b, a + b * x, c), (a, c)
@@ -126,7 +126,7 @@ def test_loops_in_loops(threads: int) -> None:
     assert bits(body(start, xs[0])) == bits(outer(start, xs[0]))
 
 
-def test_branches_leave_one_result(threads: int) -> None:
+def test_branches_have_one_result(threads: int) -> None:
     def step(c: Any, x: Any) -> Any:
         def other(c: Any) -> Any:
             return nc.cond(c.sum() > 0, lambda c: -c, lambda c: c * 2, c)
@@ -187,7 +187,7 @@ KNOWN: dict[str, list[bytes]] = {}
 
 
 @pytest.mark.parametrize("side", ["left", "right", "turned"])
-def test_gradients_of_a_matrix_that_every_round_reads(side: str) -> None:
+def test_gradients_of_a_matrix_that_every_iteration_reads(side: str) -> None:
     a, x, c = W[:5, :5], W[5:10, :5], W[10:15, 5:10]
 
     def step(h: Any, a: Any) -> Any:
@@ -265,7 +265,7 @@ SMALL = nc.tensor(RANDOM.standard_normal((16, 16)).astype(np.float32) / 4)
 
 
 def random_body(seed: int) -> Any:
-    """A round of random operations with four carries and a row, which returns some values, inputs among them."""
+    """An iteration of random operations with four carries and a row; it returns some values, inputs among them."""
 
     def body(carry: Any, x: Any) -> Any:
         random = np.random.default_rng(seed)
@@ -296,7 +296,7 @@ def random_body(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_rounds(seed: int, divided: None) -> None:
+def test_random_iterations(seed: int, divided: None) -> None:
     body = random_body(seed)
     start = tuple(nc.tensor(RANDOM.standard_normal((5, 16)).astype(np.float32)) for _ in range(4))
     xs = nc.tensor(RANDOM.standard_normal((5, 5, 16)).astype(np.float32))

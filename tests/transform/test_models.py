@@ -275,7 +275,7 @@ def test_captured_tensors_are_constants() -> None:
         assert float(nc.sum(way(lambda _: nc.sum(x**3))(x))) == 0.0
 
 
-def test_gradients_of_models_leave_nothing_behind() -> None:
+def test_gradients_of_models_leave_no_state() -> None:
     model = Line()
     gc.collect()
     before = len(gc.get_objects())

@@ -99,12 +99,12 @@ def check(call: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_write_stays_where_it_is_made(name: str) -> None:
+def test_a_write_changes_only_its_tensor(name: str) -> None:
     check(CALLS[name])
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_functions_of_one_tensor_do_not_give_it_back(name: str) -> None:
+def test_functions_of_one_tensor_do_not_return_it(name: str) -> None:
     for x in (
         nc.tensor([[1.0, 2.0], [3.0, 4.0]]),
         nc.tensor([[1, 2], [3, 4]]),
@@ -132,7 +132,7 @@ LAYERS = [name for name, held in surface.CLASSES.items() if issubclass(held, nn.
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_do_not_give_their_operand_back(name: str) -> None:
+def test_layers_do_not_return_their_operand(name: str) -> None:
     for arguments in ((), (0,), (1,), (2,), (0.0,)):
         try:
             layer = surface.CLASSES[name](*arguments)

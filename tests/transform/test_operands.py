@@ -64,7 +64,7 @@ def test_gradients_have_the_names_of_parameters(way: str) -> None:
     assert [b for _, b in found.named_buffers()] == [None] * 3
 
 
-def test_gradients_serve_as_those_of_the_parameters() -> None:
+def test_gradients_can_be_used_as_those_of_the_parameters() -> None:
     net, other = Net().eval(), Net().eval()
     loss(other).backward()
     for (name, p), (named, g) in zip(net.named_parameters(), nc.grad(loss)(net).named_parameters(), strict=True):
@@ -76,7 +76,7 @@ def test_gradients_serve_as_those_of_the_parameters() -> None:
         assert p.tolist() == q.tolist()
 
 
-def test_gradients_hold_no_parameters_to_change() -> None:
+def test_gradients_have_no_parameters_to_change() -> None:
     found = nc.grad(loss)(Net().eval())
     for change in (found.requires_grad_, found.zero_grad, found.double):
         with pytest.raises(ArgumentError, match="the module must hold parameters"):

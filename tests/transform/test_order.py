@@ -197,7 +197,7 @@ def check(seed: int) -> None:
         for name, wrap in wraps.items():
             for way in [family[0], choose.choice(family)]:
                 assert equal(way(objective(seed, wrap), xs), wanted), (seed, way.__name__, name)
-    for way in WITHIN:  # the transformation around is the same: a scan sums the rounds' gradients in its own order
+    for way in WITHIN:  # the outer transformation is the same: a scan sums the iterations' gradients in its own order
         wanted = way(first, xs)
         for name, wrap in list(wraps.items())[1:]:
             assert equal(way(objective(seed, wrap), xs), wanted), (seed, way.__name__, name)
@@ -233,7 +233,7 @@ def test_reverse_over_reverse_through_compiled_functions(seed: int) -> None:
 
 
 @pytest.mark.parametrize("power", [nc.square, lambda x: x**2, lambda x: x**3, lambda x: 2.0 - x])
-def test_an_operation_met_before_has_the_same_gradient(power: Any) -> None:
+def test_a_repeated_operation_has_the_same_gradient(power: Any) -> None:
     (x, *_) = inputs(5)
 
     def f(x: Any) -> Any:
@@ -246,7 +246,7 @@ def test_an_operation_met_before_has_the_same_gradient(power: Any) -> None:
         assert equal([held.grad], [wanted]) and equal([nc.grad(f)(x)], [wanted])
 
 
-def test_one_value_given_twice_and_values_given_back() -> None:
+def test_one_value_passed_twice_and_operands_returned() -> None:
     x, y, _ = inputs(7)
 
     def twice(a: Any, b: Any) -> Any:

@@ -31,7 +31,7 @@ def allocated() -> int:
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-def test_the_bits_are_those_of_the_weights_that_are_given(mode: str) -> None:
+def test_the_bits_are_those_of_the_current_weights(mode: str) -> None:
     x, weights = random(SHAPE, 0), [random(FILTERS, k) for k in (1, 2)]
     with nc.numerics(mode):
         wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
@@ -62,7 +62,7 @@ def test_weights_are_prepacked_from_the_second_call_on_and_freed() -> None:
 
 
 @pytest.mark.parametrize("dtype", [nc.float32, nc.bfloat16, nc.float64], ids=str)
-def test_other_numbers_of_threads_share_the_work_otherwise(dtype: nc.DType) -> None:
+def test_other_numbers_of_threads_divide_the_work_differently(dtype: nc.DType) -> None:
     """Each thread count packs for its own division of the work, so the packed weights differ."""
     x, w = random((130, 65), 0).astype(dtype), random((700, 65), 1).astype(dtype)
     wanted = (x @ w.T).astype(nc.float32).numpy()
@@ -77,7 +77,7 @@ def test_other_numbers_of_threads_share_the_work_otherwise(dtype: nc.DType) -> N
         nc.set_threads(before)
 
 
-def test_weights_that_are_updated_in_place_are_packed_anew() -> None:
+def test_weights_that_are_updated_in_place_are_packed_again() -> None:
     conv = nn.Conv2d(256, 256, 3, padding=1)
     x, y = random(SHAPE, 0), random(SHAPE, 1)
     opt = optim.SGD(conv.parameters(), lr=0.1)
@@ -107,7 +107,7 @@ def test_foreign_memory_is_never_prepacked() -> None:
     assert np.array_equal(f(x, foreign).numpy(), functional.conv2d(x, nc.asarray(numbers.copy()), padding=1).numpy())
 
 
-def test_calls_of_several_threads_with_weights_of_their_own() -> None:
+def test_calls_of_several_threads_with_separate_weights() -> None:
     f, x = convolution(), random(SHAPE, 0)
     weights = [random(FILTERS, k) for k in range(3)]
     wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]

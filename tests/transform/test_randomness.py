@@ -89,7 +89,7 @@ def check(name: str, wrap: str) -> None:
         assert nc.random.generator().state.value.tolist() != after or name == "Generator"
 
 
-def test_every_public_function_that_draws_is_here() -> None:
+def test_every_public_function_that_draws_has_a_case() -> None:
     drawing = {name for name in DRAWN if not name.endswith(("random.split", "random.key"))}
     assert {n.rpartition(".")[2] for n in drawing} <= {n.rpartition(".")[2] for n in CALLS}
 
@@ -138,7 +138,7 @@ def test_keys_are_arguments_like_others() -> None:
     assert not rows_differ(nc.vmap(lambda x: nn.functional.dropout(x, key=keys[0]))(XS))
 
 
-def test_derivatives_in_batches_of_their_own_draw_once() -> None:
+def test_derivatives_in_separate_batches_draw_once() -> None:
     nc.random.seed(0)
     found = nc.jacfwd(nn.functional.dropout)(nc.ones(SIZE))
     nc.random.seed(0)
@@ -146,7 +146,7 @@ def test_derivatives_in_batches_of_their_own_draw_once() -> None:
     assert nc.sum(found, axis=0).tolist() == wanted.tolist()
 
 
-def test_gradients_of_each_sample_of_a_model_that_drops() -> None:
+def test_gradients_of_each_sample_of_a_model_with_dropout() -> None:
     model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
 
     def loss(model: Any, x: Any) -> Any:

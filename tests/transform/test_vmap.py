@@ -38,7 +38,7 @@ def test_nests() -> None:
     np.testing.assert_allclose(dots(a, b).numpy(), a.numpy() @ b.numpy().T, rtol=1e-6)
 
 
-def test_modules_give_the_bits_of_single_examples() -> None:
+def test_modules_have_the_bits_of_single_examples() -> None:
     nc.random.seed(0)
     net = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2), nn.Softmax(-1))
     batch = A.reshape(6, 4)

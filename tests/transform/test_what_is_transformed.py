@@ -47,7 +47,7 @@ class Yielding(nn.Module):
 
 
 @pytest.mark.parametrize("f", [yields, waits, streams, Holder, int, Yielding(), partial(yields)])
-def test_jit_refuses_what_does_not_return(f: Any) -> None:
+def test_jit_refuses_functions_that_do_not_return(f: Any) -> None:
     with pytest.raises(nc.KindError, match=r"^jit: the function must"):
         nc.jit(f)
     with pytest.raises(nc.KindError, match=r"^jit: the function must"):
@@ -63,7 +63,7 @@ def test_jit_refuses_what_does_not_return(f: Any) -> None:
     lambda f: nc.cond(nc.tensor(True), f, f, X), lambda f: nc.while_loop(f, f, X),
     lambda f: nc.scan(lambda c, x: f(x), X, X), lambda f: nc.jit(lambda x: f(x))(X),
 ])  # fmt: skip
-def test_results_must_be_there(call: Callable[[Any], Any], f: Any) -> None:
+def test_results_must_be_computed(call: Callable[[Any], Any], f: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(nc.KindError, match="results must be tensors, or tuples, lists and dicts of them; got an"):
@@ -90,7 +90,7 @@ def test_other_argnums(given: Any) -> None:
 @pytest.mark.parametrize("given", [
     {0: 0}, {"a": 0}, "0", 0.5, True, [0, 0], (), ((0,),), object(), {1}, np.array([0]), np.array([0.0]), nc.ones(2),
 ])  # fmt: skip
-def test_axes_that_cannot_be_meant(given: Any) -> None:
+def test_implausible_axes_are_refused(given: Any) -> None:
     with pytest.raises(nc.ArgumentError, match=r"vmap: in_axes: the value must be an axis.*; got .*; write 0"):
         nc.vmap(lambda x: x.sum(), in_axes=given)(ROWS)
     with pytest.raises(nc.ArgumentError, match=r"vmap: out_axes: the value must be an axis or None; got .*; write 0"):

@@ -1,4 +1,4 @@
-"""Random programs as users write them: the same bits compiled, differentiated, in batches and with variables."""
+"""Random programs in typical user code: the same bits compiled, differentiated, in batches and with variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that write into the argument they are differentiated for: every path gives the analytic gradient."""
+"""Functions that write into the differentiated argument: every path has the analytic gradient."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_second_derivatives() -> None:
         assert way(put)(x).tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 8]]
 
 
-def test_numbers_that_a_gradient_needs_are_not_overwritten_in_silence() -> None:
+def test_numbers_that_a_gradient_needs_are_not_silently_overwritten() -> None:
     def f(x: Any) -> Any:
         y = nc.sum(x * x)
         x[1] = 3.0
@@ -145,14 +145,14 @@ def test_a_write_reaches_the_tensor_of_the_caller(way: str) -> None:
     )
 
 
-def test_a_branch_that_does_not_write_leaves_the_operand() -> None:
+def test_a_branch_that_does_not_write_does_not_change_the_operand() -> None:
     x = nc.tensor([1.0, 2.0])
     nc.cond(nc.tensor(False), product_of_both, lambda a, b: nc.sum(a), x, nc.ones(2))
     assert x.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("way", [*THROUGH, *OWN])
-def test_a_tensor_that_is_given_twice_is_not_written_to(way: str) -> None:
+def test_a_tensor_that_is_passed_twice_is_not_written_to(way: str) -> None:
     x = nc.tensor([1.0, 2.0])
     assert product_of_both(x, x).tolist() == 29.0
     x = nc.tensor([1.0, 2.0])

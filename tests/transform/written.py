@@ -1,4 +1,4 @@
-"""Random programs as a user writes them, as text: products, views, reductions and pointwise operations.
+"""Random programs in the style of users, as text: products, views, reductions and pointwise operations.
 
 Axes have few sizes, mostly equal ones, so that shapes alone do not identify them; most lines read recent values.  A
 line is used if it runs, so no rule of the functions is repeated here.
@@ -140,7 +140,7 @@ class _Writer:
     # ---- choices
 
     def one(self, *choices: Any) -> Any:
-        """One of some."""
+        """A random choice."""
         return self.chance.choice(choices)
 
     def any(self, fits: Callable[[Any], bool] = lambda x: x.dtype is not nc.bool) -> str:
@@ -150,7 +150,7 @@ class _Writer:
         return names[-1 - late] if self.chance.random() < 0.8 else self.chance.choice(names)
 
     def shape(self, x: str) -> tuple[int, ...]:
-        """The shape behind a name."""
+        """The shape of a name's value."""
         return self.known[x].shape
 
     def axis(self, x: str) -> int:

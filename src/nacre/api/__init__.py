@@ -3,5 +3,5 @@
 Importing any name from here loads the whole namespace, so a `Tensor` always has its methods.
 """
 
-from nacre.api import namespace as namespace  # gives `Tensor` its functions
-from nacre.compile.program import executor as executor  # registers what runs operations
+from nacre.api import namespace as namespace  # sets the functions of `Tensor`
+from nacre.compile.program import executor as executor  # registers the executor of operations

@@ -180,7 +180,7 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
 
 
 def _count(start: float, stop: float, step: float) -> int:
-    """How many numbers of the sequence lie below stop."""
+    """The count of the sequence's numbers below stop."""
     if step == 0:
         raise ArgumentError("arange: step must not be 0; got 0")
     if not any(isinstance(v, float) for v in (start, stop, step)):
@@ -193,7 +193,7 @@ def _count(start: float, stop: float, step: float) -> int:
 
 
 def _progression(start: float, step: float, count: int, dtype: DType) -> Any:
-    """start + k · step for k below count.  64-bit integers may wrap in intermediate results; the results are right."""
+    """start + k · step for k below count.  64-bit intermediate results may wrap; the final results are right."""
     counted = pointwise.iota((count,), 0, dtype)
     if step != 1 and count > 1:
         counted = pointwise.mul(counted, spread(constant(_wrapped(step, dtype), dtype), (count,)))

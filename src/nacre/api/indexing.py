@@ -135,7 +135,7 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
         if least < -size or most >= size:
             wrong = least if least < -size else most
             raise AxisError(f"index: indices for axis {axis} must be in [{-size}, {size}); got {wrong}")
-        if least < 0 or entry.type.dtype is not int64:  # with numbers still, while others are traced
+        if least < 0 or entry.type.dtype is not int64:  # still with numbers while other tensors are traced
             return from_numpy(np.where(array < 0, array.astype(np.int64) + size, array))
         return entry
     wide = as_tensor(entry, int64)
@@ -199,7 +199,7 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
         return 0, size, 1, step < 0
     ends: list[Size] = []
     for given, default in ((entry.start, 0), (entry.stop, size)):
-        if step > 0 and isinstance(given, int) and not -high < given < high:  # beyond the axis, as in NumPy
+        if step > 0 and isinstance(given, int) and not -high < given < high:  # clamped to the axis, as in NumPy
             if (given > 0) is not (default is size):
                 return 0, 0, 1, False
             given = None
@@ -233,7 +233,7 @@ def _spans(key: Key, shape: Shape) -> list[Span]:
 
 
 def _count(start: Size, stop: Size, step: int) -> Size:
-    return (stop - start + (step - 1)) // step  # in the words of `slice`, so that symbolic sizes are equal
+    return (stop - start + (step - 1)) // step  # the formula of `slice`, so that symbolic sizes are equal
 
 
 def _flipped(spans: Sequence[Span]) -> tuple[int, ...]:
@@ -292,7 +292,7 @@ def _are_adjacent(key: Key) -> bool:
 
 
 def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) -> Any:
-    """Several index arrays: their axes are merged into one, and their indices into one."""
+    """Select by several index arrays: their axes are merged into one, and their indices into one."""
     shape = x.type.shape
     common = broadcast_shapes(*(a.type.shape for a in arrays), operation="index")
     front = axes[0] if together else 0
@@ -371,7 +371,7 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
 
 
 def _scatter(x: Any, key: Key, value: Any) -> Any:
-    """For every element, the position in the flattened value that it takes, or none."""
+    """Assignment by index arrays: each element reads the position of its new value in the flattened value, or none."""
     shape: tuple[int, ...] = x.type.shape
     if not all(is_concrete(e) for e in key.entries if isinstance(e, Value)) or not x.type.static:
         raise TraceError(

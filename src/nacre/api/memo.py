@@ -24,7 +24,7 @@ from nacre.ir.graph import Equation, Graph
 from nacre.trace.value import Value, is_concrete
 
 Function = Callable[..., Any]
-LIMIT = 2048  # remembered combinations of an operator; where they keep changing, old ones are compiled again
+LIMIT = 2048  # cached combinations of an operator; where they keep changing, old ones are compiled again
 
 
 class Memo:
@@ -33,11 +33,11 @@ class Memo:
     def __init__(self) -> None:
         self.known: dict[Hashable, Function] = {}
         self.met: set[Hashable] = set()
-        self.turns = Turns()  # what several threads want at first, one compiles
+        self.turns = Turns()  # one thread compiles a function that several need at the same time
         forget_on_change(self.forget)
 
     def forget(self) -> None:
-        """Drop all compiled functions, for code is compiled in another way from now on."""
+        """Drop all compiled functions, because code is compiled in another way from now on."""
         self.known.clear()
         self.met.clear()
 

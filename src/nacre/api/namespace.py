@@ -63,7 +63,7 @@ for module in (random, tree):
     publish_all(module.__name__)
 for cls in (Tensor, Variable):
     public_class(cls)
-FUNCTIONS.__dict__.update(  # methods of the same name look at their arguments by themselves
+FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments
     {name: getattr(held, "__wrapped__", held) if hasattr(Tensor, name) else held for name, held in PUBLIC.items()}
 )
 mark_absent(Tensor, {

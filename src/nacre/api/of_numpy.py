@@ -1,4 +1,4 @@
-"""NumPy's functions called with tensors: they compute with the numbers, and refuse to lose a gradient."""
+"""NumPy's functions called with tensors: they compute with the numbers, and refuse tensors whose gradient is lost."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
 NO_NUMBERS: Final = ("shape", "ndim", "size", "result_type", "shares_memory", "may_share_memory")
-NO_GRADIENT: Final = (  # their results have none, or are for people and files
+NO_GRADIENT: Final = (  # their results have none, or are written for readers and files
     "any", "all", "isnan", "isinf", "isfinite", "isnat", "signbit", "logical_and", "logical_or", "logical_not",
     "logical_xor", "argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argwhere", "nonzero", "flatnonzero",
     "count_nonzero", "searchsorted", "digitize", "bincount", "histogram", "unique", "isin", "array_equal",
     "array_equiv", "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez",
     "savez_compressed", "savetxt",
 )  # fmt: skip
-OPERATORS: Final = {  # NumPy's functions of its operators, and the public functions of the same meaning
+OPERATORS: Final = {  # NumPy's functions for its operators → the public functions of the same meaning
     "power": "pow", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
     **{name: name for name in (
         "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "matmul", "bitwise_and", "bitwise_or",
@@ -31,9 +31,9 @@ OPERATORS: Final = {  # NumPy's functions of its operators, and the public funct
 
 
 def of_ufunc(functions: SimpleNamespace, ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Any) -> Any:
-    """What a tensor gives for one of NumPy's elementwise functions: a tensor for an operator, else an array.
+    """The result of one of NumPy's elementwise functions of a tensor: a tensor for an operator, else an array.
 
-    NumPy cannot tell `array + x` from `numpy.add(array, x)`.
+    NumPy cannot distinguish `array + x` from `numpy.add(array, x)`.
     """
     name: str = ufunc.__name__
     if method == "__call__" and not kwargs and name in OPERATORS:
@@ -42,7 +42,7 @@ def of_ufunc(functions: SimpleNamespace, ufunc: Any, method: str, inputs: Sequen
 
 
 def of_function(functions: SimpleNamespace, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a tensor gives for another one of NumPy's functions."""
+    """The result of another one of NumPy's functions of a tensor."""
     if function.__name__ in NO_NUMBERS:
         return function._implementation(*args, **kwargs)
     return _computed(functions, function, function.__name__, args, kwargs)
@@ -52,7 +52,7 @@ def _computed(
     functions: SimpleNamespace, function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     def array(x: Any) -> Any:
-        """An argument, with arrays for tensors."""
+        """An argument with arrays in place of tensors."""
         if type(x) in (tuple, list):
             made = [array(item) for item in x]
             return made if type(x) is list else tuple(made)

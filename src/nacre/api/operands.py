@@ -112,9 +112,9 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
     try:
         array = np.array(items)
         if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
-            _from_array(np.ma.MaskedArray(array), None)  # refuses it
+            _from_array(np.ma.MaskedArray(array), None)  # raises the error for masked arrays
     except ValueError:
-        got = _what_is_ragged(items) or "ragged lists"
+        got = _ragged_lengths(items) or "ragged lists"
         raise ShapeError(
             f"tensor: nested lists must have equal lengths; got {got}; pad them, or keep a list of tensors"
         ) from None
@@ -145,14 +145,14 @@ def _is_array(x: object) -> bool:
     return isinstance(x, np.generic | np.ndarray) or (not isinstance(x, int | float) and hasattr(x, "__array__"))
 
 
-def _what_is_ragged(items: Sequence[Any], at: str = "x") -> str:
+def _ragged_lengths(items: Sequence[Any], at: str = "x") -> str:
     """Two items of one list that differ in size, with their places; nothing where the lists have equal sizes."""
     sizes = [_extent(item) for item in items]
     for k, size in enumerate(sizes):
         if size != sizes[0]:
             return f"{_extent_in_words(sizes[0])} at {at}[0] and {_extent_in_words(size)} at {at}[{k}]"
     inner = (
-        _what_is_ragged(cast("Sequence[Any]", item), f"{at}[{k}]")
+        _ragged_lengths(cast("Sequence[Any]", item), f"{at}[{k}]")
         for k, item in enumerate(items)
         if isinstance(item, list | tuple)
     )
@@ -230,8 +230,8 @@ def spread(x: Any, shape: Shape) -> Any:
     return view.broadcast(x, shape, tuple(range(shift, len(shape))))
 
 
-SMALL: Final = 1 << 18  # bytes of a tensor of one number that is kept
-KEPT: Final = 1 << 24  # bytes of all that are kept
+SMALL: Final = 1 << 18  # most bytes of a tensor of one number that is cached
+KEPT: Final = 1 << 24  # most bytes of all cached ones
 _filled: dict[tuple[TensorType, Any], Value] = {}
 _kept_bytes = [0]
 
@@ -282,7 +282,7 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
 
 
 def outside(x: Value, low: int, high: Size, operation: str) -> np.ndarray:
-    """The numbers of a tensor of integers that are not in [low, high), as a vector; none where they are not known."""
+    """The numbers of a tensor of integers that are not in [low, high), as a vector; empty if they are not known."""
     if not is_concrete(x) or not isinstance(high, int):
         return NONE
     listed = numbers(x, operation)
@@ -323,7 +323,7 @@ _SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()
 
 
 def require_no_gradient(x: Value, operation: str) -> None:
-    """Raise GradientError inside `grad` and `vjp` for a tensor that depends on what they differentiate for."""
+    """Raise GradientError inside `grad` and `vjp` for a tensor that depends on their differentiated arguments."""
     if x.node is not None and x.node.level and STATE.gradients and is_concrete(x):
         raise GradientError(
             explain(

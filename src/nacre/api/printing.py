@@ -22,7 +22,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
     "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
 }
-_options: dict[str, Any] = {}  # what was set; NumPy's own options hold for the others
+_options: dict[str, Any] = {}  # the options that were set; NumPy's own options apply to the others
 
 
 def set_printoptions(

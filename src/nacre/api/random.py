@@ -29,7 +29,7 @@ from nacre.trace.bind import executor
 from nacre.trace.value import is_concrete
 
 Sizes = Size | Sequence[Size]
-MOST_KEYS: Final = 1 << 16  # tensors of their own
+MOST_KEYS: Final = 1 << 16  # keys are separate tensors
 
 
 def key(seed: int) -> Tensor:
@@ -75,7 +75,7 @@ class Generator:
 
 
 _generators: list[Generator] = []
-_drawing = renewed()  # no two threads are given one key, or make a generator
+_drawing = renewed()  # so that no two threads get the same key, or create a generator
 
 
 def generator() -> Generator:

@@ -108,7 +108,7 @@ def get_threads() -> int:
 def set_memory_limit(nbytes: int | None) -> None:
     """Limit the bytes that all tensors and running programs may take.  None, the default, allows what the machine has.
 
-    An allocation beyond the limit first frees memory kept for reuse; if that does not suffice, it raises `OutOfMemory`.
+    An allocation beyond the limit first frees memory cached for reuse; if that is not enough, it raises `OutOfMemory`.
 
     >>> nc.set_memory_limit(1 << 30)
     >>> nc.set_memory_limit(None)
@@ -119,7 +119,7 @@ def set_memory_limit(nbytes: int | None) -> None:
 
 
 def empty_cache() -> None:
-    """Return memory kept for reuse, and packed weights that programs keep, to the system.
+    """Return memory cached for reuse, and packed weights that programs cache, to the system.
 
     >>> nc.empty_cache()
     """

@@ -18,7 +18,7 @@ __all__ = ["dynamic_slice", "dynamic_update_slice"]
 def dynamic_slice(x: TensorLike, starts: Sequence[TensorLike], sizes: Sequence[Size]) -> Tensor:
     """The block of x of the given sizes that begins at `starts`, one rank-0 integer for each axis.
 
-    A start is clamped so that the block lies within x; a start below 0 counts as 0.
+    A start is clamped so that the block is within x; a start below 0 counts as 0.
 
     Raises ShapeError for a wrong number of starts or sizes and for sizes beyond x, DTypeError for starts that are not
     integers.
@@ -33,7 +33,7 @@ def dynamic_slice(x: TensorLike, starts: Sequence[TensorLike], sizes: Sequence[S
 def dynamic_update_slice(x: TensorLike, update: TensorLike, starts: Sequence[TensorLike]) -> Tensor:
     """x with the block that begins at `starts` replaced by `update`, a tensor of x's rank.
 
-    A start is clamped so that the block lies within x.  In a jitted function, x is updated in place if it is not used
+    A start is clamped so that the block is within x.  In a jitted function, x is updated in place if it is not used
     later: a variable that is read and then assigned, a donated argument, or a temporary value.
 
     Raises ShapeError for an update or starts that do not fit x, DTypeError for an update of another dtype and for

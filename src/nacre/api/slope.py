@@ -1,7 +1,7 @@
-"""Derivatives at points where a formula gives none:  0 · ∞ for the square root at 0, ∞ for the logarithm at 0.
+"""Derivatives at points where a formula has none:  0 · ∞ for the square root at 0, ∞ for the logarithm at 0.
 
-The value keeps its bits.  The condition selects before and after the function.  So neither a tangent nor a cotangent
-meets the infinite slope, in any order of derivative.
+The bits of the value do not change.  The condition selects before and after the function, so that neither a tangent
+nor a cotangent is multiplied by the infinite slope, in any order of derivative.
 """
 
 from __future__ import annotations

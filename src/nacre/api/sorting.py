@@ -19,7 +19,7 @@ __all__ = ["argsort", "sort", "topk"]
 def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis; `stable` has no effect, as the order is always stable.
 
-    NaN comes last in either direction.  PyTorch holds it for the largest number.
+    NaN comes last in either direction.  PyTorch treats it as the largest number.
 
     >>> nc.sort([3.0, nc.nan, 1.0, 2.0])
     Tensor([ 1.,  2.,  3., nan], f32[4])

@@ -36,7 +36,7 @@ def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims:
 
 
 def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
-    """A reduction over axes; without axes, a tensor of its own."""
+    """A reduction over axes; without axes, a separate tensor."""
     axes = normal_axes(axis, len(x.type.shape), operation)
     return kept(op(x, axes) if axes else distinct(x, x), x.type.shape, axes, keepdims)
 

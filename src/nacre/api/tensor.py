@@ -1,4 +1,4 @@
-"""`Tensor`: the array type.  Its value is immutable; `x[i] = v` makes the object hold a new value.
+"""`Tensor`: the array type.  Its value is immutable; `x[i] = v` assigns a new value to the object.
 
 Operators are generated from one table.  Methods call the public functions, which `api.namespace` puts into `FUNCTIONS`
 when it is imported.
@@ -49,7 +49,7 @@ Axes = int | tuple[int, ...] | None
 
 
 class ElementCount(int):
-    """A number of elements; a call of it, as in PyTorch, raises an error that says what to write."""
+    """A number of elements; a call of it, as in PyTorch, raises an error with the right spelling."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class Tensor(Value):
     def __dir__(self) -> list[str]:
         return listed(self)
 
-    # ---- facts
+    # ---- properties
 
     @property
     def ndim(self) -> int:
@@ -105,7 +105,7 @@ class Tensor(Value):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return sys.modules["nacre"]
 
-    # ---- leaving for Python and NumPy
+    # ---- conversion to Python and NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return of_ufunc(FUNCTIONS, ufunc, method, inputs, kwargs)
@@ -479,7 +479,7 @@ class _ReferenceProbe:
 
 
 def _temporary() -> int:
-    """The reference count of an object in `__setitem__` that only the statement holds."""
+    """The reference count of an object in `__setitem__` to which only the statement refers."""
     found: list[int] = []
     _ReferenceProbe()[found] = None
     return found[0]
@@ -494,7 +494,7 @@ def _named(x: Tensor, frame: FrameType) -> bool:
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
-    """The unpickled tensor; a leaf that requires a gradient stays one."""
+    """The unpickled tensor; one that required a gradient is a leaf that requires it again."""
     x: Tensor = as_tensor(array)
     return x.requires_grad_() if requires_grad else x
 

@@ -28,7 +28,7 @@ from nacre.native.pool import pool
 
 GIGA = 1e9
 LIMITS, EACH, TINY = 20, 15, 1  # seconds for the machine's limits, and to compile and profile a workload
-ROWS = 12  # kernels of a workload that are shown, those that take longest
+ROWS = 12  # kernels of a workload that are shown: the slowest ones
 
 
 BUSY = 0.5  # the load for each processor above which other programs are at work
@@ -96,43 +96,43 @@ def run(given: argparse.Namespace, console: Console) -> int:
             made[w.name] = _made(w, given.tiny)
         stage(f"timing {len(names)} workloads in turn")
         taken = interleaved({n: call for n, (call, _) in made.items()}, given.rounds, given.seconds)
-        told: dict[str, Profile] = {}
+        profiles: dict[str, Profile] = {}
         for n, (_, profile) in made.items():
             stage(f"profiling {n}")
-            told[n] = profile()
+            profiles[n] = profile()
         stage("measuring the machine's limits")
-        limits = measure()  # once more: what disturbed the machine the first time may have gone
-    told = {n: p.under(limits) for n, p in told.items()}
-    report(console, names, told, taken, given.rows, given.tiny)
+        limits = measure()  # again: a disturbance of the first measurement may be over
+    profiles = {n: p.under(limits) for n, p in profiles.items()}
+    report(console, names, profiles, taken, given.rows, given.tiny)
     if given.json:
-        outputs.write(given.json, json.dumps(document(told, taken), indent=1) + "\n", "bench", "--json")
+        outputs.write(given.json, json.dumps(document(profiles, taken), indent=1) + "\n", "bench", "--json")
     if given.svg:
-        outputs.write(given.svg, roofline.chart(list(told.values())).svg(), "bench", "--svg")
+        outputs.write(given.svg, roofline.chart(list(profiles.values())).svg(), "bench", "--svg")
     return 0
 
 
 def report(
     console: Console,
     names: list[Workload],
-    told: dict[str, Profile],
+    profiles: dict[str, Profile],
     taken: dict[str, Times],
     rows: int,
     tiny: bool = False,
 ) -> None:
-    """Print the limits, the tables, a warning where the numbers disagree, and what the words mean."""
-    limits = next(iter(told.values())).ceilings
+    """Print the limits, the tables, a warning where the numbers disagree, and the meanings of the words."""
+    limits = next(iter(profiles.values())).ceilings
     layout.show(console, layout.wrapped(ceilings_line(limits), console.width, 0, 2))
     for w in names:
         console.print()
-        show(console, kernels(w, told[w.name], rows, tiny))
+        show(console, kernels(w, profiles[w.name], rows, tiny))
     console.print()
-    show(console, totals(names, told, taken))
-    _warn(console, busy_after(told, taken))
+    show(console, totals(names, profiles, taken))
+    _warn(console, busy_after(profiles, taken))
     layout.show(console, ["", *layout.definitions(WORDS, min(console.width, layout.WIDEST))])
 
 
 def busy_before(load: float, processors: int) -> str | None:
-    """A warning where other programs were at work before the start, by the load average of the last minute."""
+    """A warning where other programs were active before the start, by the load average of the last minute."""
     if load <= BUSY * processors:
         return None
     return (
@@ -141,11 +141,11 @@ def busy_before(load: float, processors: int) -> str | None:
     )
 
 
-def busy_after(told: dict[str, Profile], taken: dict[str, Times]) -> str | None:
-    """A warning where something was quicker than the machine's limits, which were measured too low then."""
+def busy_after(profiles: dict[str, Profile], taken: dict[str, Times]) -> str | None:
+    """A warning where a kernel was faster than the machine's limits, which were measured too low then."""
     over = [
         n
-        for n, p in told.items()
+        for n, p in profiles.items()
         if p.floor > OVER * taken[n].least or p.share > OVER or any(r.share > OVER for r in p.rows)
     ]
     if not over:
@@ -162,13 +162,13 @@ def _warn(console: Console, text: str | None) -> None:
 
 
 def _expected(count: int, given: argparse.Namespace) -> str:
-    """What comes, and about how long it takes."""
+    """The number of workloads, and about how long they take."""
     seconds = LIMITS + count * (given.rounds * given.seconds + (TINY if given.tiny else EACH))
     return f"{count} workload{'s' if count != 1 else ''}: {duration(seconds)}"
 
 
 def _made(workload: Workload, tiny: bool) -> tuple[Callable[[], Any], Callable[[], Profile]]:
-    """A workload's call, and what profiles it."""
+    """A workload's call, and the function that profiles it."""
     function, given = workload.ready(tiny)
 
     def call() -> Any:
@@ -191,14 +191,14 @@ def _size(nbytes: int) -> str:
     return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
-def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -> Table:
-    """A workload's kernels, the longest first, equal ones on one line; the last lines are the whole."""
+def kernels(workload: Workload, profiled: Profile, limit: int, tiny: bool = False) -> Table:
+    """A workload's kernels, the slowest first, equal ones on one line; the last lines are totals."""
     table = Table(
         f"{workload.name}: {workload.tiny if tiny else workload.title}",
         "kernel",
         ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"),
     )
-    ranked = sorted(_same_work(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
+    ranked = sorted(_same_work(profiled.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
         spent, floor = sum(r.seconds for r in rows), sum(r.floor for r in rows)
         table.add(
@@ -206,7 +206,7 @@ def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -
             str(len(rows)),
             _ms(spent),
             _ms(sum(r.typical for r in rows)),
-            f"{spent / told.walked:.0%}",
+            f"{spent / profiled.walked:.0%}",
             _giga(sum(r.flops for r in rows), spent),
             _giga(sum(r.bytes for r in rows), spent),
             f"{floor / spent:.0%}",
@@ -215,26 +215,26 @@ def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -
     rest = [r for rows in ranked[limit:] for r in rows]
     if rest:
         spent = sum(r.seconds for r in rest)
-        table.add("the rest", str(len(rest)), _ms(spent), "", f"{spent / told.walked:.0%}")
+        table.add("the rest", str(len(rest)), _ms(spent), "", f"{spent / profiled.walked:.0%}")
     table.rule()
     table.add(
         "all kernels",
-        str(len(told.rows)),
-        _ms(told.walked),
+        str(len(profiled.rows)),
+        _ms(profiled.walked),
         "",
         "",
-        _giga(told.flops, told.walked),
-        _giga(told.bytes, told.walked),
+        _giga(profiled.flops, profiled.walked),
+        _giga(profiled.bytes, profiled.walked),
     )
     table.add(
         "without stamps",
         "",
-        _ms(told.whole),
-        _ms(told.typical),
+        _ms(profiled.whole),
+        _ms(profiled.typical),
         "",
-        _giga(told.flops, told.whole),
+        _giga(profiled.flops, profiled.whole),
         "",
-        f"{told.share:.0%}",
+        f"{profiled.share:.0%}",
     )
     return table
 
@@ -249,7 +249,7 @@ def _giga(amount: float, seconds: float) -> str:
 
 
 def _same_work(rows: Sequence[Row]) -> list[list[Row]]:
-    """Kernels that do the same work under the same name, as the layers of a network have them."""
+    """Groups of kernels that do the same work under the same name, as in the layers of a network."""
     found: dict[tuple[str, int, int], list[Row]] = {}
     for r in rows:
         if r.seconds:
@@ -257,11 +257,11 @@ def _same_work(rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def totals(names: list[Workload], told: dict[str, Profile], taken: dict[str, Times]) -> Table:
+def totals(names: list[Workload], profiles: dict[str, Profile], taken: dict[str, Times]) -> Table:
     """A line for each workload: its calls' times, and how near they are to the floor."""
     table = Table("Calls from Python, ms", "workload", ("least", "median", "spread", "calls", "floor", "roof"))
     for w in names:
-        t, p = taken[w.name], told[w.name]
+        t, p = taken[w.name], profiles[w.name]
         table.add(
             w.name,
             _ms(t.least),
@@ -274,8 +274,8 @@ def totals(names: list[Workload], told: dict[str, Profile], taken: dict[str, Tim
     return table
 
 
-def document(told: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any]:
-    """All that was measured, as JSON."""
+def document(profiles: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any]:
+    """All measurements, as JSON."""
 
     def entry(name: str, p: Profile) -> dict[str, Any]:
         t = taken[name]
@@ -295,6 +295,6 @@ def document(told: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any
             "kernels": rows,
         }
 
-    limits = next(iter(told.values())).ceilings
-    entries = {n: entry(n, p) for n, p in told.items()}
+    limits = next(iter(profiles.values())).ceilings
+    entries = {n: entry(n, p) for n, p in profiles.items()}
     return {"machine": machine.facts(), "ceilings": asdict(limits), "workloads": entries}

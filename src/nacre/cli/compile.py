@@ -77,7 +77,7 @@ def arguments(command: Parser) -> None:
 
 
 def run(line: argparse.Namespace, console: Console) -> int:
-    """Compile, and print what was written."""
+    """Compile, and print a description of the written file."""
     start = time.perf_counter()
     require_known([line.target], names(), "compile: the target")
     read, name = named(line.source)
@@ -97,18 +97,20 @@ def run(line: argparse.Namespace, console: Console) -> int:
         )
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
-    told = report(made, time.perf_counter() - start)
+    description = report(made, time.perf_counter() - start)
     if line.json:
-        print(json.dumps(told | {"switched_to_evaluation": switched}, indent=2))
+        print(json.dumps(description | {"switched_to_evaluation": switched}, indent=2))
         return 0
-    layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s")
+    layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {description['seconds']} s")
     if switched:
         layout.show(
             console,
             layout.wrapped("The model was in training mode, and is compiled in evaluation mode.", console.width),
         )
     rows = [
-        (f"{kind[:-1]} {value['name']}", str(value["type"])) for kind in ("inputs", "outputs") for value in told[kind]
+        (f"{kind[:-1]} {value['name']}", str(value["type"]))
+        for kind in ("inputs", "outputs")
+        for value in description[kind]
     ]
     rows += [] if made.header is None else [("header", str(made.header))]
     layout.show(console, layout.definitions(rows, console.width))
@@ -117,13 +119,13 @@ def run(line: argparse.Namespace, console: Console) -> int:
 
 @contextmanager
 def _ended_by_signals() -> Generator[None]:
-    """A block that SIGTERM ends like an exit, so that it takes its temporary files with it."""
+    """A block that SIGTERM ends like an exit, so that its temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(*_: object) -> None:
-        """Leave as a shell says that a signal ended it."""
+        """Exit with the status that a shell reports for a signal."""
         sys.exit(128 + signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, end)
@@ -134,7 +136,7 @@ def _ended_by_signals() -> Generator[None]:
 
 
 def report(made: Deployed, seconds: float) -> dict[str, Any]:
-    """What was written, for JSON."""
+    """A description of the written file, for JSON."""
     about = made.interface
     values = {
         "inputs": zip(about.input_names, about.input_types, strict=True),
@@ -160,7 +162,7 @@ def named(place: str) -> tuple[Path, str]:
 
 
 def source(place: str, types: Sequence[str]) -> tuple[Program, bool]:
-    """The program that a command line names, and whether its model was in training mode and is not any more."""
+    """The program that a command line names, and whether its model was switched from training mode to evaluation."""
     if place.endswith(".safetensors"):
         if types:
             raise ArgumentError(

@@ -19,8 +19,8 @@ EXAMPLES = (
     ("nacre completion zsh > ~/.zfunc/_nacre", "for zsh; ~/.zfunc must be in fpath before compinit runs"),
     ("nacre completion fish > ~/.config/fish/completions/nacre.fish", "for fish"),
 )
-FILES = ("FILE", "DIR", "PROGRAM", "INPUT")  # how the names of values begin that are files
-VALUES: dict[str, Callable[[], Sequence[str]]] = {  # by the names of values
+FILES = ("FILE", "DIR", "PROGRAM", "INPUT")  # prefixes of the names of values that are files
+VALUES: dict[str, Callable[[], Sequence[str]]] = {  # name of a value → its words
     "EXAMPLE": examples.names,
     "TARGET": targets,
     "WORKLOAD": lambda: list(WORKLOADS),
@@ -51,7 +51,7 @@ def run(given: argparse.Namespace, console: Console, commands: Mapping[str, Pars
 
 
 def entries(command: Parser, commands: Mapping[str, Parser]) -> Iterator[CompletionEntry]:
-    """What can be completed of a command."""
+    """The options and arguments of a command that can be completed."""
     for action in command.listed:
         metavar = str(action.metavar or "")
         words = [str(choice) for choice in action.choices or ()]
@@ -104,7 +104,7 @@ complete -o filenames -F _nacre nacre
 
 
 def _words(found: Sequence[CompletionEntry]) -> list[str]:
-    """All options of a command, and the words that its arguments may be."""
+    """All options of a command, and the possible words of its arguments."""
     return [word for e in found for word in (e.names or e.words)]
 
 
@@ -138,7 +138,7 @@ if [ "$funcstack[1]" = "_nacre" ]; then _nacre "$@"; else compdef _nacre nacre; 
 
 
 def _zsh(entry: CompletionEntry) -> list[str]:
-    """What `_arguments` reads for an option, in each spelling, or for an argument."""
+    """The specifications for `_arguments` of an option, in each spelling, or of an argument."""
     value = f"({' '.join(entry.words)})" if entry.words else "_files" if entry.files else " "
     if not entry.names:
         return [f"*:argument:{value}"] if entry.words or entry.files else []
@@ -169,12 +169,12 @@ def fish(commands: Mapping[str, Parser]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without the marks that zsh reads in its descriptions."""
+    """A text without the characters that are special in zsh's descriptions."""
     return "".join(" " if c in "[]:\\" else c for c in text)
 
 
 def _quoted(text: str) -> str:
-    """A word in single quotes, as all three shells read it."""
+    """A word in single quotes, valid in all three shells."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 

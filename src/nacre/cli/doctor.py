@@ -1,4 +1,4 @@
-"""`nacre doctor` and `nacre cache`: the machine, the installation, the kept code, and whether the bits agree."""
+"""`nacre doctor` and `nacre cache`: the machine, the installation, the cached code, and whether the bits agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nacre.inspect.machine import Check
 
 
 def version_line() -> str:
-    """What `nacre --version` prints."""
+    """The output of `nacre --version`."""
     return f"nacre {__version__}"
 
 
@@ -85,7 +85,7 @@ def shown_checks(console: Console) -> list[Check]:
 
 
 def linked_by() -> str:
-    """What links executables for this machine, or what to install for it."""
+    """The linker of executables for this machine, or advice to install one."""
     try:
         return f"linked by {' '.join(linker(aim('host'), static=False))}"
     except Error as fault:
@@ -112,7 +112,7 @@ def cache_arguments(command: Parser) -> None:
 
 
 def run_cache(given: argparse.Namespace, console: Console) -> int:
-    """Print what the code cache holds, or clear it."""
+    """Print the contents of the code cache, or clear it."""
     kept = machine.clear_cache() if given.clear else machine.cached()
     if given.json:
         print(json.dumps({**asdict(kept), "cleared": given.clear}, indent=2))

@@ -1,4 +1,4 @@
-"""Small grey images as text, side by side, for a terminal."""
+"""Small grey images as text, in rows, for a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lines(image: np.ndarray, blocks: bool = True) -> list[str]:
 
 
 def gallery(images: Sequence[np.ndarray], captions: Sequence[str], width: int = 80, blocks: bool = True) -> str:
-    """Images of one size side by side, a caption under each, in rows of at most `width` characters."""
+    """Images of one size with a caption under each, in rows of at most `width` characters."""
     if not len(images):
         return ""
     each = max(images[0].shape[1] * ACROSS, *map(len, captions)) + GAP

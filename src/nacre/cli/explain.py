@@ -1,4 +1,4 @@
-"""`nacre explain`: every stage of a function that a file defines, for arguments given by their types."""
+"""`nacre explain`: every stage of a function that a file defines, for arguments of given types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nacre.transform.jit import Jitted, jit
 
 @dataclass
 class ExplainedFunction:
-    """A function compiled for its arguments, with what is counted of it."""
+    """A function compiled for its arguments, with its operation counts and memory."""
 
     explanation: Explanation
     memory: Memory
@@ -103,37 +103,38 @@ def arguments(command: Parser) -> None:
 
 
 def run(line: argparse.Namespace, console: Console) -> int:
-    """Print the parts that are asked for."""
+    """Print the requested parts."""
     function = load(line.function, "explain")
-    told = compiled(function, given(function, line.types, "explain"))
+    explained = compiled(function, given(function, line.types, "explain"))
     asked = line.show or (() if line.after else USUAL)
     chosen = {name: part for name, part in PARTS.items() if name in asked or "all" in asked}
     chosen.update({f"after {name}": partial(_after, name=name) for name in line.after or ()})
     if line.json:
-        print(json.dumps(document(told, chosen), indent=2))
+        print(json.dumps(document(explained, chosen), indent=2))
         return 0
     for name, part in chosen.items():
         layout.show(console, f"== {name} ==", "bold")
-        if name in COUNTED and told.explanation.sizes:
-            layout.show(console, layout.wrapped(sized(told), console.width))
+        if name in COUNTED and explained.explanation.sizes:
+            layout.show(console, layout.wrapped(sized(explained), console.width))
         if name == "work":
-            layout.show(console, work(told.steps).lines(console.width))
+            layout.show(console, work(explained.steps).lines(console.width))
         else:
             layout.show(
-                console, fitted(part(told), console.width) if name in LISTINGS or console.is_terminal else part(told)
+                console,
+                fitted(part(explained), console.width) if name in LISTINGS or console.is_terminal else part(explained),
             )
         console.print()
     return 0
 
 
-def sized(told: ExplainedFunction) -> str:
-    """For which sizes of its symbols a program's numbers hold."""
-    sizes = ", ".join(f"{name} = {size}" for name, size in told.explanation.sizes.items())
+def sized(explained: ExplainedFunction) -> str:
+    """The sizes of its symbols for which a program's numbers are valid."""
+    sizes = ", ".join(f"{name} = {size}" for name, size in explained.explanation.sizes.items())
     return f"operations and bytes for {sizes}; the code is for all sizes"
 
 
 def fitted(text: str, width: int) -> list[str]:
-    """Lines that are longer than the terminal is wide, broken at blanks and further in."""
+    """The lines, with those that are wider than the terminal broken at blanks and indented."""
     lines: list[str] = []
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -149,25 +150,25 @@ def compiled(function: Any, on: ExampleArguments) -> ExplainedFunction:
     return ExplainedFunction(jitted.explain(*on.values), jitted.memory(*on.values))
 
 
-def document(told: ExplainedFunction, parts: dict[str, Callable[[ExplainedFunction], str]]) -> dict[str, Any]:
-    """What was asked for, as JSON has it."""
+def document(explained: ExplainedFunction, parts: dict[str, Callable[[ExplainedFunction], str]]) -> dict[str, Any]:
+    """The requested parts, as JSON."""
     return {
-        "function": told.explanation.compiled.graph.name,
-        "signature": told.explanation.signature,
-        "sizes": told.explanation.sizes,
-        "parts": {name: part(told) for name, part in parts.items()},
-        "steps": [asdict(s) for s in told.steps],
-        "flops": sum(s.flops for s in told.steps),
-        "bytes": sum(s.bytes for s in told.steps),
-        "memory": {**asdict(told.memory), "peak": told.memory.peak},
+        "function": explained.explanation.compiled.graph.name,
+        "signature": explained.explanation.signature,
+        "sizes": explained.explanation.sizes,
+        "parts": {name: part(explained) for name, part in parts.items()},
+        "steps": [asdict(s) for s in explained.steps],
+        "flops": sum(s.flops for s in explained.steps),
+        "bytes": sum(s.bytes for s in explained.steps),
+        "memory": {**asdict(explained.memory), "peak": explained.memory.peak},
     }
 
 
-def _each(told: ExplainedFunction, part: Callable[[int], str]) -> str:
-    """A part of each launch, under a line that names it and, where its kernel begins, the kernel's work."""
-    counted = {s.first: f"; {s.flops:,} operations, {s.bytes:,} bytes" for s in told.steps}
+def _each(explained: ExplainedFunction, part: Callable[[int], str]) -> str:
+    """A part of each launch under a line with its name and, at the first launch of a kernel, the kernel's work."""
+    counted = {s.first: f"; {s.flops:,} operations, {s.bytes:,} bytes" for s in explained.steps}
     return "\n\n".join(
-        f"# step {k}: {s.label}{counted.get(k, '')}\n{part(k)}" for k, s in enumerate(told.explanation.stages)
+        f"# step {k}: {s.label}{counted.get(k, '')}\n{part(k)}" for k, s in enumerate(explained.explanation.stages)
     )
 
 
@@ -193,9 +194,9 @@ def _ratio(flops: int, moved: int) -> str:
     return f"{flops / moved:.2f}" if moved else "–"
 
 
-def _after(told: ExplainedFunction, name: str) -> str:
-    """What a pass leaves."""
-    return told.explanation.after(name)
+def _after(explained: ExplainedFunction, name: str) -> str:
+    """The program after a pass."""
+    return explained.explanation.after(name)
 
 
 def _memory(memory: Memory) -> str:

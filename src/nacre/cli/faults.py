@@ -1,4 +1,4 @@
-"""Errors as a user needs them: the lines of the user's files that led there, then what is wrong."""
+"""Errors for users: the lines of the user's files that led to the error, then the message."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from nacre.cli.suggestions import nearest
 
 MISUSED = 2  # the exit status for a wrong command line, and for errors in the user's files
 
-FORMS = {"?": "[{}]", "*": "[{} ...]"}  # by how often an argument may be given
+FORMS = {"?": "[{}]", "*": "[{} ...]"}  # by the number of times that an argument may be given
 
 Rows = Sequence[tuple[str, str]]
 
@@ -27,14 +27,14 @@ class OpenChoices(tuple[str, ...]):
 class Parser(argparse.ArgumentParser):
     """The grammar of one command.
 
-    `summary` is a phrase; `examples` are command lines, each with what it does; `sections` are titled rows of words
+    `summary` is a phrase; `examples` are command lines, each with its effect; `sections` are titled rows of words
     and their meanings that end the help.
     """
 
     def __init__(self, name: str, summary: str, examples: Rows) -> None:
         self.listed: list[argparse.Action] = []
         self.outputs: list[tuple[argparse.Action, dict[str, bool]]] = []  # the files that the command writes
-        self.places: list[str] = []  # how each argument is written in the usage
+        self.places: list[str] = []  # the form of each argument in the usage
         self.name, self.summary, self.examples = name, summary, examples
         self.about = ""
         self.sections: list[tuple[str, Rows]] = []
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help="show this help")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Read the words behind the command's name; ends the process where they are wrong, and after help."""
+        """Parse the words after the command's name; ends the process where they are wrong, and after help."""
         given, unknown = self.parse_known_intermixed_args(words)
         if unknown:
             option = next((w for w in unknown if w.startswith("-") and w != "--"), None)
@@ -82,13 +82,13 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self.listed for name in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line, and end the process."""
+        """Report an error in the command line, and end the process."""
         text = f"{self.prog}: {message}\nRun {self.prog} --help for its arguments and options."
         print("\n".join(layout.wrapped(text, layout.columns())), file=sys.stderr)
         sys.exit(MISUSED)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a page; a fault of the output is not ignored, as argparse does."""
+        """Print a page; an error of the output is raised, whereas argparse ignores it."""
         print(message, end="", file=file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _form(action: argparse.Action) -> str:
-    """How an argument is written."""
+    """The form of an argument in the usage."""
     if not action.option_strings:
         return str(action.metavar)
     value = "" if action.nargs == 0 else f" {action.metavar or str(action.dest).upper()}"
@@ -129,5 +129,5 @@ def _form(action: argparse.Action) -> str:
 
 
 def _text(action: argparse.Action) -> str:
-    """What an argument does, with its default where the text has a place for it."""
+    """The help text of an argument, with its default where the text has a place for it."""
     return (action.help or "") % {"default": action.default}

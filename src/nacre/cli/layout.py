@@ -48,18 +48,18 @@ def definitions(rows: Iterable[tuple[str, str]], width: int, indent: int = 2, wi
     column = indent + GAP + max((len(name) for name, _ in rows if len(name) <= widest), default=widest)
     lines: list[str] = []
     for name, text in rows:
-        told = wrapped(text, width, column)
+        wrapped_text = wrapped(text, width, column)
         beside = len(name) + indent + GAP <= column
-        if beside and told:
-            lines.append((" " * indent + name).ljust(column) + told[0].lstrip())
-            told = told[1:]
+        if beside and wrapped_text:
+            lines.append((" " * indent + name).ljust(column) + wrapped_text[0].lstrip())
+            wrapped_text = wrapped_text[1:]
         else:
             lines.append(" " * indent + name)
-        lines += told
+        lines += wrapped_text
     return lines
 
 
 def show(console: Console, lines: str | Sequence[str], style: str = "") -> None:
-    """Print lines as they are; a terminal that is narrower breaks them itself."""
+    """Print lines unchanged; a terminal that is narrower breaks them itself."""
     text = lines if isinstance(lines, str) else "\n".join(lines)
     console.print(Text(text, style), soft_wrap=True)

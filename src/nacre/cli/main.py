@@ -23,12 +23,12 @@ from nacre.cli.grammar import MISUSED
 from nacre.cli.suggestions import nearest
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
-CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # as shells say it of a program whose reader has gone
-UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of an open file or pipe
+CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # the status that shells report for a program whose reader has gone
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of an open file or pipe
 
 
 class Output(Console):
-    """A console that leaves a pipe without a reader to `main`."""
+    """A console that leaves the error of a pipe without a reader to `main`."""
 
     def on_broken_pipe(self) -> None:
         """Let the error pass."""
@@ -71,7 +71,7 @@ def _run(words: Sequence[str]) -> int:
     given = made[name].parse(rest)
     out: object = sys.stdout
     if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="replace")  # a terminal that has no ✓ gets a ?
+        out.reconfigure(errors="replace")  # a terminal without ✓ gets a ?
     console = Output(no_color=given.no_color or None, highlight=False)
     try:
         made[name].require_outputs(given)
@@ -90,7 +90,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def split(words: Sequence[str], known: Iterable[str]) -> tuple[str | None, list[str]]:
-    """The command of a command line, and the other words.  Options may stand before it; None where there is none."""
+    """The command of a command line, and the other words.  Options may come before it; None where there is none."""
     if not words or (words[0].startswith("-") and {"-h", "--help", "--version"} & set(words[:1])):
         return None, []
     known = set(known)
@@ -99,14 +99,14 @@ def split(words: Sequence[str], known: Iterable[str]) -> tuple[str | None, list[
 
 
 def _flush() -> None:
-    """Write what is left to standard output; a process may begin without one."""
+    """Flush standard output; a process may begin without one."""
     out: object = sys.stdout
     if isinstance(out, io.TextIOBase):
         out.flush()
 
 
 def _discard() -> None:
-    """Lead standard output nowhere, so that Python does not complain about unwritten text at its end."""
+    """Redirect standard output to nowhere, so that Python does not report unwritten text at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
 

@@ -14,9 +14,9 @@ STANDARD = Path("-")  # standard input or output, where a command takes it
 
 
 def require(path: Path, command: str, option: str, folder: bool = False, replaced: bool = False) -> None:
-    """Raise DeviceError if a file cannot be written at a path; with `folder`, if a folder cannot be made there.
+    """Raise DeviceError if a file cannot be written at a path; with `folder`, if a folder cannot be created there.
 
-    With `replaced`, a new file takes the place of the old one, so that the folder must be writable.
+    With `replaced`, a new file replaces the old one, so that the folder must be writable.
     """
     try:
         if folder:
@@ -36,7 +36,7 @@ def write(path: Path, text: str, command: str, option: str) -> None:
 
 
 def require_separate(outputs: Iterable[Path], others: Iterable[Path], command: str) -> None:
-    """Raise ArgumentError where a file would be overwritten that the command reads, or that it has just written."""
+    """Raise ArgumentError if a file would be overwritten that the command reads, or that it has just written."""
     taken = [path for path in others if path != STANDARD]
     for path in outputs:
         if path == STANDARD:
@@ -50,7 +50,7 @@ def require_separate(outputs: Iterable[Path], others: Iterable[Path], command: s
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one regular file, or have one name where there is none yet."""
+    """Whether two paths are the same regular file, or the same name where neither exists yet."""
     try:
         return os.path.samefile(one, other) and one.is_file()
     except OSError:

@@ -58,14 +58,14 @@ def run(given: argparse.Namespace, console: Console) -> int:
     require_program(program)
     outputs.require_separate(given.output, [program, *given.inputs], "run")
     if program.suffix == ".safetensors":
-        told = saved(program, given.inputs, given.output, None if given.json else console)
+        written = saved(program, given.inputs, given.output, None if given.json else console)
     else:
         status = executable(program, given.inputs, given.output)
         if status:
             return status
-        told = [{"file": str(path), "type": _type(path)} for path in given.output]
+        written = [{"file": str(path), "type": _type(path)} for path in given.output]
     if given.json:
-        print(json.dumps({"outputs": told, "seconds": round(time.perf_counter() - start, 4)}, indent=2))
+        print(json.dumps({"outputs": written, "seconds": round(time.perf_counter() - start, 4)}, indent=2))
     return 0
 
 
@@ -93,19 +93,19 @@ def saved(path: Path, inputs: Sequence[Path], files: Sequence[Path], console: Co
             f"run: a file for each output ({', '.join(program.outputs)}) is required, or none; got {len(files)}"
         )
     found: list[Value] = tree.flatten(program(*map(_read, inputs)))[0]
-    told: list[dict[str, Any]] = []
+    written: list[dict[str, Any]] = []
     for k, (name, x) in enumerate(zip(program.outputs, found, strict=True)):
-        told.append({"name": name, "type": str(x.type)} | ({"file": str(files[k])} if files else {}))
+        written.append({"name": name, "type": str(x.type)} | ({"file": str(files[k])} if files else {}))
         if files:
             with replacing(files[k], "run") as made, open(made, "wb") as file:
                 np.lib.format.write_array(file, np.asarray(x), allow_pickle=False)
         elif console is not None:
             console.print(f"{name}: {x.type}\n{printable(x)}", markup=False, soft_wrap=True)
-    return told
+    return written
 
 
 def executable(path: Path, inputs: Sequence[Path], files: Sequence[Path]) -> int:
-    """Run an executable in a process of its own; its exit status."""
+    """Run an executable in a separate process; returns its exit status."""
     if not files:
         raise ArgumentError(
             "run: a file for each output is required of an executable; got none; write -o before the name of each, "

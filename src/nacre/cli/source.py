@@ -1,4 +1,4 @@
-"""What command lines name: a function or model of a file, and arguments by their types."""
+"""Objects that command lines name: a function or model of a file, and arguments by their types."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from nacre.nn.module import Module
 from nacre.transform.jit import Jitted
 
 BY_NAME = {name: d for d in dtypes.ALL for name in (d.short, d.name)}
-ELSEWHERE = {  # names of other languages and packages: the type with the usual width, and others of its kind
+ELSEWHERE = {  # names in other languages and packages → the type of the usual width, and others of its kind
     "float": ("f32", "f64, f16 or bf16"), "double": ("f64", "f32"), "half": ("f16", "bf16"), "single": ("f32", "f64"),
     "int": ("i64", "i32, i16 or i8"), "long": ("i64", "i32"), "short": ("i16", "i32"), "byte": ("u8", "i8"),
     "uint": ("u64", "u32, u16 or u8"), "boolean": ("bool", "u8"),
 }  # fmt: skip
 SIZE = re.compile(r"(\d+)|([A-Za-z_]\w*):(?:(\d+):)?(\d+)")
 TYPES = "'f32[64, 784]', or 'f32[batch:512, 784]' for any batch up to 512 (see nacre help types)"
-FREE = re.compile(r"[A-Za-z_]\w*")  # how a size with a name begins
+FREE = re.compile(r"[A-Za-z_]\w*")  # the name of a symbolic size
 USUAL = 512  # the maximum that a message proposes
-DIGITS = 18  # of a size, so that it fits into 63 bits
-UNSET = 2  # the size that a symbolic axis is traced with, where its bounds admit it
+DIGITS = 18  # most digits of a size, so that it fits into 63 bits
+UNSET = 2  # the size of a symbolic axis in a trace, where its bounds admit it
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def parts(place: str, command: str) -> tuple[str, str]:
 
 
 def _run(path: str, command: str) -> dict[str, Any]:
-    """The names that a file defines; modules beside it can be imported, as by `python FILE.py`."""
+    """The names that a file defines; modules in its folder can be imported, as by `python FILE.py`."""
     wrong = f"{command}: a Python file is required; got {path!r}: "
     try:
-        with reading(Path(path)) as file:  # a folder, which may hold a program too, is none
+        with reading(Path(path)) as file:  # raises an error for a folder, even one that contains a program
             compile(file.read(), path, "exec")
     except SyntaxError as fault:
         line = f"\n    {fault.text.strip()}" if fault.text else ""
@@ -96,7 +96,7 @@ def _made_there(value: Any) -> bool:
 def given(function: Callable[..., Any], types: Sequence[str], command: str) -> ExampleArguments:
     """The arguments that types on a command line name, for a function or model.
 
-    Raises ArgumentError for a type that is missing or too many, or for a text that is no type.
+    Raises ArgumentError for a missing or additional type, or for a text that is not a type.
     """
     found = parameters(function, command)
     names = [p.name for p in found]
@@ -130,7 +130,7 @@ def parameters(function: Callable[..., Any], command: str) -> list[inspect.Param
 
 
 def _meant(name: str, sizes: str) -> str:
-    """The end of a message about an unknown element type: what to write."""
+    """The end of a message about an unknown element type: advice on what to write."""
     if name.lower() not in ELSEWHERE:
         return nearest(name, BY_NAME)
     usual, others = ELSEWHERE[name.lower()]

@@ -1,4 +1,4 @@
-"""How long a slow command takes, and on a terminal what it is doing now."""
+"""The expected duration of a slow command, and on a terminal its current stage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 
 def duration(seconds: float) -> str:
-    """About how long something takes, in words.
+    """The approximate duration in words.
 
     >>> duration(20), duration(271)
     ('less than a minute', 'about 5 minutes')

@@ -1,4 +1,4 @@
-"""What a mistyped word may have been meant to be."""
+"""Suggestions for mistyped words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from nacre.base.errors import ArgumentError
 from nacre.base.hints import closest
 
-CLOSE = 0.55  # how alike two words must be, from 0 to 1
+CLOSE = 0.55  # least similarity of two words, from 0 to 1
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message about an unknown word: the known word that is most like it, if one is.
+    """The end of an error message about an unknown word: the most similar known word, if one is similar.
 
     >>> nearest("comple", ["compile", "cache"]), nearest("xyz", ["compile"])
     ('; did you mean compile?', '')

@@ -27,7 +27,7 @@ class Table:
 
     def add(self, name: str, *numbers: str) -> None:
         """Add a row; numbers that are left out are empty."""
-        name = name.replace("…", "+more")  # how the label of a kernel with many operations ends
+        name = name.replace("…", "+more")  # the end of the label of a kernel with many operations
         self.rows.append((name, *numbers, *[""] * (len(self.heads) - len(numbers))))
 
     def rule(self) -> None:
@@ -52,13 +52,13 @@ class Table:
         """Each row as a block of lines: its name, then its numbers with their heads."""
         lines: list[str] = []
         for row in filter(None, self.rows):
-            told = [f"{head} {number}" for head, number in zip(self.heads, row[1:], strict=True) if number]
-            lines += [*_parts(row[0], width), *_packed(told, width)]
+            texts = [f"{head} {number}" for head, number in zip(self.heads, row[1:], strict=True) if number]
+            lines += [*_parts(row[0], width), *_packed(texts, width)]
         return lines
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """A row's lines: numbers stand beside the first line of a name."""
+    """A row's lines; its numbers are on the first line of the name."""
     first, *rest = _parts(row[0], widths[0])
     numbers = (text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))
     return [GAP.join([first.ljust(widths[0]), *numbers]).rstrip(), *rest]
@@ -77,10 +77,10 @@ def _parts(name: str, width: int) -> list[str]:
     return lines
 
 
-def _packed(told: Sequence[str], width: int) -> list[str]:
-    """Texts side by side, in lines that fit."""
+def _packed(texts: Sequence[str], width: int) -> list[str]:
+    """Texts in lines that fit, as many on each as possible."""
     lines: list[str] = []
-    for text in told:
+    for text in texts:
         if lines and len(lines[-1]) + len(GAP) + len(text) <= width:
             lines[-1] += GAP + text
         else:

@@ -114,7 +114,7 @@ def unknown(name: str) -> str:
 
 
 def writers(given: argparse.Namespace, out: Path) -> list[Writer]:
-    """The extra logs that the command line asks for."""
+    """The extra logs that the command line requests."""
     found: list[Writer] = [TensorBoard(out / "events")] if given.tensorboard else []
     parameters = {"example": given.example, "seed": given.seed}
     return [*found, *([MLflow(given.mlflow, parameters=parameters)] if given.mlflow else [])]

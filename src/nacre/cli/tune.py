@@ -19,7 +19,7 @@ from nacre.inspect.workloads import WORKLOADS, chosen
 from nacre.runtime import tunables
 from nacre.transform.jit import Jitted, jit
 
-EACH = 25  # seconds that a search takes, about
+EACH = 25  # approximate seconds of a search
 
 
 EXAMPLES = (
@@ -53,7 +53,7 @@ def arguments(command: Parser) -> None:
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
-    """Search, and show what was found."""
+    """Search, and show the results."""
     if given.forget:
         console.print(f"Forgot {tunables.forget()} choices.")
         return 0
@@ -79,7 +79,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
 
 
 def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[Jitted, tuple[Any, ...]]]]]:
-    """The functions to search by name, and what makes each with its arguments."""
+    """The functions to search by name, each as a callable that creates it with its arguments."""
     if given.what is not None and ":" in given.what:
         function = source.load(given.what, "tune")
         values = source.given(function, given.types, "tune").values
@@ -91,7 +91,7 @@ def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[J
 
 
 def table(name: str, found: list[Choice]) -> Table:
-    """The choices of a search; the first row gains most time."""
+    """The choices of a search; the first row saves the most time."""
     made = Table(name, "choice", ("options", "usual µs", "best µs", "gain"))
     for f in sorted(found, key=lambda f: f.least[f.taken] - f.least[0]):
         made.add(

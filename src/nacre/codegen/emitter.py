@@ -16,12 +16,12 @@ from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Val, literal
 from nacre.native.text import Function
 
-CONSTANT = re.compile(r"<?(?:\w+ )?0x([0-9A-F]{16})(?:, \w+ 0x\1)*>?")  # one float in every lane
+CONSTANT = re.compile(r"<?(?:\w+ )?0x([0-9A-F]{16})(?:, \w+ 0x\1)*>?")  # the same float in every lane
 
 
 @cache
 def as_many(scalar: str, ty: str) -> str:
-    """The type of as many scalars as another type has lanes."""
+    """The type of a vector of scalars with the lanes of another type."""
     return vec(scalar, lanes_of(ty))
 
 
@@ -92,7 +92,7 @@ def negation(e: LlvmEmitter, args: Sequence[Val], source: DType, dtype: DType) -
 
 
 def selection(e: LlvmEmitter, args: Sequence[Val], source: DType, dtype: DType) -> Val:
-    """LLVM's choice, lane by lane."""
+    """LLVM's select, lane by lane."""
     return e.f.select(args[0], args[1], args[2])
 
 
@@ -124,7 +124,7 @@ class LlvmEmitter(Emitter):
         self.f = f
 
     def constant(self, value: float | int | bool, dtype: DType, like: Val) -> Val:
-        """A constant in as many lanes as another value has."""
+        """A constant in the lanes of another value."""
         return self.f.const(as_many(dtype.llvm, like.ty), value)
 
     def lookup(self, name: str, table: Sequence[float], index: Val) -> Val:
@@ -140,7 +140,7 @@ class LlvmEmitter(Emitter):
     def rarely(
         self, cond: Val, fast: Sequence[Val], slow: Callable[[], Sequence[Val]], dtypes: Sequence[DType]
     ) -> list[Val]:
-        """A branch skips the slow way where the condition holds in no lane."""
+        """A branch skips the slow path if the condition holds in no lane."""
         f, some = self.f, cond
         if lanes_of(cond.ty) > 1:
             some = f.intrinsic("vector.reduce.or", "i1", [cond], overload=[cond.ty])
@@ -169,11 +169,11 @@ class LlvmEmitter(Emitter):
         return None if isnan(value) else value
 
     def scaled(self, x: Val, n: Val, dtype: DType) -> Val | None:
-        """x · 2^n where the machine has it."""
+        """x · 2^n, if the machine has an instruction for it."""
         return single_instructions.scaled(self.f, x, n)
 
     def extreme(self, a: Val, b: Val, dtype: DType, *, smaller: bool) -> Val | None:
-        """The larger or smaller number where the machine has it."""
+        """The larger or smaller number, if the machine has an instruction for it."""
         return single_instructions.larger(self.f, a, b, smaller=smaller)
 
     def pick(self, table: Sequence[float], index: Val) -> Val | None:

@@ -15,7 +15,7 @@ from nacre.native.text import Function
 
 
 def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:
-    """`step` of vectors that may be longer or shorter than the registers it takes, of the given number of lanes."""
+    """`step`, which takes registers of the given number of lanes, applied to longer or shorter vectors."""
     count = lanes_of(values[0].ty)
     if count == lanes:
         return step(*values)
@@ -31,7 +31,7 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
 
 
 def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
-    """An AVX-512 instruction of two operands in all lanes, rounding as ever."""
+    """An AVX-512 instruction of two operands in all lanes, with the default rounding."""
     isa = f.isa
     assert isa is not None
     scalar = scalar_of(a.ty)
@@ -55,7 +55,7 @@ def scaled(f: Function, x: Val, n: Val) -> Val | None:
 
 
 def larger(f: Function, a: Val, b: Val, *, smaller: bool = False) -> Val | None:
-    """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
+    """The larger (or smaller) number, +0 above −0, any value if one is NaN; None where there is no such instruction."""
     isa = f.isa
     if isa is None or not isa.ranges or lanes_of(a.ty) == 1:
         return None

@@ -1,4 +1,4 @@
-"""Extensions: passes and kernels from outside the package, their versions, and caches that forget what they change."""
+"""Extensions: passes and kernels from outside the package, their versions, and the caches that they invalidate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nacre.ops import OWN
 
 @dataclass(frozen=True, eq=False)
 class OutsidePass:
-    """A graph pass from outside the package.  Programs are kept on disk only under its version."""
+    """A graph pass from outside the package.  Programs are stored on disk only under its version."""
 
     name: str
     contract: str
@@ -33,22 +33,22 @@ def generation() -> int:
 
 
 def forget_on_change(forget: Callable[[], None]) -> None:
-    """Call a function whenever a pass or a kernel is registered or removed: it drops what was compiled before."""
+    """Call a function whenever a pass or a kernel is registered or removed: it drops earlier compiled code."""
     _caches.append(forget)
 
 
 def changed() -> None:
-    """Let every cache of compiled code forget, because from now on code is compiled in another way."""
+    """Clear every cache of compiled code, because code is compiled in another way from now on."""
     _generation[0] = next(_generations)
     for forget in _caches:
         forget()
 
 
 def versions(graph: Graph) -> list[str] | None:
-    """What a program of a graph uses from outside the package; None where something has no version."""
+    """The extensions that a program of a graph uses, with their versions; None if one has no version."""
     used = _primitives(graph)
     if PASSES:
-        used |= {p for p in registered().values() if p.outside}  # a pass may bring in any of these
+        used |= {p for p in registered().values() if p.outside}  # a pass may insert any of these
     found: dict[str, str | None] = {f"pass {p.name}": p.version for p in PASSES.values()}
     found.update({f"primitive {p.name}": p.version for p in used if OWN.get(p) is not p.lowering})
     for p in used.union(OWN):

@@ -1,7 +1,7 @@
-"""The primitives that only the compiler makes: convolutions and maxima over blocks of channels, and whole attentions.
+"""The primitives that only the compiler creates: convolutions and maxima over blocks of channels, and whole attentions.
 
-They have no derivative and no batching rule, because both happen before.  Their kernels read half types, or other
-layouts, where the primitives that they replace have equations of their own for that.
+They have no derivative and no batching rule, because differentiation and batching come before compilation.  Their
+kernels read half types or other layouts directly; the primitives that they replace need separate equations for that.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ BLOCK: Final = CHANNEL_BLOCK
 
 
 def in_blocks(shape: Shape) -> Shape:
-    """The shape in blocks of images [N, C, H, W]."""
+    """The shape of images [N, C, H, W] in blocks."""
     images, channels, height, width = shape
     return (images, channels // BLOCK, height, width, BLOCK)
 
 
 def in_planes(type: TensorType) -> TensorType:
-    """The type of images [N, C, H, W], of those that may be in blocks."""
+    """The type as images [N, C, H, W]; the given one may be in blocks."""
     if type.rank != 5:
         return type
     images, blocks, height, width, block = type.shape

@@ -1,4 +1,4 @@
-"""Verification between passes: what `NACRE_VERIFY=1` has checked behind each of them, and how a fault is reported."""
+"""Verification between passes: the checks of `NACRE_VERIFY=1` after each of them, and the report of a fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nacre.runtime.plan import Plan
 
 
 def graph_behind(name: str, graph: Graph) -> None:
-    """Check the graph that a pass made.  Raises CompileError with the pass and the lines around the fault."""
+    """Check the graph that a pass returned.  Raises CompileError with the pass and the lines around the fault."""
     try:
         graph.verify()
     except GraphError as fault:
@@ -22,7 +22,7 @@ def graph_behind(name: str, graph: Graph) -> None:
 
 
 def kernel_behind(name: str, kernel: Kernel) -> None:
-    """Check a kernel that a pass made.  Raises CompileError with the pass and the lines around the fault."""
+    """Check a kernel that a pass returned.  Raises CompileError with the pass and the lines around the fault."""
     try:
         _verified(kernel)
     except GraphError as fault:
@@ -30,7 +30,7 @@ def kernel_behind(name: str, kernel: Kernel) -> None:
 
 
 def plan_behind(name: str, plan: Plan) -> None:
-    """Check the plan that a pass made.  Raises CompileError with the pass and the lines around the fault."""
+    """Check the plan that a pass returned.  Raises CompileError with the pass and the lines around the fault."""
     try:
         verify_plan(plan)
     except CompileError as fault:

@@ -1,7 +1,7 @@
 """Examples: complete trainings to read and run, with `nacre train NAME` or from Python.
 
-An example is a module of this package.  The first line of its docstring is its title, `EPOCHS` how long it trains
-unless told otherwise, and `build(settings)` makes its run: model, data, trainer.
+An example is a module of this package.  The first line of its docstring is its title, `EPOCHS` its default number of
+epochs, and `build(settings)` creates its run: model, data, trainer.
 
     from nacre import examples
 

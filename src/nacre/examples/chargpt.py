@@ -25,11 +25,11 @@ from nacre.train import Trainer
 
 EPOCHS = 6
 BATCH = 16
-PAGE = 2000  # characters, about: text is held back by pages
-HELD_BACK = 10  # one page in so many is held back
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # stands for every character that the training text has not
+PAGE = 2000  # approximate characters of a page; unseen text consists of pages
+HELD_BACK = 10  # one page in this number is not trained on
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # replaces every character that is not in the training text
 PEAK_RATE, LAST_RATE, WARM = 2e-3, 1e-4, 0.05  # learning rates, and the share of updates that leads up to the first
-START, SAMPLE, TEMPERATURE = 40, 400, 0.8  # characters of unseen text that are read, and written when all is trained
+START, SAMPLE, TEMPERATURE = 40, 400, 0.8  # for the sample: characters of unseen text that are read, and then written
 
 
 # ---- the text
@@ -198,7 +198,9 @@ class Gpt(nn.Module):
         self.norm = nn.LayerNorm(size.width)
         for name, parameter in self.named_parameters():
             if name.endswith("weight") and "norm" not in name:
-                deep = name.endswith(("outward.weight", "down.weight"))  # what the shortcuts add up
+                deep = name.endswith(
+                    ("outward.weight", "down.weight")
+                )  # the layers whose results the residual connections sum
                 nn.init.normal_(parameter, 0.0, 0.02 / math.sqrt(2 * size.layers) if deep else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -225,10 +227,10 @@ def written(model: Gpt, alphabet: Alphabet, size: Size, start: str, length: int,
     with nc.no_grad():
         for _ in range(length):
             seen = codes[-size.context :]
-            padded = np.array([seen + [0] * (size.context - len(seen))], np.int32)  # what follows is not looked at
+            padded = np.array([seen + [0] * (size.context - len(seen))], np.int32)  # the zeros are not read
             last: np.ndarray = scores(nc.asarray(padded)).numpy()[0, len(seen) - 1].astype(np.float64) / TEMPERATURE
             odds = np.exp(last - last.max())
-            odds[0] = 0.0  # never the character that stands for others
+            odds[0] = 0.0  # never the character for unknown ones
             codes.append(int(random.choice(len(odds), p=odds / odds.sum())))
     model.train()
     return alphabet.decode(codes)

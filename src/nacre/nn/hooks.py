@@ -72,8 +72,8 @@ class _Backward:
         self.first = [hook.call for hook in hooks if hook.when == "backward before"]
         self.last = [hook.call for hook in hooks if hook.when == "backward"]
         self.needed = bool(self.first or self.last)
-        self.reaches = False  # arguments whose gradient is wanted
-        self.count = 0  # of arguments
+        self.reaches = False  # whether an argument needs a gradient
+        self.count = 0  # number of arguments
         self.given: Gradients = ()  # the gradients of the results
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Initialisers: each fills a parameter with numbers, outside of what is recorded for `backward`, and returns it.
+"""Initialisers: each fills a parameter with numbers, which is not recorded for `backward`, and returns it.
 
 >>> w = nn.Parameter(nc.zeros((3, 4)))
 >>> float(nn.init.constant_(w, 2.0).sum())
@@ -159,9 +159,9 @@ def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
     return _fill(tensor, random.normal(tensor.shape, mean, std, tensor.dtype))
 
 
-LEAST_CHANCE = 1e-9  # with which a number falls into the interval
-FEW = 0.1  # a smaller chance, at which evenly distributed numbers are accepted more often than normal ones
-FARTHEST = 10.0  # standard deviations from the mean; the chance of more is below 1e-22
+LEAST_CHANCE = 1e-9  # least probability that a number falls into the interval
+FEW = 0.1  # a probability below which uniform numbers are accepted more often than normal ones
+FARTHEST = 10.0  # standard deviations from the mean; the probability of more is below 1e-22
 BLOCK = 1 << 14
 
 
@@ -196,7 +196,7 @@ def trunc_normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float
 
 
 def _within(x: np.ndarray, a: float, b: float) -> np.ndarray:
-    """Where x lies in [a, b], compared in float64."""
+    """Where x is in [a, b], compared in float64."""
     wide = x.astype(np.float64)
     return (wide >= a) & (wide <= b)
 

@@ -63,8 +63,8 @@ class Module:
     >>> Scale()(nc.tensor([1.0, 2.0]))
     Tensor([2., 4.], f32[2], requires_grad=True)
 
-    A parameter or buffer stays one: `self.factor -= x` inside `no_grad` and `self.factor.data = x` change what it
-    holds, a tensor that is assigned to a buffer goes into it, and one assigned to a parameter raises DTypeError.
+    A parameter or buffer stays one: `self.factor -= x` inside `no_grad` and `self.factor.data = x` change its
+    contents; a tensor assigned to a buffer becomes its contents, and one assigned to a parameter raises DTypeError.
     """
 
     training: bool = True
@@ -154,7 +154,7 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         held = vars(self).get(name)
         if isinstance(held, Variable | Module) or name in METHODS or name == "requires_grad":
-            if held is value and held is not None:  # what `self.weight -= x` ends with
+            if held is value and held is not None:  # the assignment at the end of `self.weight -= x`
                 return
             value = assigned(self, name, held, value)
             if value is held:
@@ -192,7 +192,7 @@ class Module:
     def __getstate__(self) -> dict[str, Any]:
         return _attributes(self)
 
-    # ---- what it holds
+    # ---- contents
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that are attributes of this one, with their names."""
@@ -283,7 +283,7 @@ class Module:
         vars(self).pop(name, None)
         setattr(self, name, Buffer(value, persistent))
 
-    # ---- changing it
+    # ---- changes
 
     def train(self: Self, mode: bool = True) -> Self:
         """Set training mode here and below (dropout is active, batch norm uses the batch).  Returns the module."""
@@ -490,7 +490,7 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
 
 
 def _held(module: Module, kind: type[Variable]) -> Iterator[tuple[str, Any, int]]:
-    """The variables of a kind that are attributes of a module, or the values in their places, and their numbers."""
+    """The variables of a kind that are attributes of a module, or the values in place of them, and their numbers."""
     held = _attributes(module)
     frame: Frame | None = held.get(REBUILT)
     replaced = {} if frame is None else frame.variables
@@ -502,7 +502,7 @@ def _held(module: Module, kind: type[Variable]) -> Iterator[tuple[str, Any, int]
 
 
 def _variables(operation: str, found: Iterable[Any]) -> Iterator[Any]:
-    """Variables that can be changed; raises if a module holds tensors in their places, as a gradient does."""
+    """Variables that can be changed; raises an error if a module has tensors in place of them, as a gradient does."""
     for x in found:
         if not isinstance(x, Variable):
             raise ArgumentError(
@@ -522,11 +522,11 @@ def _stateful(module: Module, path: str) -> Iterator[tuple[str, Any]]:
         yield from _stateful(child, _join(path, name))
 
 
-# ---- what a compiled function depends on
+# ---- the state that a compiled function depends on
 
 
 FINGERPRINT = " fingerprint"  # the key in a module's attributes; no attribute is named so
-REBUILT = " rebuilt"  # the same, where a module was rebuilt with values in its variables' places
+REBUILT = " rebuilt"  # the same for a module that was rebuilt with values in place of its variables
 
 
 class Fingerprint(tuple[tuple[str, Hashable], ...]):
@@ -594,7 +594,7 @@ def _rebuild(frame: Any, children: Sequence[Any]) -> Module:
     plain: dict[str, Any] = frame.plain
     vars(module).update(plain)
     if not all(isinstance(c, Variable | Module) for c in children):
-        vars(module)[REBUILT] = frame  # what stands in the variables' places does not show that it does
+        vars(module)[REBUILT] = frame  # the values themselves do not show that they replace variables
     vars(module).update(zip(names, children, strict=True))
     stands_for(module)
     return module

@@ -38,7 +38,7 @@ class ModuleVariable(Variable):
     """
 
     __slots__ = ()
-    __hash__ = Variable.__hash__  # a key is the variable itself, though == compares its elements
+    __hash__ = Variable.__hash__  # as a key, a variable is compared by identity, although == compares its elements
     __array_ufunc__ = Tensor.__array_ufunc__
     __array_function__ = Tensor.__array_function__
 
@@ -166,7 +166,7 @@ def _forwarded(method: str) -> Callable[..., Any]:
 
 def _in_place(method: str, symbol: str) -> Callable[..., Any]:
     def operator(self: ModuleVariable, other: Any) -> Any:
-        """The operator in place: the variable then holds the result, in its own dtype."""
+        """The operator in place: the result, in the variable's dtype, becomes its contents."""
         if not isinstance(other, OPERANDS):
             return NotImplemented
         return self._change(f"p {symbol}= v", lambda held: getattr(held, method)(other))  # pyright: ignore[reportPrivateUsage]

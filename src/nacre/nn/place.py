@@ -20,7 +20,7 @@ class ModulePlace(str):
         return made
 
     def __reduce__(self) -> tuple[object, ...]:
-        return str, (str(self),)  # an error that goes to another process leaves the module behind
+        return str, (str(self),)  # an error that is sent to another process does not include the module
 
     @property
     def layer(self) -> str:

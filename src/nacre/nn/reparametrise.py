@@ -26,7 +26,7 @@ from nacre.nn.parameter import Buffer, Parameter
 from nacre.trace.value import stripped
 
 M = TypeVar("M", bound=Module)
-Norms = tuple[tuple[str, str], ...]  # names of weights, and how each is computed
+Norms = tuple[tuple[str, str], ...]  # names of weights, and the normalisation of each
 WEIGHT, SPECTRAL = "weight norm", "spectral norm"
 
 
@@ -170,7 +170,7 @@ def _iterate(module: Any, name: str) -> None:
     """Take steps of the power method."""
     _, steps, eps = _settings(module, name)
     held_u, held_v = getattr(module, f"{name}_u"), getattr(module, f"{name}_v")
-    if not isinstance(held_u, Buffer):  # a module that was made of values, as `nc.grad` of it does
+    if not isinstance(held_u, Buffer):  # a module rebuilt with values, as by `nc.grad`
         return
     with gradients(False):
         w: Any = stripped(_matrix(module, name))

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class PackedSequence(NamedTuple):
-    """Padded sequences side by side, `padded` [L, N, ...], with their `lengths` [N]; the padding is not read.
+    """Padded sequences in one tensor, `padded` [L, N, ...], with their `lengths` [N]; the padding is not read.
 
     `nn.RNN`, `nn.LSTM` and `nn.GRU` take a packed sequence and return one.  Each sequence gets the same bits as alone.
     Unlike PyTorch's class it keeps the padding, so that one compiled function serves all lengths.
@@ -63,7 +63,7 @@ def pack_padded_sequence(
     held: Any = as_tensor(input)
     if held.ndim < 2:
         raise ShapeError(f"pack_padded_sequence: sequences must be [L, N, ...]; got {held.type}")
-    held = _turned(held) if batch_first else held
+    held = _time_and_batch_swapped(held) if batch_first else held
     sizes: Any = as_tensor(lengths)
     if not sizes.dtype.is_integer:
         raise DTypeError(f"pack_padded_sequence: lengths must be integers; got {sizes.type}")
@@ -98,11 +98,11 @@ def pad_packed_sequence(
             )
         more = full((total_length - held.shape[0], *held.shape[1:]), padding_value, held.dtype)
         filled = concat([filled, more])
-    return _turned(filled) if batch_first else filled, sequence.lengths
+    return _time_and_batch_swapped(filled) if batch_first else filled, sequence.lengths
 
 
 def pad_sequence(sequences: Sequence[TensorLike], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
-    """Tensors [length, ...] side by side as [L, N, ...] (or [N, L, ...]), padded to the longest.
+    """Tensors [length, ...] stacked as [L, N, ...] (or [N, L, ...]), padded to the longest.
 
     Apart from their lengths the tensors have one type.  Raises ArgumentError without tensors, ShapeError or DTypeError
     for types that differ.
@@ -155,13 +155,13 @@ def unpack_sequence(sequence: PackedSequence) -> list[Tensor]:
     return unpad_sequence(sequence.padded, sequence.lengths)
 
 
-def _turned(x: Any) -> Any:
+def _time_and_batch_swapped(x: Any) -> Any:
     """x with the axes of time and batch exchanged."""
     return x.permute(1, 0, *range(2, x.ndim))
 
 
 def kept(inside: Any, new: Sequence[Any], old: Sequence[Any]) -> tuple[Any, ...]:
-    """New states where sequences continue, the old ones after their ends."""
+    """New states where sequences continue, and the old ones after their ends."""
     return tuple(where(inside, n, o) for n, o in zip(new, old, strict=True))
 
 

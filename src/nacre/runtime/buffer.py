@@ -233,7 +233,7 @@ def _refuse(nbytes: int) -> NoReturn:
 
 
 def readable(nbytes: int) -> str:
-    """A number of bytes for people: `1.5 GiB`."""
+    """A number of bytes for readers: `1.5 GiB`."""
     size = float(nbytes)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:

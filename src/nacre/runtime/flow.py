@@ -17,15 +17,15 @@ from typing import TypeAlias
 from nacre.base.dims import Size, evaluate
 from nacre.base.records import dataclass
 
-UNKNOWN_TRIPS = 64  # assumed rounds of a loop of unknown length, for estimates of its work
+UNKNOWN_TRIPS = 64  # assumed iterations of a loop of unknown length, for estimates of its work
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of nodes: `trips` rounds, or without a number of trips as long as `cell` is true.
+    """A loop of nodes: `trips` iterations, or without a number of trips as long as `cell` is true.
 
-    `test` computes the cell before each round, `ending` runs once after the last one.  The two values of a pair in
-    `swaps` are exchanged after each round: the second one, written in a round, is the first one of the next round.
+    `test` computes the cell before each iteration, `ending` runs once after the last one.  The two values of a pair in
+    `swaps` are exchanged after each iteration: the second one, written in it, is the first one of the next iteration.
     """
 
     number: int
@@ -54,8 +54,8 @@ class Kind(IntEnum):
     """The driver's action at a row."""
 
     LAUNCH = 0
-    ENTER = 1  # a loop: sets its rounds to 0; without any round, jumps to its `ending`
-    TURN = 2  # after a round: moves addresses; jumps to the first row of a round, unless it was the last
+    ENTER = 1  # a loop: sets its iterations to 0; without any iteration, jumps to its `ending`
+    TURN = 2  # after an iteration: moves addresses; jumps to the first row of the next one, unless it was the last
     LEAVE = 3  # after the `ending`: restores the addresses
     BRANCH = 4  # jumps to the target unless the cell is true
     JUMP = 5
@@ -72,7 +72,7 @@ class DriverRow:
     loop: Loop | None = None
     cell: int = -1
     target: int = -1  # the row to jump to
-    past: int = -1  # of ENTER: the row behind LEAVE
+    past: int = -1  # of ENTER: the row after LEAVE
     inside: tuple[Loop, ...] = ()  # loops around it, the outermost first
 
 
@@ -178,7 +178,7 @@ def paths(nodes: Sequence[Node]) -> dict[int, dict[int, bool]]:
     numbers = count()
 
     def visit(nodes: Sequence[Node], around: dict[int, bool]) -> None:
-        """Note the launches of nodes that stand within branches."""
+        """Record the launches of nodes that are inside branches."""
         for node in nodes:
             if isinstance(node, Loop):
                 visit((*node.test, *node.body, *node.ending), around)
@@ -239,7 +239,7 @@ def lives(
 ) -> dict[int, tuple[int, int]]:
     """The first and the last epoch in which each place is used; `place` returns a value's place (-1: none).
 
-    Values that a loop reads from outside, writes for outside, or carries from round to round are live in all its
+    Values that a loop reads from outside, writes for outside, or carries between iterations are live in all its
     epochs.
     """
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
@@ -266,7 +266,7 @@ def lives(
 
 
 def rounds(nodes: Sequence[Node], sizes: Mapping[str, int], unknown: int, times: int = 1) -> Iterator[tuple[int, int]]:
-    """Each launch among nodes and the number of its runs: both sides of a branch, an `unknown` number of rounds."""
+    """Each launch among nodes and the number of its runs: both sides of a branch, an `unknown` number of iterations."""
     for node in nodes:
         if isinstance(node, Loop):
             trips = unknown if node.trips is None else max(0, evaluate(node.trips, sizes))

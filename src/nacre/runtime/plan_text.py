@@ -14,7 +14,7 @@ def show_plan(plan: Plan, sizes: Mapping[str, int]) -> str:
 
 
 def plan_lines(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """The lines of a plan, each with the number of its row; the last line is behind all rows."""
+    """The lines of a plan, each with the number of its row; the last line is after all rows."""
     offsets, total = arena(plan, sizes)
     names = value_names(plan, offsets)
     label_width = max((len(s.label) for s in plan.steps), default=0)
@@ -49,7 +49,7 @@ def plan_lines(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]
 
 
 def _loop(loop: Loop, names: dict[int, str]) -> str:
-    """A loop's head: how often it runs, and what changes places after a round."""
+    """A loop's head: its number of iterations, and the values that are exchanged after each."""
     often = "as long as" if loop.trips is None else f"{loop.trips} times"
     pairs = ", ".join(f"{names[a]} and {names[b]}" for a, b in loop.swaps)
     return f"loop {loop.number}, {often}" + (f", swapping {pairs}" if pairs else "") + ":"

@@ -150,18 +150,18 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         first = as_value(lower, "fori_loop")
 
         def step(state: Any, _: Any) -> Any:
-            """One round of the body."""
+            """One iteration of the body."""
             return (add(state[0], as_value(1, "fori_loop")), body(*state)), None
 
         return scan(step, (first, init), length=max(0, upper - lower))[0][1]
     bounds = [_bound(x) for x in (lower, upper)]
 
     def more(state: Any) -> Any:
-        """Whether there is a round left."""
+        """Whether an iteration is left."""
         return lt(state[0], state[1])
 
     def again(state: Any) -> Any:
-        """One round of the body."""
+        """One iteration of the body."""
         k, end, carry = state
         return add(k, as_value(1, "fori_loop")), end, body(k, carry)
 

@@ -60,7 +60,7 @@ def vmap(
         found: list[tree.Structure] = []
 
         def flat(*values: Value) -> list[Value]:
-            """The function on flat values; notes the structure of its result."""
+            """The function on flat values; records the structure of its result."""
             filled, before = list(leaves), [x.content for x in values]
             for k, x in zip(places, values, strict=True):
                 filled[k] = x

@@ -18,7 +18,7 @@ from nacre.native.isa import BY_NAME
 
 @pytest.fixture(autouse=True)
 def removed() -> Iterator[None]:
-    """Kernels that a test registers are gone after it."""
+    """Remove the kernels that a test registers after it."""
     before = {p: list(p.kernels) for p in registered().values()}
     yield
     for p in registered().values():
@@ -78,7 +78,7 @@ def test_a_kernel_replaces_another_wherever_code_was_compiled_before() -> None:
     kernel.remove()
 
 
-def test_a_kernel_serves_the_types_and_machines_that_it_names() -> None:
+def test_a_kernel_is_used_for_its_types_and_machines() -> None:
     f = operation()
     other = next(name for name in BY_NAME if name.startswith("neon")) if sys.platform != "darwin" else "avx512"
     nc.register_kernel(f, other, lambda x: True, doubled)
@@ -117,14 +117,14 @@ def test_a_kernel_of_a_primitive_of_nacre() -> None:
     kernel = nc.register_kernel("dot", "*", small, product)
     f = nc.jit(lambda x: nc.exp(x @ x) + 1)
     np.testing.assert_allclose(nc.matmul(x, x).numpy(), before, rtol=1e-6)
-    assert "1 exp+add" in f.explain(x).plan  # not fused: the kernel serves the product alone
+    assert "1 exp+add" in f.explain(x).plan  # not fused: the kernel computes the product alone
     assert f(x).numpy().tobytes() == (nc.exp(x @ x) + 1).numpy().tobytes()
     assert nc.matmul(nc.ones((4, 4)), nc.ones((4, 4))).tolist() == [[4.0] * 4] * 4
     kernel.remove()
     assert nc.matmul(x, x).numpy().tobytes() == before.tobytes()
 
 
-def test_operands_that_are_views_keep_their_strides() -> None:
+def test_operands_that_are_views_are_read_with_their_strides() -> None:
     f = operation()
     nc.register_kernel(f, "*", lambda x: True, doubled)
     x = nc.random.normal((6, 8))
@@ -194,7 +194,7 @@ print(nc.jit(lambda x: x @ x)(x).tolist()[0][0], "nacre.codegen.loops.kernel" in
 """
 
 
-def test_programs_are_kept_on_disk_under_the_versions_of_kernels(
+def test_programs_are_stored_on_disk_under_the_versions_of_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""`nacre.primitive`: a definition from outside works to the same bits in all ways of running it."""
+"""`nacre.primitive`: a definition from outside has the same bits in all modes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_operands_broadcast_and_are_promoted() -> None:
     assert nc.vmap(f, in_axes=(0, None))(nc.ones((4, 3)), nc.ones(3)).shape == (4, 3)
 
 
-def test_a_nest_serves_views_and_any_size() -> None:
+def test_a_nest_takes_views_and_any_size() -> None:
     f, x = flipped(), nc.reshape(nc.arange(6.0), (2, 3))
     assert f(x).tolist() == [[3, 4, 5], [0, 1, 2]] and f(x.T).tolist() == x.T.tolist()[::-1]
     assert nc.grad(lambda v: (f(v) * x).sum())(x).tolist() == [[3, 4, 5], [0, 1, 2]]
@@ -160,7 +160,7 @@ print(nc.jit(lambda x: f(x) + 1)(nc.ones(3)).tolist(), "nacre.compile.pipeline" 
 """
 
 
-def test_programs_are_kept_on_disk_under_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_stored_on_disk_under_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))
 
     def run(factor: int, version: str) -> str:

@@ -1,4 +1,4 @@
-"""`nacre.register_pass`: a pass from outside sees every program, is used at once, and is refused where it errs."""
+"""`nacre.register_pass`: a pass from outside runs on every program, is used at once, and is refused if it is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.compile.pipeline import PASSES, passes
 
 @pytest.fixture(autouse=True)
 def removed() -> Iterator[None]:
-    """Passes that a test registers are gone after it."""
+    """Remove the passes that a test registers after it."""
     yield
     if extensions.PASSES:
         extensions.PASSES.clear()
@@ -33,7 +33,7 @@ def negations(operation: Any) -> Any:
 
 
 def exponentials(operation: Any) -> Any:
-    """Another function in the place of exp, so that results show whether the pass has run."""
+    """Replace exp by another function, so that results show whether the pass has run."""
     return operation.operands[0] * 10 if operation.name == "exp" else None
 
 
@@ -41,7 +41,7 @@ def register(rule: Callable[[Any], Any] = exponentials, name: str = "outside", *
     return nc.register_pass(name, rule, contract="a pass of the tests", **options)
 
 
-def test_operations_are_replaced_and_what_is_left_over_is_removed() -> None:
+def test_operations_are_replaced_and_unused_ones_are_removed() -> None:
     register(negations)
     f = nc.jit(lambda x: nc.negative(nc.negative(nc.negative(nc.negative(x)))) + 1)
     x = nc.tensor([1.0, -0.0])
@@ -64,7 +64,7 @@ def test_a_pass_takes_effect_wherever_code_was_compiled_before() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_bodies_of_loops_and_branches_are_graphs_of_their_own() -> None:
+def test_bodies_of_loops_and_branches_are_separate_graphs() -> None:
     register()
     x = nc.tensor(1.0)
     assert float(nc.fori_loop(0, 3, lambda k, y: nc.exp(y), x)) == 1000.0
@@ -192,7 +192,7 @@ print(nc.jit(lambda x: nc.exp(x) + 1)(nc.ones(3)).tolist()[0])
 """
 
 
-def test_programs_are_kept_on_disk_under_the_versions_of_passes(
+def test_programs_are_stored_on_disk_under_the_versions_of_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))

@@ -1,1 +1,1 @@
-"""Functions that compute each element by itself.  Names follow the array API standard."""
+"""Functions that compute each element separately.  Names follow the array API standard."""

@@ -111,7 +111,7 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
 def _floored(a: Any, b: Any) -> Any:
     """The floor of the exact quotient a / b, rounded if it has more digits than the dtype.
 
-    If the rounded quotient is not whole, its floor is right.  If it is whole, the exact quotient may lie below it.
+    If the rounded quotient is not whole, its floor is right.  If it is whole, the exact quotient may be below it.
     """
     quotient = pointwise.div(a, b)
     whole = pointwise.floor(quotient)
@@ -146,7 +146,7 @@ def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
     moved = pointwise.select(_inexact(rest, b), pointwise.add(rest, b), rest)
     if not a.type.dtype.is_float:
         return moved
-    signed = pointwise.sub(pointwise.copysign(zero, b), pointwise.sub(detach(moved), moved))  # 0, with a derivative
+    signed = pointwise.sub(pointwise.copysign(zero, b), pointwise.sub(detach(moved), moved))  # 0, but with a derivative
     return pointwise.select(pointwise.eq(moved, zero), signed, moved)
 
 
@@ -206,7 +206,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
 
 
 def _is_unit(base: Any, one: Any) -> Any:
-    return pointwise.eq(pointwise.abs_(base), one)  # the square of others may wrap to 1
+    return pointwise.eq(pointwise.abs_(base), one)  # the squares of other numbers may wrap to 1
 
 
 def negative(x: TensorLike, /) -> Tensor:
@@ -315,7 +315,7 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
     limited = op(x, bound)
     if not x.type.dtype.is_float:
         return limited
-    same = pointwise.sub(detach(limited), pointwise.sub(detach(x), x))  # less 0, with a derivative
+    same = pointwise.sub(detach(limited), pointwise.sub(detach(x), x))  # minus 0, but with a derivative
     return pointwise.select(pointwise.eq(x, bound), same, limited)
 
 

@@ -314,7 +314,7 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     if is_half(a):
         return in_single(hypot, a, b)
     zero, one = filled(a, 0.0), filled(a, 1.0)
-    a, b = pointwise.copysign(a, one), pointwise.copysign(b, one)  # |a| and |b| with a slope at 0, too
+    a, b = pointwise.copysign(a, one), pointwise.copysign(b, one)  # |a| and |b|, with a derivative at 0 too
     high, low = _ordered(a, b)
     ratio = pointwise.div(low, pointwise.select(pointwise.eq(high, zero), one, high))
     length = pointwise.mul(high, pointwise.sqrt(pointwise.fma(ratio, ratio, one)))
@@ -340,6 +340,6 @@ def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
-    """The greater and the smaller number.  Equal numbers are kept apart, so that second derivatives are right."""
+    """The greater and the smaller number.  Equal numbers stay separate, so that second derivatives are right."""
     less = pointwise.lt(a, b)
     return pointwise.select(less, b, a), pointwise.select(less, a, b)

@@ -1,4 +1,4 @@
-"""`ScalarExpression`: an element of an operand, as the function that defines a pointwise primitive computes with it."""
+"""`ScalarExpression`: an element of an operand in the function that defines a pointwise primitive."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nacre.kernel.ast import cast as convert
 
 
 class ScalarExpression:
-    """An expression of kernel IR.  Python's operators, `apply`, `where` and `astype` give larger ones."""
+    """An expression of kernel IR.  Python's operators, `apply`, `where` and `astype` return larger ones."""
 
     __slots__ = ("expr",)
-    __hash__ = None  # type: ignore[assignment] - as == gives an expression
+    __hash__ = None  # type: ignore[assignment] - as == returns an expression
 
     def __init__(self, expr: Expr) -> None:
         self.expr = expr

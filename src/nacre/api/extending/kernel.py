@@ -32,16 +32,16 @@ def register_kernel(
     """Give a primitive another kernel.
 
     `primitive` is a function that `nacre.primitive` returned, or the name of a primitive as `nacre explain` prints it.
-    `target` is the name of an instruction set, or a pattern of names with `*` and `?`.  The kernel serves an operation
-    if `match(*types, **params)` is true for the types of its operands.
+    `target` is the name of an instruction set, or a pattern of names with `*` and `?`.  The kernel computes an
+    operation if `match(*types, **params)` is true for the types of its operands.
 
     `build(types, results, **params)` gets the types of the operands and of the results, and returns a kernel in kernel
     IR, whose inputs are the operands, and whose outputs are the results.  It must compute the same bits as the kernel
-    that it replaces, on each machine, or programs give different results on different machines.  Each index must
+    that it replaces, on each machine, or programs have different results on different machines.  Each index must
     provably stay inside of its buffer.
 
     Of the kernels that match, the one with the most specific target is used, and then the latest.  Everything that was
-    compiled before is compiled again at its next call.  Programs are kept on disk only if the kernel has a `version`;
+    compiled before is compiled again at its next call.  Programs are stored on disk only if the kernel has a `version`;
     give a new one whenever the kernel changes.  `remove()` of the result removes the kernel.
 
     >>> def build(types, results):
@@ -68,7 +68,7 @@ def register_kernel(
     require_text("register_kernel", "version", version, "write, for example, '1'")
 
     def matches(isa: Isa, e: Equation) -> bool:
-        """Whether the kernel serves an equation."""
+        """Whether the kernel computes an equation."""
         return bool(match(*(x.type for x in e.inputs), **e.params))
 
     def written(types: tuple[TensorType, ...], results: tuple[TensorType, ...], **params: Any) -> Kernel:

@@ -1,4 +1,4 @@
-"""Kernels from text in kernel IR: checked, so that no access leaves its buffer and no element stays unwritten."""
+"""Kernels from text in kernel IR: they are checked for accesses outside of a buffer and for unwritten elements."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from nacre.trace.value import Value
 __all__ = ["primitive"]
 
 Rule = Callable[..., Any]
-COST: Final = 20  # instructions for an element, roughly
+COST: Final = 20  # approximate instructions for an element
 FORMS: Final = "pass one of them: element=lambda x: x * x, or nest= with result="
 
 
@@ -75,8 +75,8 @@ def primitive(
     `batch(xs, axes)` gives the result for batched operands, and its batch axis; `element` needs none.  Keyword-only
     parameters of `element` or `result` are parameters of the function, and every rule takes them by name.
 
-    Programs of the primitive are kept on disk only with a `version`; give a new one whenever a rule changes.  A name
-    may be defined again; functions that were made before keep their definition.
+    Programs of the primitive are stored on disk only with a `version`; give a new one whenever a rule changes.  A name
+    may be defined again; earlier functions have their old definition.
 
     >>> swish = nc.primitive(
     ...     "swish",
@@ -105,12 +105,12 @@ def primitive(
 
 @dataclass(frozen=True)
 class _Definition:
-    """What is common to both forms of a definition."""
+    """The common part of both forms of a definition."""
 
     name: str
     dtypes: tuple[DType, ...]
     derivative: Derivative | None
-    count: int | None  # of the derivative's rules
+    count: int | None  # number of the derivative's rules
     version: str
 
     def pointwise(self, element: Rule, batch: BatchRule | None) -> Callable[..., Tensor]:
@@ -134,7 +134,7 @@ class _Definition:
             return _expression(name, element, [operand(index) for operand in read], params)
 
         def lined(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
-            """Line the batch axes up and apply the operation once."""
+            """Align the batch axes and apply the operation once."""
             met, place = line_up(inputs, axes)
             return bind(defined, *met, **params), place
 
@@ -149,12 +149,12 @@ class _Definition:
         return _named(applied, defined, element)
 
     def explicit(self, nest: Rule, result: Rule, batch: BatchRule | None) -> Callable[..., Tensor]:
-        """The function of a primitive with a nest of its own."""
+        """The function of a primitive with its own nest."""
         count, name = _places(result), self.name
         self.require_count(count)
 
         def type_rule(*types: TensorType, **params: Any) -> TensorType:
-            """The type that the definition gives."""
+            """The type according to the definition."""
             return _as_type(name, result(*types, **params))
 
         def rule(types: tuple[TensorType, ...], results: tuple[TensorType, ...], **params: Any) -> Kernel:
@@ -162,7 +162,7 @@ class _Definition:
             return kernel_of_text(name, nest(types, results[0], **params), types, results)
 
         def applied(*xs: TensorLike, **params: Any) -> Tensor:
-            """Apply the primitive to the operands as they are."""
+            """Apply the primitive to the unchanged operands."""
             _require_operands(name, result, count, len(xs), params)
             met = [as_tensor(x) for x in xs]
             for x in met:
@@ -175,7 +175,7 @@ class _Definition:
     def define(
         self, type_rule: Rule, lowering: Element | Nest, derivative: Derivative | None, batch: BatchRule | None
     ) -> Primitive:
-        """The primitive, in the place of an earlier one of its name."""
+        """The primitive, which replaces an earlier one of its name."""
         withdraw(self.name)
         held = derivative or Jvp(_no_derivative(self.name))
         return Primitive(self.name, type_rule, lowering, held, batch, version=self.version)
@@ -270,12 +270,12 @@ def _parameters(rule: Rule) -> list[Parameter]:
 
 
 def _plain(rule: Rule) -> bool:
-    """Whether a rule has no parameters beside the operands."""
+    """Whether a rule has no parameters besides the operands."""
     return all(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in _parameters(rule))
 
 
 def _places(rule: Rule) -> int:
-    """How many operands a rule takes."""
+    """The number of operands that a rule takes."""
     listed = _parameters(rule)
     count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in listed)
     if not count or any(p.kind is p.VAR_POSITIONAL for p in listed):

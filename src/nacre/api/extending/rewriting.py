@@ -31,7 +31,7 @@ __all__ = ["Operation", "RegisteredPass", "register_pass"]
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """An operation of a graph, as the rule of a pass sees it.
+    """An operation of a graph, as the rule of a pass gets it.
 
     `operands` are tensors without numbers, for public functions; `params` are the parameters, by name.
     """
@@ -40,7 +40,7 @@ class Operation:
     operands: tuple[Tensor, ...]
     params: Mapping[str, Any]
     types: tuple[TensorType, ...]  # of the results
-    made: Mapping[Any, Operation]  # what computed each value so far
+    made: Mapping[Any, Operation]  # value → the operation that computed it, so far
 
     def definition(self, k: int) -> Operation | None:
         """The operation that computed operand k; None for an argument or a constant."""
@@ -87,18 +87,18 @@ def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") ->
     """Add a pass to the compiler, which replaces operations by others.
 
     The pass calls `rule(operation)` for each operation of each graph that is compiled, in order; an operation that is
-    computed alone is a graph of one.  The rule returns None to keep it, or what replaces its result: a tensor computed
-    from `operation.operands` by public functions, or a tuple of tensors for an operation with several results.  It may
-    not call jitted functions.
+    computed alone is a graph of one.  The rule returns None to keep it, or a replacement of its result: a tensor
+    computed from `operation.operands` by public functions, or a tuple of tensors for an operation with several results.
+    It may not call jitted functions.
     Operations are primitives, named as `nacre explain --after simplification` prints them; calls are inlined, and
-    bodies of loops and branches are graphs of their own.  A rule sees operands that are replaced already.
+    bodies of loops and branches are separate graphs.  A rule gets operands that are replaced already.
 
-    A pass must keep every bit of the results; a result of another type is refused.  It runs behind the simplification,
-    after passes registered before it, and is followed by another simplification.  `contract` says in a line what holds
-    behind the pass; `nacre explain --after NAME` prints the graph there.
+    A pass must preserve every bit of the results; a result of another type is refused.  It runs after the
+    simplification and after passes registered before it, and is followed by another simplification.  `contract` is one
+    line on the properties of graphs after the pass; `nacre explain --after NAME` prints the graph there.
 
-    Everything that was compiled before is compiled again at its next call.  Programs are kept on disk only if the pass
-    has a `version`; give a new one whenever the rule changes.  A pass of the same name is replaced.
+    Everything that was compiled before is compiled again at its next call.  Programs are stored on disk only if the
+    pass has a `version`; give a new one whenever the rule changes.  A pass of the same name is replaced.
 
     >>> def rule(operation):
     ...     if operation.name == "neg" and (inner := operation.definition(0)) and inner.name == "neg":
@@ -127,7 +127,7 @@ def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") ->
 
 
 def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
-    """The graph with what a rule puts in the place of operations; the same graph if it keeps them all."""
+    """The graph with a rule's replacements of operations; the same graph if the rule keeps them all."""
     replaced: list[Operation] = []
 
     def follow(*inputs: Value) -> list[Value]:
@@ -172,7 +172,7 @@ def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
     if not replaced:
         return graph
     builder = Builder(graph.name)
-    builder.inputs = list(graph.inputs)  # which a body shares with the loop around it
+    builder.inputs = list(graph.inputs)  # a body shares them with its loop
     return builder.finish(inline(builder, behind, graph.inputs))
 
 
@@ -183,7 +183,7 @@ def _operation(e: Equation, operands: tuple[Value, ...], made: Mapping[Any, Oper
 
 
 def _require_results(name: str, operation: Operation, found: Sequence[Any]) -> tuple[Value, ...]:
-    """What a rule returned, if that can stand for the results of an operation."""
+    """The values that a rule returned, if they can replace the results of an operation."""
     types = tuple(x.type if isinstance(x, Value) else None for x in found)
     if types != operation.types:
         wanted = ", ".join(map(str, operation.types))
@@ -195,5 +195,5 @@ def _require_results(name: str, operation: Operation, found: Sequence[Any]) -> t
 
 
 def _atom(x: Value) -> Any:
-    """What stands for a value in the graph that is recorded."""
+    """The atom of a value in the recorded graph."""
     return x.content.atom if isinstance(x.content, StagedValue) else x

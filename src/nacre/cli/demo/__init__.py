@@ -1,1 +1,1 @@
-"""`nacre demo`: a training, and what the compiler makes of a line of it."""
+"""`nacre demo`: a training, and the results of the compiler for a line of it."""

@@ -1,4 +1,4 @@
-"""`nacre demo`: train on real digits, kill and resume, make an executable, and compare the bits of all ways."""
+"""`nacre demo`: train on real digits, kill and resume, build an executable, and compare the bits of all runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's executable: the trained network ahead of time, and what it answers for the test images."""
+"""The demo's executable: the trained network compiled ahead of time, and its answers for the test images."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TIMED = 20  # runs of the executable on one image
 
 
 def compiled(model: Module, folder: Path) -> Deployed:
-    """The model as an executable for any batch; raises MissingExtra where nothing here links."""
+    """The model as an executable for any batch; raises MissingExtra if this machine has no linker."""
     batch = Dim.symbol("batch", 1, LARGEST_BATCH)
     return deploy.compile(model.eval(), [zeros((2, 1, 8, 8))], folder / "digits", dynamic_shapes={"x": {0: batch}})
 
 
 def scores(program: Path, images: np.ndarray) -> np.ndarray:
-    """What the executable computes for images, in a process of its own; .npy files go in and out."""
+    """The executable's results for images, in a separate process that reads and writes .npy files."""
     given, result = program.with_name("images.npy"), program.with_name("scores.npy")
     np.save(given, images)
     _run(program, given, result)

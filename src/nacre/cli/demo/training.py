@@ -29,8 +29,8 @@ from nacre.train import Checkpoints
 SEED = 0
 SAVE_EVERY = 20  # updates between two checkpoints of a training in a folder
 KILLED_AFTER = 0.4  # the share of the updates after which a training is killed
-LOOK_EVERY = 0.002  # seconds between two looks at a training in another process
-LONGEST = 120.0  # seconds that one may take
+LOOK_EVERY = 0.002  # seconds between two checks of a training in another process
+LONGEST = 120.0  # most seconds of such a training
 
 Seen = Callable[[int, float], object]
 
@@ -120,7 +120,7 @@ def elsewhere(folder: Path, epochs: int, **environment: str) -> TrainingResult:
 def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object]) -> int:
     """Train in another process and kill it (SIGKILL) once it has saved `after` updates; returns the last update saved.
 
-    `seen` is called with the last update saved, again and again.
+    `seen` is called repeatedly with the last update saved.
     """
     child = _started(folder, epochs, {})
     kept = Checkpoints(folder / "checkpoints")
@@ -152,9 +152,9 @@ def _started(folder: Path, epochs: int, environment: Mapping[str, str]) -> subpr
     )
 
 
-def _saved(kept: Checkpoints) -> int:
+def _saved(checkpoints: Checkpoints) -> int:
     """The last update that is saved; 0 where there is none."""
-    return max((int(path.name.rpartition("-")[2]) for path in kept.paths()), default=0)
+    return max((int(path.name.rpartition("-")[2]) for path in checkpoints.paths()), default=0)
 
 
 def main(folder: Path, epochs: int) -> TrainingResult:

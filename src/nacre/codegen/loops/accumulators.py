@@ -1,4 +1,4 @@
-"""The scalars of a kernel, which are held in registers: accumulators of reductions, and scratch of shape ()."""
+"""The scalars of a kernel, which are in registers: accumulators of reductions, and scratch of shape ()."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nacre.native.text import Function
 
 
 class Accumulators:
-    """The states of the scalars of one kernel function, and the reductions that they are accumulated by."""
+    """The states of the scalars of one kernel function, and the reductions that accumulate them."""
 
     def __init__(self, f: Function, kernel: Kernel) -> None:
         self.f = f
@@ -27,21 +27,21 @@ class Accumulators:
         self.folds = reductions(kernel.body, dtypes)
 
     def slots_of(self, name: str) -> Sequence[str]:
-        """The registers that a scalar is held in; what accumulates together is held by the first name."""
+        """The registers of a scalar; those of accumulators of one reduction belong to the first name."""
         fold = self.folds.get(name)
         if fold is None:
             return (name,)
         return fold.slots if name == fold.names[0] else ()
 
     def state(self, name: str) -> Val:
-        """The value of an accumulator, finished where its fold keeps partial results."""
+        """The value of an accumulator, combined from its reduction's partial results if it has any."""
         fold = self.folds.get(name)
         if fold is None or name != fold.names[0]:
             return self.states[name]
         return fold.finish(self.f, self.current(fold.slots))
 
     def texts(self, name: str) -> list[str]:
-        """What the value of a scalar depends on."""
+        """The LLVM values on which a scalar's value depends."""
         return [*(self.states[n].text for n in self.slots_of(name)), self.states[name].text]
 
     def current(self, names: Sequence[str]) -> list[Val]:
@@ -49,7 +49,7 @@ class Accumulators:
         return [self.states[n] for n in names]
 
     def trees(self, s: For) -> list[Reduction]:
-        """The reductions of a loop that go by the canonical tree."""
+        """The reductions of a loop that follow the canonical tree."""
         outer = [n for n in written(s.body) if n in self.states and n in self.folds and self.folds[n].is_tree]
         here = {a for acc in directly(s.body) for a in acc.accumulators}
         if any(n not in here for n in outer):
@@ -57,7 +57,7 @@ class Accumulators:
         return [self.folds[n] for n in outer]
 
     def carried(self, body: Sequence[Stmt], besides: Sequence[Reduction] = ()) -> list[str]:
-        """The scalars from outside that a body changes, other than the given accumulators."""
+        """The scalars from outside that a body changes, except the given accumulators."""
         skip = {n for r in besides for n in r.names}
         names = [n for n in written(body) if n in self.states and n not in skip]
         return [slot for n in names for slot in self.slots_of(n)]

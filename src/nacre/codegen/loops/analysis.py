@@ -1,4 +1,4 @@
-"""Analysis of a loop nest before code generation: its folds, its cost, and its width."""
+"""Analysis of a loop nest before code generation: its reductions, its cost, and its width."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from nacre.kernel.ast import (
 from nacre.native.isa import Isa
 
 LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
-CHAIN = 3  # times the length of a chain, instructions among which the rest of them finds time
+CHAIN = 3  # a chain of a length dominates a body of fewer instructions than this multiple of the length
 LIGHT = 12  # instructions for an element up to which a loop is memory-bound
-HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
+HEAVY = 120  # instructions for an element from which on interleaved vectors have no registers left
 
 
 def reductions(body: Sequence[Stmt], dtypes: dict[str, DType]) -> dict[str, Reduction]:
@@ -53,7 +53,7 @@ def directly(body: Sequence[Stmt]) -> Iterable[Accumulate]:
 
 
 def weight(body: Sequence[Stmt]) -> int:
-    """Roughly the instructions of a round: elementary functions count as 20 or 80, loops inside as 4 rounds."""
+    """A rough count of an iteration's instructions; elementary functions count 20 or 80, inner loops 4 iterations."""
     total = 0
     for s in body:
         total += sum(_weight(e, set()) for e in expressions(s)) + 1
@@ -87,7 +87,7 @@ def elementary(body: Sequence[Stmt]) -> bool:
 
 
 def chained(body: Sequence[Stmt]) -> bool:
-    """Whether a straight body is one long chain: most of its instructions wait for the one before."""
+    """Whether a straight-line body is one long chain: most of its instructions depend on the one before."""
     depths: dict[str | int, int] = {}
 
     def depth(e: Expr) -> int:
@@ -110,15 +110,15 @@ def chained(body: Sequence[Stmt]) -> bool:
 
 
 def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
-    """The width that decides how many lanes a vector loop has.
+    """The width that determines the number of lanes of a vector loop.
 
-    It is the narrowest of the types computed in, where that is 32 bits or more; half types are computed in 32.
+    It is that of the narrowest type of the computation with at least 32 bits; half types are computed in 32 bits.
     Only loops on narrow integers have more lanes.
     """
     found: set[DType] = set()
 
     def visit(e: Expr) -> None:
-        """Note the dtypes of an expression's values, not of its indices."""
+        """Record the dtypes of an expression's values, not of its indices."""
         if isinstance(e, Load):
             found.add(e.dtype)  # not its indices
             return
@@ -138,7 +138,7 @@ def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
 
 
 def lanes_for(body: Sequence[Stmt], buffers: dict[str, Buffer], isa: Isa) -> int:
-    """How many lanes a vector loop has."""
+    """The number of lanes of a vector loop."""
     return max(1, isa.vector_bits // value_bits(body, buffers))
 
 
@@ -153,7 +153,7 @@ def distinct_loads(body: Sequence[Stmt]) -> list[Load]:
     seen: set[int] = set()
 
     def visit(e: Expr) -> None:
-        """Note the loads in an expression, each once."""
+        """Record the loads in an expression, each once."""
         if id(e) not in seen:
             seen.add(id(e))
             if isinstance(e, Load):
@@ -168,9 +168,9 @@ def distinct_loads(body: Sequence[Stmt]) -> list[Load]:
 
 
 def abreast(body: Sequence[Stmt], isa: Isa) -> int:
-    """How many vectors the rounds of a loop without loops inside take side by side.
+    """The number of vectors that an iteration of an innermost loop interleaves.
 
-    Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
+    Elementary functions are long chains of dependent instructions: with one vector, most of the machine would be idle.
     So are the rounds of a random number.
     """
     load = weight(body)

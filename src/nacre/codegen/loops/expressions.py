@@ -1,8 +1,8 @@
-"""Expressions of a kernel as LLVM values: each computed once, as far out as it can be, a vector only if it must.
+"""Expressions of a kernel as LLVM values: each is computed once, as far out as possible, as a vector only if needed.
 
 Expressions are numbered so that equal ones in equal circumstances share a number; a load's number contains the
-version of its buffer, which every store advances.  Values are kept by number in scopes that follow the blocks of
-the function, so that whatever is found there dominates its use.
+version of its buffer, which every store advances.  Values are cached by number in scopes that follow the blocks of
+the function, so that a value found there dominates its use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nacre.native.text import Function
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a buffer lies; `lanes` > 1 where each lane of a vector loop has its own copy, lanes innermost."""
+    """The place of a buffer; `lanes` > 1 if each lane of a vector loop has its own copy, lanes innermost."""
 
     buffer: Buffer
     pointer: Val
@@ -37,31 +37,31 @@ class Storage:
 
     @property
     def element(self) -> str:
-        """The LLVM type of what is stored at one index: a scalar, or a vector of the lanes."""
+        """The LLVM type of the element at one index: a scalar, or a vector of the lanes."""
         return vec(memory(self.buffer.dtype), self.lanes)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an access goes: `one` element, a `row` of lanes, the row `back`wards, or `each` lane its own address."""
+    """The place of an access: `one` element, a `row` of lanes, a row `back`wards, or an address for `each` lane."""
 
     kind: str
     pointer: Val
 
 
 class MemoryHints:
-    """What accesses tell the caches; nothing, unless a part of the emitter knows better."""
+    """Cache hints of accesses; none, unless a part of the emitter overrides them."""
 
     def alignment(self, buffer: str, lanes: int) -> int | None:
-        """The alignment of a whole vector that goes past the caches; None where it does not."""
+        """The alignment of a whole vector that bypasses the caches; None where it does not."""
         return None
 
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
-        """Prefetch memory that later iterations will read, if that pays; a load reads `size` bytes here."""
+        """Prefetch memory that later iterations will read, if that pays; this load reads `size` bytes."""
 
 
 class Values:
-    """The expressions of one kernel function, and what they depend on: indices, lanes, memory, accumulators."""
+    """The expressions of one kernel function, and their dependences: indices, lanes, memory, accumulators."""
 
     def __init__(self, f: Function, isa: Isa, kernel: Kernel) -> None:
         self.f, self.isa, self.kernel = f, isa, kernel
@@ -70,15 +70,15 @@ class Values:
         self.hints = MemoryHints()
         self.scratch_size: Size = 0
         self.lanes = 1
-        self.vector: str | None = None  # the index that lanes count
+        self.vector: str | None = None  # the index that differs by lane
         self.mask: Val | None = None  # the lanes that are active; None: all
-        self.guarded = False  # under a condition that may hold for no lane
+        self.guarded = False  # inside a condition that may hold for no lane
         self.sizes: list[Dim] = []
         self.size_values: dict[Dim, Val] = {}
         self.first_size = len(kernel.buffers)  # the slot of the first size
         self.storage: dict[str, Storage] = {}
         self.tiles: dict[tuple[str, tuple[Expr, ...]], tuple[Val, Val, Val]] = {}  # memory, first row and column
-        self.tile_row: tuple[Val, str, int] | None = None  # the row that is read, the index along it, its length
+        self.tile_row: tuple[Val, str, int] | None = None  # the row to read, the index along it, its length
         self.versions: dict[str, int] = {}
         self.indices: dict[str, tuple[int, Val]] = {}  # open loops, outermost first: serial, value in the first lane
         self.extents: dict[str, Size] = {}
@@ -97,7 +97,7 @@ class Values:
 
     @cached_property
     def ranges(self) -> ValueRanges:
-        """What is known of the kernel's values, looked for where it is of use."""
+        """The known bounds of the kernel's values, computed at the first use."""
         return ValueRanges(self.kernel)
 
     # ---- sizes
@@ -120,7 +120,7 @@ class Values:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Forget at the end the values that were computed inside."""
+        """Discard the values that are computed inside at the end."""
         self.scopes.append({})
         before = dict(self.locals), dict(self.lets)
         yield
@@ -130,7 +130,7 @@ class Values:
 
     @contextmanager
     def index(self, name: str, value: Val, extent: Size) -> Generator[None]:
-        """Inside, a loop's index has the given value (its first lane's)."""
+        """Inside, a loop's index has the given value (that of the first lane)."""
         self._serial += 1
         if name in self.indices:
             raise CompileError(f"kernel: loop indices must be distinct; got {name} twice")
@@ -144,7 +144,7 @@ class Values:
 
     @contextmanager
     def moved(self, name: str, step: int) -> Generator[None]:
-        """Inside, an index is `step` on."""
+        """Inside, an index is larger by `step`."""
         before = self.indices[name]
         self._serial += 1
         self.indices[name] = self._serial, self.f.add(before[1], step)
@@ -162,34 +162,34 @@ class Values:
         self.lanes, self.vector, self.mask = before
 
     def bind(self, name: str, value: Expr) -> None:
-        """Let a name stand for an expression's value."""
+        """Bind a name to an expression's value."""
         self.locals[name] = self.number(value)
         self.lets[name] = value
         self._seen.clear()
 
     def written(self, buffer: str) -> None:
-        """A buffer's elements may have changed."""
+        """Record that a buffer's elements may have changed."""
         self._serial += 1
         self.versions[buffer] = self._serial
         self._seen.clear()
 
     def forget(self, body: Sequence[Stmt]) -> None:
-        """What a body stores to memory is not known any more."""
+        """Invalidate the values in memory that a body stores to."""
         for n in written(body):
             if n not in self.accumulators.states:
                 self.written(n)
 
     def forget_numbers(self) -> None:
-        """What expressions are numbered must be found anew: a scalar has changed."""
+        """Number the expressions again: a scalar has changed."""
         self._seen.clear()
 
     def take(self, names: Sequence[str], values: Sequence[Val]) -> None:
-        """Make the values the accumulators' states."""
+        """Set the accumulators' states to the values."""
         self.accumulators.states.update(zip(names, values, strict=True))
         self._seen.clear()
 
     def number(self, e: Expr) -> int:
-        """Equal numbers mean equal values."""
+        """The value number of an expression; equal numbers mean equal values."""
         seen = self._seen.get(id(e))
         if seen is not None:
             return seen[1]
@@ -277,7 +277,7 @@ class Values:
         return operate(self.f, op, args, source, e.dtype)
 
     def falls(self, e: Expr) -> bool:
-        """Whether an expression is known not to be above 0, but for NaN."""
+        """Whether an expression is known not to be above 0, unless it is NaN."""
         return self.ranges.falls(e, self.extents)
 
     # ---- memory
@@ -287,13 +287,13 @@ class Values:
         return {**self.buffers, **{n: p.buffer for n, p in self.storage.items()}}
 
     def room(self, size: Size) -> Val:
-        """Scratch memory of a number of bytes, for the whole call."""
+        """Scratch memory of a number of bytes, for the whole call of the kernel."""
         pointer = self.f.gep(self.f["scratch"], self.size(self.scratch_size))
         self.scratch_size = self.scratch_size + (size + 63) // 64 * 64
         return pointer
 
     def known(self) -> Scope:
-        """What the affine analysis may use here."""
+        """The extents and definitions for the affine analysis here."""
         return Scope(self.extents, self.lets)
 
     def terms(self, form: Affine) -> list[tuple[Expr, Size]]:
@@ -309,7 +309,7 @@ class Values:
         return sorted(form.terms, key=rank)
 
     def advance(self, pointer: Val, element: str, parts: Sequence[tuple[Expr, Size]]) -> Val:
-        """pointer + Σ atom · size elements, sharing what has been computed for a prefix of the parts."""
+        """pointer + Σ atom · size elements; shares addresses that are known for a prefix of the parts."""
         for atom, size in parts:
             key = "address", pointer.text, element, self.number(atom), size
             found = self.find(key)
@@ -330,7 +330,7 @@ class Values:
         return self.widened(v) if lanes_of(other.ty) > 1 else v
 
     def place(self, storage: Storage, index: Sequence[Expr]) -> Place:
-        """Where the elements at an index lie."""
+        """The place of the elements at an index."""
         f, element = self.f, storage.element
         form = offset(storage.buffer, index, self.known())
         start = storage.pointer
@@ -403,7 +403,7 @@ class Values:
         return f.icmp("ne", v, f.zero(ty)) if e.dtype is bool_ else v
 
     def _from_tile(self, e: Load, row: tuple[Val, str, int]) -> Val:
-        """A load whose elements have been put into a tile."""
+        """A load whose elements have been copied into a tile."""
         f = self.f
         room, first_row, first_column = self.tiles[e.buffer, e.index]
         line = f.gep(room, f.mul(f.sub(row[0], first_row), row[2]), memory(e.dtype))

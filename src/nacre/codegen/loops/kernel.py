@@ -1,13 +1,13 @@
 """Any kernel nest as vector code: pointwise chains, copies of views, reductions, gathers, scans, updates.
 
-`generate` writes one function by the kernel ABI, `void @NAME(ptr %args, i64 %lo, i64 %hi, ptr %scratch)`: it does
-the work items lo … hi of the kernel's parallel extent.  The outer parallel loops, if perfectly nested, make up
-that extent; when the innermost of them is a vector loop too, its share is counted in blocks of vectors.
+`generate` writes one function by the kernel ABI, `void @NAME(ptr %args, i64 %lo, i64 %hi, ptr %scratch)`: it runs
+the work items lo … hi of the kernel's parallel extent.  That extent consists of the outer parallel loops, if these are
+perfectly nested; if the innermost of them is a vector loop too, its part is counted in blocks of vectors.
 
 The emitter is composed of parts: `Values` (expressions, loads and stores, with `Accumulators`), `LoopInvariants`,
-`NonTemporalStores`, `ReductionLoops` and `TransposedScans`, which `Statements` puts together, and `Tiles` of transposed
+`NonTemporalStores`, `ReductionLoops` and `TransposedScans`, which `Statements` combines, and `Tiles` of transposed
 copies.  `operations` has the scalar operations, `reductions` and `transpose` work on registers, and `analysis` and
-`value_range` look at a nest before code is written.
+`value_range` analyse a nest before code is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
-GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
+GRAIN = 256  # elements of a vector loop in a work item, or a vector of the loop if that is more
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Generated:
 
     `text` is an LLVM module that defines `name`.  The kernel's arguments are the addresses of its buffers in order,
     then `sizes`, evaluated by the caller, as int64s.  `extent` is the number of work items, `scratch` the bytes of
-    scratch that each thread gives, 64-byte aligned.
+    scratch memory of each thread, 64-byte aligned.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Generated:
 
 
 def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
-    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can."""
+    """Write a kernel for an instruction set; results named in `streams` bypass the caches where they can."""
     name = re.sub(r"\W", "_", kernel.name)
     module = ModuleText(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
@@ -67,7 +67,7 @@ class Writer:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The sizes that the function reads behind the addresses of its buffers."""
+        """The sizes that the function reads after the addresses of its buffers."""
         return tuple(self.values.sizes)
 
     @property
@@ -107,7 +107,7 @@ class Writer:
         return self.scalar_items(loops)
 
     def scalar_items(self, loops: Sequence[For]) -> Size:
-        """A work item is a round of the innermost parallel loop."""
+        """Write work items that are iterations of the innermost parallel loop."""
         f = self.f
         self.statements.invariants.hoist(loops[0])
         counters = self.counters(loops, f["lo"])
@@ -117,7 +117,7 @@ class Writer:
         return product([s.extent for s in loops])
 
     def vector_items(self, loops: Sequence[For], last: For) -> Size:
-        """A work item is a block of the innermost parallel loop, which is done as a vector."""
+        """Write work items that are blocks of the innermost parallel loop, which is vectorised."""
         tiling = self.tiles.tiling(loops, last)
         if tiling is not None:
             return self.tile_items(loops, last, tiling)
@@ -145,7 +145,7 @@ class Writer:
         return product([s.extent for s in loops]) * blocks
 
     def tile_items(self, loops: Sequence[For], last: For, tiling: Tiling) -> Size:
-        """A work item is a tile of two parallel loops, one of them the vector loop."""
+        """Write work items that are tiles of two parallel loops, one of them the vector loop."""
         f, n = self.f, tiling.side
         outer = [s for s in loops if s is not tiling.along]
         spans = [replace(s, extent=(s.extent + (n - 1)) // n) for s in (tiling.along, last)]
@@ -166,7 +166,7 @@ class Writer:
 
     @contextmanager
     def indices_at(self, loops: Sequence[For], counters: Sequence[Val]) -> Generator[None]:
-        """Inside, the indices of loops are the first counters."""
+        """Inside, the indices of the loops are the first counters."""
         with ExitStack() as stack:
             for s, c in zip(loops, counters, strict=False):
                 stack.enter_context(self.values.index(s.index, c, s.extent))
@@ -184,7 +184,7 @@ class Writer:
         return [item, *reversed(found)]
 
     def advanced(self, loops: Sequence[For], counters: Sequence[Val]) -> list[Val]:
-        """The indices one work item on."""
+        """The indices at the next work item."""
         f, found = self.f, list(counters)
         step = f.i64(1)
         for k in range(len(loops) - 1, -1, -1):
@@ -204,7 +204,7 @@ class Writer:
         start: Val | None = None,
         end: Val | None = None,
     ) -> None:
-        """Write the body, or a stretch of the last loop, inside loops at the given indices."""
+        """Write the body, or a range of the last loop, inside the loops at the given indices."""
         if loops:
             with self.values.index(loops[0].index, counters[0], loops[0].extent):
                 self.at(loops[1:], counters[1:], body, last, start, end)

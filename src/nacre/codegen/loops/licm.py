@@ -35,7 +35,7 @@ class LoopInvariants:
         self.values, self.accumulators = values, values.accumulators
 
     def hoist(self, s: For) -> set[str]:
-        """Compute before a loop what every round would compute alike; returns the names that vary."""
+        """Compute loop-invariant values before a loop; returns the names that vary."""
         changing = varying(s.body, s.index)
         self._hoist(s.body, changing, {}, guarded=False)
         return changing
@@ -60,11 +60,11 @@ class LoopInvariants:
                 self._hoist(s.orelse if isinstance(s, If) else (), changing, seen, True)
 
     def spread(self, s: For, changing: set[str], lanes: int) -> None:
-        """Broadcast a value hoisted out of a vector loop to all its lanes before the loop."""
+        """Broadcast the invariant values of a vector loop to all its lanes before the loop."""
         seen: dict[int, frozenset[str]] = {}
 
         def visit(e: Expr) -> None:
-            """Widen the largest parts of an expression that are the same in all rounds."""
+            """Widen the largest parts of an expression that are the same in all iterations."""
             if isinstance(e, Const | Extent | Index) or e.dtype is int64:
                 return
             if names(e, seen) & changing:
@@ -94,7 +94,7 @@ class LoopInvariants:
         """Whether an expression can be evaluated although its statement may not be reached."""
 
         def reads_unsafely(x: Expr) -> bool:
-            """Whether x is a load that might lie outside its buffer if moved."""
+            """Whether x is a load that might be outside its buffer if moved."""
             if not isinstance(x, Load) or x.buffer in self.accumulators.states:
                 return False
             form = offset(self.values.storage[x.buffer].buffer, x.index, self.values.known())
@@ -104,7 +104,7 @@ class LoopInvariants:
         return not any_of(e, reads_unsafely)
 
     def _address(self, buffer: str, index: Sequence[Expr], changing: set[str], seen: dict[int, frozenset[str]]) -> None:
-        """Compute what of an address is known already."""
+        """Compute the part of an address that is known already."""
         storage = self.values.storage[buffer]
         if storage.lanes > 1:
             return
@@ -116,7 +116,7 @@ class LoopInvariants:
         self.values.advance(pointer, storage.element, [t for t in parts if not names(t[0], seen) & changing])
 
     def terms_known(self, terms: Sequence[tuple[Expr, Size]]) -> list[tuple[Expr, Size]]:
-        """The terms in indices of loops around, outer ones first, other than the vector index."""
+        """The terms in indices of enclosing loops, outer ones first, except the vector index."""
         order = list(self.values.indices)
         known = [t for t in terms if isinstance(t[0], Index) and t[0].name in order and t[0].name != self.values.vector]
         return sorted(known, key=lambda t: order.index(t[0].name) if isinstance(t[0], Index) else 0)

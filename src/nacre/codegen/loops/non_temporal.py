@@ -1,10 +1,10 @@
 """Non-temporal stores for results larger than the caches: a line is not read before it is written.
 
-A non-temporal store writes whole, aligned vectors.  So a vector loop with large results runs the iterations before the
-first aligned address separately; buffers that are not aligned after that are written normally.
+A non-temporal store writes whole, aligned vectors.  A vector loop with large results therefore runs the iterations
+before the first aligned address separately; buffers that are not aligned after that are written normally.
 
-The inputs of such loops are prefetched farther ahead than the processor does.  So are rows that several loops read: the
-second loop, which finds its row in the cache, prefetches the next row.
+The inputs of such loops are prefetched farther ahead than by the processor.  So are rows that several loops read: the
+second loop, whose row is in the cache, prefetches the next row.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, loads, stride
 from nacre.native.llvm_values import Val
 
-LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
-LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
-SHORT = 1 << 8  # the same of rows of whole lines
+LARGE = 1 << 25  # bytes of a result from which on it exceeds a core's share of the last cache
+LONG = 1 << 11  # bytes of a row from which on the gain exceeds the cost of lines that are not written whole
+SHORT = 1 << 8  # the same for rows of whole lines
 LINE = 64
 PAGE = 4096
-AHEAD = 16  # rows, of short ones
-KEPT = 1 << 17  # bytes of a row up to which there is room in the cache for the next one, too
+AHEAD = 16  # rows of prefetch distance, for short rows
+KEPT = 1 << 17  # bytes of a row up to which the cache has room for the next one, too
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
-    """The outputs of a kernel that are too large for a cache, of rows worth it, and that it does not read again."""
+    """The outputs of a kernel that are too large for a cache, have long enough rows, and are not read again by it."""
     large: set[str] = set()
     for b in kernel.outputs:
         count = product(b.shape)
@@ -44,20 +44,20 @@ def large_results(kernel: Kernel) -> frozenset[str]:
 
 
 class NonTemporalStores(MemoryHints):
-    """Stores past the caches, and prefetches, in one kernel function."""
+    """Stores that bypass the caches, and prefetches, in one kernel function."""
 
     def __init__(self, values: Values, streams: frozenset[str]) -> None:
         self.values, self.f, self.isa = values, values.f, values.isa
-        self.streams = streams  # the results that are written so
-        self.streaming = False  # whether stores of whole vectors go past the caches here
-        self.streamed = False  # whether any did
-        self.distances: dict[tuple[Size, Size, int], Val] = {}  # how far ahead memory is asked for
+        self.streams = streams  # the results that are written by non-temporal stores
+        self.streaming = False  # whether stores of whole vectors are non-temporal here
+        self.streamed = False  # whether any was
+        self.distances: dict[tuple[Size, Size, int], Val] = {}  # prefetch distances
         self.inputs = frozenset(b.name for b in values.kernel.inputs)
-        self.passes: Counter[Hashable] = Counter()  # how many loops over a row have read an input so
-        self.again: list[Load] = []  # what is read for the second time here
+        self.passes: Counter[Hashable] = Counter()  # the number of loops over a row that have an access to an input
+        self.again: list[Load] = []  # loads that read the same row for the second time here
 
     def streamed_stores(self, s: For) -> list[Store]:
-        """The stores of a loop without loops inside that may go past the caches."""
+        """The stores of an innermost loop that may bypass the caches."""
         if not self.streams or any(isinstance(t, For) for t in s.body):
             return []
         found = [t for t in s.body if isinstance(t, Store) and t.buffer in self.streams]
@@ -65,7 +65,7 @@ class NonTemporalStores(MemoryHints):
         return [t for t in found if stride(self.values.storage[t.buffer].buffer, t.index, s.index, scope) == 1]
 
     def before_line(self, s: For, stores: Sequence[Store], start: Val, end: Val) -> tuple[Val, Val]:
-        """The round from which on the first store is aligned, and whether the others are, too."""
+        """The iteration from which on the first store is aligned, and whether the others are aligned there too."""
         f = self.f
         addresses: list[Val] = []
         with self.values.index(s.index, start, s.extent):
@@ -82,7 +82,7 @@ class NonTemporalStores(MemoryHints):
         return first, f.icmp("eq", unaligned, 0)
 
     def alignment(self, buffer: str, lanes: int) -> int | None:
-        """What is known of the address of a whole vector that goes past the caches; None where it does not."""
+        """The known alignment of a whole vector that bypasses the caches; None where it does not."""
         if not self.streaming or buffer not in self.streams or lanes == 1:
             return None
         self.streamed = True
@@ -90,7 +90,7 @@ class NonTemporalStores(MemoryHints):
 
     @contextmanager
     def reading(self, s: For) -> Generator[None]:
-        """Inside, a loop over a row is written, which may read what one before it has read."""
+        """Inside, a loop over a row is written, which may read the same elements as an earlier one."""
         row = tuple(serial for serial, _ in self.values.indices.values())
         found = {(row, e.buffer, e.index): e for e in loads(s.body) if e.buffer in self.inputs}
         self.again = [e for access, e in found.items() if self.passes[access] == 1]
@@ -99,9 +99,9 @@ class NonTemporalStores(MemoryHints):
         self.passes.update(found.keys())
 
     def ask_next(self, s: For, first: Val, count: int) -> None:
-        """Ask for what `count` rounds of a loop over a row, which read it again, will read of the next row.
+        """Prefetch the elements of the next row for `count` iterations of a loop that reads its row again.
 
-        The processor itself follows the loops to the end of a page only, and has nothing to follow in the second one.
+        The processor's own prefetcher stops at the end of a page, and has no misses to follow in the second loop.
         """
         f = self.f
         for e in self.again:
@@ -121,9 +121,9 @@ class NonTemporalStores(MemoryHints):
                     f.prefetch(f.gep(there, line))
 
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
-        """Ask for what lies a page further: the processor itself follows an access only to the end of its page.
+        """Prefetch the memory one page ahead: the processor's own prefetcher stops at the end of a page.
 
-        Of short rows, which may lie apart, it is what lies some rows further.
+        For short rows, which may not be adjacent, prefetch some rows ahead.
         """
         if not self.streaming or self.values.vector is None:
             return
@@ -139,7 +139,7 @@ class NonTemporalStores(MemoryHints):
             f.prefetch(f.gep(there, line), level=3)
 
     def distance(self, row: Size, apart: Size, size: int) -> Val:
-        """How far ahead memory is asked for, given a row's length, its distance to the next one, and elements' size."""
+        """The prefetch distance in bytes, given a row's length, its distance to the next one, and elements' size."""
         f, key = self.f, (row, apart, size)
         if isinstance(row, int) and row * size >= LONG:
             return f.i64(PAGE)
@@ -151,7 +151,7 @@ class NonTemporalStores(MemoryHints):
         return self.distances[key]
 
     def drain(self) -> None:
-        """Let what went past the caches be seen before what follows."""
+        """Make non-temporal stores visible before later accesses."""
         if self.streamed and self.isa.fence:
             self.f.module.declare(f"llvm.{self.isa.fence}", "void", [])
             self.f.emit(f"call void @llvm.{self.isa.fence}()")

@@ -36,7 +36,7 @@ CHEAP = frozenset(
 
 
 def register(dtype: DType) -> str:
-    """The LLVM type in which a number is held; 16-bit floating point as its bits, which every target can move."""
+    """The LLVM type of a number in a register; 16-bit floats are integers, which every target can move."""
     return f"i{dtype.storage_bits}" if dtype.is_widened else dtype.llvm
 
 

@@ -1,8 +1,8 @@
-"""Loops that fold values into accumulators, in the canonical order of `kernel.order`.
+"""Loops that reduce values into accumulators, in the canonical order of `kernel.order`.
 
-A fold over a serial loop keeps a value for each lane: groups of rounds are written out as a small tree, and the
-groups' sums lie on a stack.  A fold over the vector index takes blocks of `BLOCK` elements, pairs lanes by shuffles,
-and keeps the blocks' sums on a stack.
+A reduction along a serial loop has a value for each lane: groups of iterations are unrolled into a small tree, and the
+groups' sums are on a stack.  A reduction along the vector index takes blocks of `BLOCK` elements, pairs lanes by
+shuffles, and puts the blocks' sums on a stack.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nacre.kernel.order import BLOCK
 from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Val
 
-HELD = 4  # vectors of a block that wait in registers
-STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
+HELD = 4  # most vectors of a block that wait in registers
+STRAIGHT = 8  # most iterations of a loop around a tree that is unrolled
 
 
 class ReductionLoops:
-    """Folding loops of one kernel function; `block` writes the statements of a body."""
+    """The reduction loops of one kernel function; `block` writes the statements of a body."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ReductionLoops:
     # ---- over a serial loop
 
     def straight(self, s: For, trees: Sequence[Reduction]) -> None:
-        """A short loop written out, its trees too."""
+        """Unroll a short loop and its trees."""
         assert isinstance(s.extent, int)
         leaves = [Leaves(self.f, r) for r in trees]
         for i in range(s.extent):
@@ -50,7 +50,7 @@ class ReductionLoops:
             self.accumulators.states[r.names[0]] = sums.result() if s.extent else r.nothing(self.f, self.values.lanes)
 
     def round(self, s: For, index: Val, leaves: Sequence[Leaves]) -> None:
-        """One round of a loop, its values added to the trees."""
+        """One iteration of a loop, whose values are added to the trees."""
         for sums in leaves:
             self.values.take(sums.reduction.names, sums.reduction.start(self.f, self.values.lanes))
         with self.values.index(s.index, index, s.extent):
@@ -59,7 +59,7 @@ class ReductionLoops:
             sums.add(self.accumulators.states[sums.reduction.names[0]])
 
     def fold_rounds(self, s: For, trees: Sequence[Reduction]) -> None:
-        """A loop around canonical trees: groups of rounds, then the rounds left, on a stack of sums."""
+        """A loop around canonical trees: groups of iterations, then the remaining ones, on a stack of sums."""
         f, group = self.f, 8 if weight(s.body) <= LIGHT else 2
         kept = self.accumulators.carried(s.body, trees)
         self.invariants.hoist(s)
@@ -87,7 +87,7 @@ class ReductionLoops:
     # ---- over the vector index
 
     def fold_row(self, s: For, folded: Sequence[str]) -> None:
-        """A vector loop that folds its values into scalars."""
+        """A vector loop that reduces its values to scalars."""
         groups = list({id(self.accumulators.folds[n]): self.accumulators.folds[n] for n in folded}.values())
         trees = [r for r in groups if r.is_tree]
         free = [r for r in groups if not r.is_tree]
@@ -113,7 +113,7 @@ class ReductionLoops:
         self.values.forget(s.body)
 
     def sweep(self, s: For, free: Sequence[Reduction], wide: int, lanes: int) -> None:
-        """A row without trees: several vectors at a time, their states folded into one vector for the rest."""
+        """A row without trees: several vectors at a time, whose states are reduced to one vector for the rest."""
         extent, start = self.values.size(s.extent), self.f.i64(0)
         if wide > lanes:
             whole = self.f.and_(extent, -wide)
@@ -124,7 +124,7 @@ class ReductionLoops:
         self.span(s, start, extent, lanes, free, [], [])
 
     def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int, together: int) -> None:
-        """The canonical trees of a row: whole blocks of `BLOCK` elements, `together` at a time, then the rest."""
+        """The canonical trees of a row: full blocks of `BLOCK` elements, `together` at a time, then the rest."""
         f = self.f
         kept = [n for r in free for n in r.slots]
         extent = self.values.size(s.extent)
@@ -157,7 +157,7 @@ class ReductionLoops:
             )
 
     def choose(self, holds: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-        """A value that is computed in one way or the other."""
+        """A value that one of two branches computes."""
         f, stem = self.f, self.f.fresh("choose")
         f.branch(holds, f"{stem}.yes", f"{stem}.no")
         arms: list[tuple[Val, str]] = []
@@ -180,7 +180,7 @@ class ReductionLoops:
         free: Sequence[Reduction],
         rows: Sequence[Val],
     ) -> list[Val]:
-        """The trees' sums of a whole block, by lanes: light rounds are written out, others go through memory."""
+        """The trees' sums of a full block, by lanes: light iterations are unrolled, others store their values."""
         f = self.f
         if together > lanes:
             return self.sums_abreast(s, start, lanes, together, trees, rows)
@@ -205,9 +205,9 @@ class ReductionLoops:
     def sums_abreast(
         self, s: For, start: Val, lanes: int, together: int, trees: Sequence[Reduction], rows: Sequence[Val]
     ) -> list[Val]:
-        """The trees' sums of a whole block, by lanes; a round adds one vector, which waits for the others in memory.
+        """The trees' sums of a full block, by lanes; an iteration adds one vector, which is stored with the others.
 
-        Few of them wait in registers.
+        If they are few, they stay in registers.
         """
         f, level, rounds = self.f, (together // lanes).bit_length() - 1, BLOCK // together
         held = rounds if rounds <= HELD else 0
@@ -283,7 +283,7 @@ class ReductionLoops:
         trees: Sequence[Reduction],
         rows: Sequence[Val],
     ) -> None:
-        """Rounds [start, end) of a row: trees' values go to rows in memory, the rest is folded at once."""
+        """Iterations [start, end) of a row: trees' values are stored in rows, the others are reduced at once."""
         at = self.f.add(start, self.f.and_(self.f.sub(end, start), -lanes))
         self.sweep_part(s, free, start, at, lanes, start, trees, rows, masked=False)
         self.sweep_part(s, free, at, end, lanes, start, trees, rows, masked=True)
@@ -300,7 +300,7 @@ class ReductionLoops:
         rows: Sequence[Val],
         masked: bool,
     ) -> None:
-        """Rounds [first, end) of a row whose values in memory begin at `start`, whole vectors unless masked."""
+        """Iterations [first, end) of a row whose values in memory begin at `start`, full vectors unless masked."""
         f = self.f
         kept = [n for r in free for n in r.slots]
         with f.loop(s.index, first, end, lanes, carry=self.accumulators.current(kept)) as loop:

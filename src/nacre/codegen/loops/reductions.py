@@ -32,22 +32,22 @@ class Reduction:
 
     @property
     def is_tree(self) -> bool:
-        """Whether the canonical tree is to be kept; other reductions give the same bits in any order."""
+        """Whether the order must be that of the canonical tree; other reductions have the same bits in any order."""
         return not in_any_order(self.op, self.dtype)
 
     @property
     def picks(self) -> bool:
-        """Whether it keeps an element and its index (argmax, argmin)."""
+        """Whether it selects an element and its index (argmax, argmin)."""
         return len(self.names) == 2
 
     @property
     def sticks(self) -> bool:
-        """Whether NaN is kept beside the greatest (least) number, which is faster than IEEE's maximum."""
+        """Whether NaN has a register besides the greatest (least) number, which is faster than IEEE's maximum."""
         return self.op in ("max", "min") and self.dtype in (float32, float64)
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The registers that hold the state: the accumulators, and a NaN once there was one."""
+        """The registers of the state: the accumulators, and a NaN once there was one."""
         return (*self.names, f"{self.names[0]}.nan") if self.sticks else self.names
 
     def element(self, values: Sequence[Val]) -> list[Val]:
@@ -61,7 +61,7 @@ class Reduction:
         return f.select(f.fcmp("uno", state[1], state[1]), state[1], state[0])
 
     def start(self, f: Function, lanes: int) -> list[Val]:
-        """What no element gives, in every lane."""
+        """The state of no elements, the identity of the reduction, in every lane."""
         values = [constant(f, self.dtype, identity(self.op, self.dtype), lanes)]
         if self.sticks:
             return [*values, constant(f, self.dtype, 0, lanes)]
@@ -72,7 +72,7 @@ class Reduction:
         return constant(f, self.dtype, empty(self.op, self.dtype), lanes)
 
     def combine(self, f: Function, a: Sequence[Val], b: Sequence[Val]) -> list[Val]:
-        """What a and, after it, b give."""
+        """The state of a followed by b."""
         if self.sticks:
             number = self._beyond(f, a[0], b[0])
             return [number] if len(a) == 1 else [number, f.select(f.fcmp("uno", b[1], b[1]), b[1], a[1])]
@@ -82,7 +82,7 @@ class Reduction:
         return [f.select(better, y, x) for x, y in zip(a, b, strict=True)]
 
     def _beyond(self, f: Function, a: Val, b: Val) -> Val:
-        """The greater (less) of two numbers, zeros by their sign; anything where one is a NaN."""
+        """The greater (less) of two numbers, zeros by their sign; any value if one is NaN."""
         at_once = larger(f, a, b, smaller=self.op == "min")
         if at_once is not None:
             return at_once
@@ -94,7 +94,7 @@ class Reduction:
         return f.bitcast(f.and_(x, y) if self.op == "max" else f.or_(x, y), a.ty)
 
     def _better(self, f: Function, a: Sequence[Val], b: Sequence[Val]) -> Val:
-        """Whether b's element is chosen over a's: the first NaN, else the greatest (least), the first of equals."""
+        """Whether b's element is chosen over a's: the first NaN, else the greatest (least), the first of equal ones."""
 
         def compare(op: str, x: Val, y: Val, dtype: DType) -> Val:
             """The comparison `op` of two values."""
@@ -117,7 +117,7 @@ class Reduction:
         count = lanes_of(state[0].ty)
         if self.is_tree:
             (value,), step = state, 1
-            while step < count:  # lane 0 is what is wanted; the others come for nothing
+            while step < count:  # only lane 0 is used; the others are free
                 swapped = f.shuffle(value, value, [k ^ step for k in range(count)])
                 (value,) = self.combine(f, [value], [swapped])
                 step *= 2
@@ -127,13 +127,13 @@ class Reduction:
         return self.narrowed(f, state, 1)
 
     def _any_nan(self, f: Function, v: Val) -> Val:
-        """A NaN if there is one in any lane, which is found without comparing lane by lane; else 0."""
+        """A NaN if any lane has one, found without a comparison of each lane; else 0."""
         found = f.fcmp("uno", v, v)
         some = f.intrinsic("vector.reduce.or", "i1", [found], overload=[found.ty])
         return f.select(some, constant(f, self.dtype, nan), constant(f, self.dtype, 0))
 
     def narrowed(self, f: Function, state: Sequence[Val], lanes: int) -> list[Val]:
-        """The state folded to fewer lanes, in any order."""
+        """The state reduced to fewer lanes, in any order."""
         while (n := lanes_of(state[0].ty)) > lanes:
             halves = [[_part(f, v, part) for v in state] for part in (range(n // 2), range(n // 2, n))]
             state = self.combine(f, halves[0], halves[1])
@@ -141,19 +141,19 @@ class Reduction:
 
 
 def _part(f: Function, v: Val, lanes: Sequence[int]) -> Val:
-    """Some lanes of a vector; a scalar if it is one."""
+    """Some lanes of a vector; one lane is a scalar."""
     return f.extract(v, lanes[0]) if len(lanes) == 1 else f.shuffle(v, v, lanes)
 
 
 class Stack:
-    """The sums of finished blocks, merged as a binary counter carries; kept in stack memory."""
+    """The sums of finished blocks, merged like the carries of a binary counter, in stack memory."""
 
     def __init__(self, f: Function, reduction: Reduction, ty: str, depth: int) -> None:
         self.f, self.reduction, self.ty = f, reduction, ty
         self.pointer = f.alloca(ty, depth)
 
     def push(self, value: Val, top: Val, block: Val) -> Val:
-        """Add the sum of the block of a number; `top` sums are on the stack. Returns the new top."""
+        """Add the sum of the block with a number; `top` sums are on the stack.  Returns the new top."""
         f = self.f
         number = f.add(block, 1)
         merges = f.op(f"call i64 @llvm.cttz.i64(i64 {number.text}, i1 true)", "i64")
@@ -166,14 +166,14 @@ class Stack:
         return f.add(base, 1)
 
     def fold(self, top: Val) -> Val:
-        """All sums on the stack, of which there is at least one, the latest first."""
+        """The total of the sums on the stack, at least one, combined from the latest on."""
         f = self.f
         last = f.sub(top, 1)
         value = self._whole(f.load(f.gep(self.pointer, last, self.ty), self.ty))
         return self.fold_with(value, last)
 
     def fold_with(self, value: Val, top: Val) -> Val:
-        """All sums on the stack and, after them, a last value."""
+        """The total of the sums on the stack followed by a last value."""
         f = self.f
         with f.loop("fold", 0, top, carry=[value]) as loop:
             below = f.gep(self.pointer, f.sub(f.sub(top, loop.index), 1), self.ty)
@@ -181,18 +181,18 @@ class Stack:
         return loop.results[0]
 
     def result(self, top: Val) -> Val:
-        """The whole reduction, that of nothing if the stack is empty."""
+        """The whole reduction; that of no elements if the stack is empty."""
         f = self.f
         some = f.icmp("sgt", top, 0)
         value = self.fold(f.smax(top, 1))
         return f.select(some, value, self.reduction.nothing(f, lanes_of(self.ty)))
 
     def _whole(self, value: Val) -> Val:
-        """The sum that something on the stack stands for."""
+        """The sum of an entry of the stack."""
         return value
 
     def _merge(self, a: Val, b: Val) -> Val:
-        """What stands for a and, after it, b, both of as many blocks."""
+        """The entry for a followed by b, both of the same number of blocks."""
         return self._combine(a, b)
 
     def _combine(self, a: Val, b: Val) -> Val:
@@ -200,9 +200,9 @@ class Stack:
 
 
 class LaneStack(Stack):
-    """One whose blocks' sums are still spread over the lanes of a vector, each that of its share of the elements.
+    """A stack whose entries are vectors; each lane has the sum of its share of a block's elements.
 
-    So the lanes are summed once for a row, not in every block: that is a chain of steps which all wait for each other.
+    The lanes are then summed once for a row, not in every block: that sum is a chain of dependent steps.
     """
 
     def __init__(self, f: Function, reduction: Reduction, ty: str, depth: int) -> None:
@@ -217,7 +217,7 @@ class LaneStack(Stack):
 
 
 class Leaves:
-    """A tree whose values come one by one; it holds as few of them as it can."""
+    """A tree whose values arrive one by one; it stores as few of them as possible."""
 
     def __init__(self, f: Function, reduction: Reduction) -> None:
         self.f, self.reduction = f, reduction
@@ -238,7 +238,7 @@ class Leaves:
         return self.open[0][1]
 
     def join(self, level: int, a: Val, b: Val) -> Val:
-        """What a and, after it, b give, both of 2^level values."""
+        """The state of a followed by b, both of 2^level values."""
         return self.reduction.combine(self.f, [a], [b])[0]
 
 
@@ -246,8 +246,8 @@ class Lanes(Leaves):
     """The tree over the lanes of a number of consecutive vectors (a power of two of them).
 
     A step pairs neighbouring lanes of two vectors.  With at least as many vectors as lanes, lanes within 128
-    bits are paired first and parts of 128 bits after them, which is cheaper than shuffling whole registers.  The
-    last of these steps leaves the sums in order.
+    bits are paired first and parts of 128 bits after them, which is cheaper than shuffles of whole registers.  After
+    the last of these steps, the sums are in order.
     """
 
     def __init__(self, f: Function, reduction: Reduction, lanes: int, vectors: int) -> None:
@@ -255,7 +255,7 @@ class Lanes(Leaves):
         self.count, self.by_parts = lanes, vectors >= lanes
 
     def add_lanes(self, v: Val) -> None:
-        """Append the vectors that lie side by side in a longer one."""
+        """Append the consecutive vectors of a longer one."""
         for k in range(0, lanes_of(v.ty), self.count):
             self.add(_part(self.f, v, range(k, k + self.count)))
 
@@ -269,7 +269,7 @@ class Lanes(Leaves):
         return self.reduction.combine(self.f, [self.f.shuffle(a, b, even)], [self.f.shuffle(a, b, odd)])[0]
 
     def _halves(self, level: int, part: int) -> tuple[list[int], list[int]]:
-        """Which lanes of two vectors are the first of a pair, and which the second."""
+        """The lanes of two vectors that are the first of a pair, and those that are the second."""
         n = self.count
         if not self.by_parts or 1 << level >= n:
             first = list(range(0, 2 * n, 2))

@@ -34,7 +34,7 @@ from nacre.kernel.dependence import lane_obstacle, varying, written
 from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Val
 
-ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
+ON_STACK = 4096  # most bytes of scratch on the machine stack
 
 
 class Statements:
@@ -77,7 +77,7 @@ class Statements:
                 self.repeat(s)
 
     def alloc(self, b: Buffer) -> None:
-        """Make room for scratch: a register for shape (), stack memory if small, else the thread's scratch."""
+        """Allocate scratch: a register for shape (), stack memory if small, else the thread's scratch."""
         if b.shape == ():
             fold = self.accumulators.folds.get(b.name)
             if fold is None:
@@ -97,7 +97,7 @@ class Statements:
         self.values.written(b.name)
 
     def set_state(self, name: str, v: Val) -> None:
-        """Give an accumulator a new value, in the lanes where the mask holds."""
+        """Set an accumulator to a new value, in the lanes where the mask holds."""
         old = self.accumulators.states[name]
         if lanes_of(old.ty) != lanes_of(v.ty):
             raise CompileError(f"kernel: a scalar must belong to the vector loop itself; got {name} from outside")
@@ -115,7 +115,7 @@ class Statements:
     # ---- serial loops
 
     def loop(self, s: For) -> None:
-        """Emit a loop: in vector strips where lanes are independent, else in rounds."""
+        """Emit a loop: in vector strips if lanes are independent, else one iteration at a time."""
         if s.vector and self.values.vector is None and self.lane_obstacle(s) is None:
             folded = [n for n in written(s.body) if n in self.accumulators.states]
             with self.stores.reading(s):
@@ -127,11 +127,11 @@ class Statements:
         self.serial(s)
 
     def lane_obstacle(self, s: For) -> str | None:
-        """Why the rounds of a loop cannot be lanes; None if they can."""
+        """The reason why the iterations of a loop cannot be lanes; None if they can."""
         return lane_obstacle(s, self.accumulators.states, self.values.known_buffers(), self.values.known())
 
     def serial(self, s: For) -> None:
-        """A loop done round by round."""
+        """Emit a loop that runs one iteration at a time."""
         trees = self.accumulators.trees(s)
         if isinstance(s.extent, int) and s.extent <= STRAIGHT and trees:
             self.reductions.straight(s, trees)
@@ -150,7 +150,7 @@ class Statements:
         self.values.forget(s.body)
 
     def stretch(self, s: For, kept: Sequence[str], start: Val, end: Val) -> None:
-        """Rounds [start, end) of a loop that carries accumulators."""
+        """Iterations [start, end) of a loop that carries accumulators."""
         f = self.f
         with f.loop(s.index, start, end, carry=self.accumulators.current(kept)) as loop:
             self.values.take(kept, loop.carried)
@@ -163,11 +163,11 @@ class Statements:
     # ---- vector loops
 
     def widths(self, s: For) -> list[int]:
-        """How many lanes the parts of a vector loop have, the widest first.
+        """The numbers of lanes of the parts of a vector loop, the widest first.
 
-        A loop around light loops takes several vectors at a time: longer runs of memory in each round.  So does one
-        with elementary functions: what waits for a result has another vector's work beside it.  One vector is taken
-        where a loop inside goes along rows.
+        A loop around light loops takes several vectors at a time: an iteration then accesses longer runs of memory.  So
+        does one with elementary functions: latencies are hidden by the work of other vectors.  A loop around a loop
+        along rows takes one vector.
         """
         lanes = lanes_for(s.body, self.values.known_buffers(), self.isa)
         if self.scans.inside(s, lanes):
@@ -183,7 +183,7 @@ class Statements:
         return sorted(set(found), reverse=True)
 
     def strips(self, s: For, start: Val, end: Val) -> None:
-        """A vector loop over [start, end): full vectors, then the rest under a mask or one by one."""
+        """A vector loop over [start, end): full vectors, then the rest, masked or one by one."""
         f = self.f
         if len(s.body) == 1 and isinstance(s.body[0], If) and self.cases(s, s.body[0], start, end):
             return
@@ -206,7 +206,7 @@ class Statements:
         self.values.forget(s.body)
 
     def cases(self, s: For, choice: If, start: Val, end: Val) -> bool:
-        """A vector loop for each case of a choice that its index or none of its lanes makes; whether it is such."""
+        """Emit a vector loop for each side of an if on the index or an invariant; returns whether it is such an if."""
         f, condition = self.f, choice.condition
         then, other = replace(s, body=choice.body), replace(s, body=choice.orelse)
         match condition:
@@ -235,7 +235,7 @@ class Statements:
     def past_caches(
         self, s: For, stores: Sequence[Store], start: Val, end: Val, widths: Sequence[int], masked: bool
     ) -> Val:
-        """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""
+        """Emit the aligned vectors of a loop with non-temporal stores, and the iterations before them."""
         f = self.f
         first, aligned = self.stores.before_line(s, stores, start, end)
         if masked:
@@ -249,7 +249,7 @@ class Statements:
         return whole
 
     def masked_strip(self, s: For, start: Val, end: Val, lanes: int) -> None:
-        """Emit the rounds from start to end, `lanes` at a time under a mask."""
+        """Emit the iterations from start to end, `lanes` at a time under a mask."""
         f = self.f
         with f.loop(s.index, start, end, lanes) as loop:
             self.values.forget(s.body)
@@ -259,7 +259,7 @@ class Statements:
         self.values.forget(s.body)
 
     def strip(self, s: For, start: Val, end: Val, lanes: int) -> None:
-        """Emit the rounds from start to end, `lanes` at a time."""
+        """Emit the iterations from start to end, `lanes` at a time."""
         with self.f.loop(s.index, start, end, lanes) as loop:
             self.values.forget(s.body)
             with self.values.lanes_are(s.index, lanes, loop.index, s.extent):
@@ -311,7 +311,7 @@ class Statements:
         self.values.forget_numbers()
 
     def repeat(self, s: While) -> None:
-        """A loop that lasts as long as its condition."""
+        """A loop that runs while its condition holds."""
         f = self.f
         kept = self.accumulators.carried(s.body)
         stem = f.fresh("while")

@@ -1,4 +1,4 @@
-"""Squares of vectors transposed in registers."""
+"""Transposes of square matrices in registers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nacre.native.text import Function
 
 
 def transposed(f: Function, rows: Sequence[Val]) -> list[Val]:
-    """The transpose of a square of as many vectors as each has lanes: blocks are swapped in ever larger sizes."""
+    """The transpose of a square, as many vectors as each has lanes: blocks of doubling size are swapped."""
     values, n = list(rows), lanes_of(rows[0].ty)
     step = 1
     while step < n:

@@ -25,7 +25,7 @@ from nacre.native.llvm_values import Val
 
 LEAST = 16  # loops known to be shorter are not worth a tile
 MOST = 4  # loads that are worth the memory of a tile
-SIDE = 16  # lanes of a square that is transposed in registers, at most
+SIDE = 16  # most lanes of a square that is transposed in registers
 RUN = 256  # bytes of a tile's row
 LINE = 64
 
@@ -40,7 +40,7 @@ class Tiling:
 
     @property
     def side(self) -> int:
-        """Rounds of both loops that a tile has."""
+        """The iterations of each of the two loops in a tile."""
         return max(self.lanes, RUN // max(e.dtype.itemsize for e, _ in self.loads))
 
 
@@ -51,7 +51,7 @@ class Tiles:
         self.values, self.f, self.isa, self.statements = values, values.f, values.isa, statements
 
     def tiling(self, loops: Sequence[For], last: For) -> Tiling | None:
-        """How to tile a pointwise nest; None where its vector loop is good as it is."""
+        """The tiling of a pointwise nest; None where its vector loop is better without one."""
         if any(isinstance(s, For | While | If) for s in last.body):
             return None
         scope = Scope({**self.values.known().extents, **{s.index: s.extent for s in (*loops, last)}}, self.values.lets)
@@ -65,7 +65,7 @@ class Tiles:
         return None
 
     def _step(self, e: Load, along: For, last: For, scope: Scope) -> Size | None:
-        """How far apart a load that runs along a loop is in rounds of the vector loop; None where it runs otherwise."""
+        """The stride of a load along the vector loop if it is contiguous along the other loop; None otherwise."""
         buffer = self.values.storage[e.buffer].buffer
         if any(map(has_local, e.index)) or stride(buffer, e.index, along.index, scope) != 1:
             return None
@@ -93,7 +93,9 @@ class Tiles:
             ends = f.sub(rows[1], down.index), f.sub(columns[1], across.index)
             for (e, step), room, start, ahead in zip(tiling.loads, rooms, begun, following, strict=True):
                 element = memory(e.dtype)
-                self.ask(tiling, e, step, row, f.gep(ahead, f.add(row, f.mul(column, self.values.size(step))), element))
+                self.prefetch(
+                    tiling, e, step, row, f.gep(ahead, f.add(row, f.mul(column, self.values.size(step))), element)
+                )
                 self.square_of(tiling, e, step, start, ends, f.gep(room, f.add(f.mul(row, side), column), element))
         for (e, _), room in zip(tiling.loads, rooms, strict=True):
             self.values.tiles[e.buffer, e.index] = room, rows[0], columns[0]
@@ -109,8 +111,8 @@ class Tiles:
         with self.values.index(along.index, row, along.extent), self.values.index(last.index, column, last.extent):
             return [self.values.place(self.values.storage[e.buffer], e.index).pointer for e, _ in tiling.loads]
 
-    def ask(self, tiling: Tiling, e: Load, step: Size, row: Val, pointer: Val) -> None:
-        """Ask for what a square of the next tile reads; of squares that share lines, the first one does."""
+    def prefetch(self, tiling: Tiling, e: Load, step: Size, row: Val, pointer: Val) -> None:
+        """Prefetch the lines of a square of the next tile; of squares that share lines, the first one does."""
         f, width = self.f, tiling.lanes * e.dtype.itemsize
         first = f.icmp("eq", f.and_(f.mul(row, e.dtype.itemsize), max(LINE, width) - 1), 0)
         with f.when(first):
@@ -120,7 +122,7 @@ class Tiles:
                 pointer = f.gep(pointer, self.values.size(step), memory(e.dtype))
 
     def square_of(self, tiling: Tiling, e: Load, step: Size, start: Val, ends: tuple[Val, Val], to: Val) -> None:
-        """Transpose a square of a load into the tile; `ends` are the rounds of both loops that are left."""
+        """Transpose a square of a load into the tile; `ends` are the remaining iterations of both loops."""
         f, n, element, apart = self.f, tiling.lanes, memory(e.dtype), self.values.size(step)
         whole = f.and_(f.icmp("sge", ends[0], n), f.icmp("sge", ends[1], n))
         stem = f.fresh("square")
@@ -143,7 +145,7 @@ class Tiles:
         f.label(f"{stem}.end")
 
     def part(self, pointer: Val, apart: Val, ends: tuple[Val, Val], n: int, element: str) -> list[Val]:
-        """The vectors of a square that goes past an end of the loops; what is not there is read again or left out."""
+        """The vectors of a square across an end of the loops; absent rows are read again, absent lanes are masked."""
         f = self.f
         mask, vectors = f.lane_mask(ends[0], n), list[Val]()
         for k in range(n):

@@ -1,7 +1,7 @@
 """Loops along rows inside a vector loop over rows (cumulative sums), in squares that are transposed in registers.
 
-The lanes are rows, so each iteration would gather an element of every row and scatter another.  Instead, as many
-iterations as there are lanes run together: their elements are loaded along the rows and transposed, and so are results.
+The lanes are rows, so that each iteration would gather an element of every row and scatter another.  Instead, as many
+iterations as there are lanes run together: their elements are loaded along the rows and transposed, as are results.
 """
 
 from __future__ import annotations
@@ -19,36 +19,38 @@ from nacre.kernel.ast import Expr, For, Let, Load, Stmt, Store
 from nacre.kernel.dependence import loaded, stride
 from nacre.native.llvm_values import Val
 
-MOST = 2  # loads, and stores, whose squares there are registers for
+MOST = 2  # most loads, and stores, whose squares fit into registers
 
 
-Stretch = Callable[[For, Sequence[str], Val, Val], None]  # a loop, what it carries, its first round, its end
+Stretch = Callable[[For, Sequence[str], Val, Val], None]  # a loop, its carries, its first iteration, its end
 
 
 class TransposedScans:
-    """Loops along rows of one kernel function; `block` writes a body's statements, `stretch` rounds one by one."""
+    """Loops along rows of one kernel function; `block` writes a body's statements, `stretch` single iterations."""
 
     def __init__(
         self, values: Values, invariants: LoopInvariants, block: Callable[[Sequence[Stmt]], None], stretch: Stretch
     ) -> None:
         self.values, self.f, self.accumulators = values, values.f, values.accumulators
         self.invariants, self.block, self.stretch = invariants, block, stretch
-        self.results: dict[tuple[str, tuple[Expr, ...]], list[Val]] | None = None  # what the rounds of a square store
+        self.results: dict[tuple[str, tuple[Expr, ...]], list[Val]] | None = (
+            None  # values that the iterations of a square store
+        )
 
     def inside(self, s: For, lanes: int) -> bool:
-        """Whether the only loop inside a vector loop of `lanes` lanes goes along rows."""
+        """Whether the only loop inside a vector loop of `lanes` lanes is along rows."""
         inner = [t for t in s.body if isinstance(t, For)]
         scope = Scope({**self.values.known().extents, s.index: s.extent}, self.values.lets)
         return len(inner) == 1 and self.along_rows(inner[0], s.index, scope, lanes) is not None
 
     def along_rows(self, s: For, vector: str, scope: Scope, lanes: int) -> tuple[list[Load], list[Store]] | None:
-        """The loads and stores of a loop that run along rows; None where it is not done in squares."""
+        """The loads and stores of a loop that run along rows; None where squares are not applicable."""
         if s.vector or not 4 <= lanes <= 16 or not all(isinstance(t, Let | Store) for t in s.body):
             return None
         inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
 
         def runs(access: Load | Store) -> bool:
-            """Whether an access is along the loop, and apart in different lanes."""
+            """Whether an access is contiguous along the loop, and strided in the lanes."""
             storage = self.values.storage.get(access.buffer)
             if storage is None or storage.lanes > 1 or any(map(has_local, access.index)):
                 return False
@@ -64,7 +66,7 @@ class TransposedScans:
         return (read, written) if apart and few and all(map(runs, written)) else None
 
     def rounds(self, s: For) -> bool:
-        """A loop along rows in squares, then the rounds that are left; whether it is such a loop."""
+        """Emit a loop along rows in squares, then the remaining iterations; returns whether it is such a loop."""
         found = None
         if self.values.vector is not None and self.values.mask is None:
             found = self.along_rows(s, self.values.vector, self.values.known(), self.values.lanes)
@@ -85,7 +87,7 @@ class TransposedScans:
         return True
 
     def square(self, s: For, first: Val, read: Sequence[Load], written: Sequence[Store]) -> None:
-        """As many rounds as there are lanes."""
+        """Emit as many iterations as there are lanes."""
         f, n = self.f, self.values.lanes
         columns: list[list[Val]] = []
         for e in read:
@@ -107,14 +109,14 @@ class TransposedScans:
 
     @contextmanager
     def row_of_lane(self, s: For, first: Val, lane: int) -> Generator[None]:
-        """Inside, lanes count the rounds of the loop from `first`, in the row that is a lane around."""
+        """Inside, lanes are iterations of the loop from `first`, in the row that is a lane of the outer loop."""
         vector = self.values.vector
         assert vector is not None
         with self.values.moved(vector, lane), self.values.lanes_are(s.index, self.values.lanes, first, s.extent):
             yield
 
     def holds_back(self, s: Store) -> bool:
-        """Whether a store waits because its square is not complete."""
+        """Record a store whose square is not complete; returns whether it is such a store."""
         waiting = None if self.results is None else self.results.get((s.buffer, tuple(s.index)))
         if waiting is None:
             return False

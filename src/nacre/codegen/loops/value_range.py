@@ -16,14 +16,14 @@ from nacre.kernel.dependence import loaded
 
 @dataclass(frozen=True)
 class Maximum:
-    """What an accumulator holds the greatest of, and the extents of the loops around that."""
+    """The expression whose maximum is in an accumulator, and the extents of the loops around it."""
 
     value: Expr
     extents: Mapping[str, Size]
 
 
 class ValueRanges:
-    """What is known of a kernel's values."""
+    """The known bounds of a kernel's values."""
 
     def __init__(self, kernel: Kernel) -> None:
         everything = list(statements(kernel.body))
@@ -39,7 +39,7 @@ class ValueRanges:
         self._look(kernel.body, {})
 
     def falls(self, e: Expr, extents: Mapping[str, Size]) -> bool:
-        """Whether a value, in loops of these extents, is one less the greatest of such ones: not above 0, or NaN."""
+        """Whether a value, in loops of these extents, is an element minus the maximum of all: not above 0, or NaN."""
         e = self._meant(e)
         if not isinstance(e, Apply) or e.op != "sub":
             return False
@@ -50,7 +50,7 @@ class ValueRanges:
         return all(extents.get(name, extent) == extent for name, extent in found.extents.items())
 
     def _look(self, body: Sequence[Stmt], extents: dict[str, Size]) -> None:
-        """Note the accumulators of a body that have seen every element before they are read."""
+        """Record the accumulators of a body that are complete before they are read."""
         for k, s in enumerate(body):
             if isinstance(s, For):
                 self._look(s.body, {**extents, s.index: s.extent})
@@ -65,19 +65,19 @@ class ValueRanges:
                         break
 
     def _meant(self, e: Expr) -> Expr:
-        """What a local name stands for."""
+        """The expression that a local name is bound to."""
         while isinstance(e, Local) and e.name in self.lets and e.name not in self.twice:
             e = self.lets[e.name]
         return e
 
     def _same(self, a: Expr, b: Expr) -> bool:
-        """Whether two expressions have the same value wherever their indices have."""
+        """Whether two expressions have the same value whenever their indices have."""
         key = id(a), id(b)
         if key not in self.compared:
-            self.compared[key] = a, b, self._alike(self._meant(a), self._meant(b))
+            self.compared[key] = a, b, self._equal(self._meant(a), self._meant(b))
         return self.compared[key][2]
 
-    def _alike(self, a: Expr, b: Expr) -> bool:
+    def _equal(self, a: Expr, b: Expr) -> bool:
         if isinstance(a, Apply) and isinstance(b, Apply):
             return (
                 a.op == b.op
@@ -91,7 +91,7 @@ class ValueRanges:
 
 
 def _greatest(s: Stmt, name: str, extents: Mapping[str, Size]) -> Maximum | None:
-    """The expression whose maximum an accumulator holds after a statement that computes only this."""
+    """The expression whose maximum is in an accumulator after a statement that computes only this."""
     if isinstance(s, Accumulate) and s.op == "max" and s.accumulators == (name,):
         return Maximum(s.values[0], extents)
     if isinstance(s, For):

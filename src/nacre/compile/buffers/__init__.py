@@ -1,1 +1,1 @@
-"""Buffer assignment: where values are stored, and what they may overwrite."""
+"""Buffer assignment: where values are stored, and which memory they may overwrite."""

@@ -21,7 +21,7 @@ from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a loop hands on: the value that a round reads, the one that it writes, and the loop's result."""
+    """A loop carry: the value that an iteration reads, the one that it writes, and the loop's result."""
 
     loop: int
     given: int
@@ -44,7 +44,7 @@ def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
 
 
 def same_layout(x: Buffer, y: Buffer) -> bool:
-    """Whether two buffers have their elements in the same places, each in one of its own."""
+    """Whether two buffers have equal layouts, in which no two elements share a place."""
     steps = zip(x.shape, x.strides or (), strict=False)
     return (
         x.dtype is y.dtype
@@ -94,7 +94,7 @@ def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """At which indices a statement, and those inside it, read and write each buffer."""
+    """The indices at which a statement, and those inside it, read and write each buffer."""
 
     loads: dict[str, list[tuple[Expr, ...]]]
     stores: dict[str, list[tuple[Expr, ...]]]
@@ -126,9 +126,9 @@ def plan_memory(
     tree: Tree = (),
     carries: Sequence[Carry] = (),
 ) -> Plan:
-    """A plan with barriers where they are needed and operands' memory passed on where that is allowed.
+    """A plan with barriers where they are needed; results reuse operands' memory where that is allowed.
 
-    Nothing is written over an input in a program with loops: it may be told to stop before it is done.
+    A program with loops overwrites no input, because it may be stopped before it has finished.
     """
     order = tree or tuple(range(len(steps)))
     reused = list(values)
@@ -182,12 +182,12 @@ class _Donation:
     paths: Mapping[int, Mapping[int, bool]]
 
     def allowed(self, given: int, made: int, k: int) -> bool:
-        """Whether the launch k, the last reader of the input, is followed or excluded by the output's other writers."""
+        """Whether each other writer of the output runs after launch k, the input's last reader, or excludes it."""
         writers = [m for m, (_, written) in enumerate(self.uses) if made in written and m != k]
         return all(self.excluded(m, given, made, k) or self.epochs[m] > self.epochs[k] for m in writers)
 
     def excluded(self, m: int, given: int, made: int, k: int) -> bool:
-        """Whether a launch on another side of a branch than k may write the output over the input, too."""
+        """Whether launch m is on another side of a branch than k, and may write the output over the input, too."""
         if not self.exclusive(m, k):
             return False
         pairs = {(_whole(self.values, x), _whole(self.values, y)) for x, y in self.steps[m].over}
@@ -201,7 +201,7 @@ class _Donation:
 
 
 def _computed_in_results(values: list[PlannedValue], steps: Sequence[Launch]) -> None:
-    """Give what is only read by a copy that begins a program's result the result's place; the copy then is idle."""
+    """Store a temporary in a result if its only reader is the copy that initialises the result; that copy is idle."""
     for step in steps:
         for a, b in step.over if step.idle else ():
             alone = sum(a in s.reads for s in steps) == 1 and not any(
@@ -212,7 +212,7 @@ def _computed_in_results(values: list[PlannedValue], steps: Sequence[Launch]) ->
 
 
 def _whole(values: Sequence[PlannedValue], value: int) -> int:
-    """The value that a part is the same as, itself if it is none; -1 for a part that is less, or moves."""
+    """The whole value that a part covers, or the value itself; -1 for a part at an offset, or one that a loop moves."""
     while values[value].kind == "part":
         if values[value].loop >= 0 or values[value].offset != 0:
             return -1
@@ -221,7 +221,7 @@ def _whole(values: Sequence[PlannedValue], value: int) -> int:
 
 
 def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, carries: Sequence[Carry]) -> Tree:
-    """Give each carry the place of the loop's result where a round may update it there, else two that change roles."""
+    """Store a carry in the loop's result if an iteration may update it in place, else in two alternating places."""
     swaps: dict[int, list[tuple[int, int]]] = {}
     for c in carries:
         if _updates(c, values, steps, tree):
@@ -231,22 +231,22 @@ def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, c
             swaps.setdefault(c.loop, []).append((c.given, c.made))
 
     def change(loop: Loop) -> Loop:
-        """The loop with its carries that change places."""
+        """The loop with the carries whose two places alternate."""
         return replace(loop, swaps=tuple(swaps.get(loop.number, ())))
 
     return settled(tree, change) if carries else tree
 
 
 def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], tree: Tree) -> bool:
-    """Whether the first step of a round that writes a carry may write it over what all others have read by then."""
+    """Whether the first step in an iteration that writes a carry may overwrite its old value: it is no longer read."""
     met = uses(steps, values)
     rows = walk(met, tree)
     start = next(k for k, row in enumerate(rows) if row.kind is Kind.ENTER and row.loop and row.loop.number == c.loop)
     loop = rows[start].loop
     assert loop is not None
     end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
-    round_: list[DriverRow] = list(rows[start + 1 : end])
-    writers = [row for row in round_ if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
+    iteration: list[DriverRow] = list(rows[start + 1 : end])
+    writers = [row for row in iteration if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
     if not writers or writers[0].step not in loop.body:
         return False
     first = writers[0]
@@ -255,7 +255,7 @@ def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], 
         return False
     readers = [
         row
-        for row in round_
+        for row in iteration
         if row is not first
         and (
             c.given == holder(values, row.cell)

@@ -1,9 +1,9 @@
-"""The verifier of plans: a plan is run on tags instead of numbers, each place holding the value last written to it.
+"""The verifier of plans: it runs a plan on tags instead of numbers and tracks the value last written to each place.
 
-Nothing is read before it is written, and no value that is still read lies where another one was written meanwhile.
-Launches between two barriers do not touch what one of them writes.  A loop is run for three rounds, which are enough
-for carries that change places, and a branch by both of its sides.  Liveness and barriers are not taken from the code
-that lays out the plan.
+No value may be read before it is written, or overwritten before its last read.  Launches between two barriers must not
+access memory that another one of them writes.  A loop runs for three iterations, which are enough for carries that
+alternate between places; a branch runs on both of its sides.  Liveness and barriers are not taken from the code that
+lays out the plan.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Loop
 from nacre.runtime.plan import Plan, aligned, arena, holder
 from nacre.runtime.plan_text import plan_lines, value_names
 
-ROUNDS = 3  # of a loop: the first, one after it, and one with the carries where the first had them
-UNBOUNDED = 64  # what a size without a maximum is taken for
+ROUNDS = 3  # iterations of a loop: the first, the next, and one that has the carries in the first one's places
+UNBOUNDED = 64  # the value assumed for a size without a maximum
 AROUND = 3  # lines shown before and after a fault
 
-Span = tuple[int, int]  # the first byte, and the one behind the last
-Held = tuple[int, tuple[Span, ...]]  # the value that a place holds, and which bytes of it have been written
+Span = tuple[int, int]  # the first byte, and the one after the last
+Held = tuple[int, tuple[Span, ...]]  # the value that a place holds, and the bytes of it that have been written
 
 
 def verify_plan(plan: Plan) -> None:
     """Check a plan, for the least and for the greatest sizes.
 
-    Raises CompileError that says what is wrong and shows the lines around it.
+    Raises CompileError that names the fault and shows the lines around it.
     """
     for sizes in _sizes(plan):
         checker = _Checker(plan, sizes)
@@ -45,7 +45,7 @@ class _Fault(Exception):
 
 @dataclass(frozen=True)
 class _Access:
-    """What a launch does to one value: its place, the value that it belongs to, and the bytes."""
+    """An access of a launch to one value: its place, the value that it belongs to, and the bytes."""
 
     value: int
     place: int
@@ -61,13 +61,13 @@ class _Checker:
     sizes: Mapping[str, int]
     row: int = 0
     held: dict[int, Held] = field(default_factory=dict[int, Held])
-    moved: dict[int, int] = field(default_factory=dict[int, int])  # values that have changed places
+    moved: dict[int, int] = field(default_factory=dict[int, int])  # swapped values, and whose places they have
     running: list[tuple[list[_Access], list[_Access]]] = field(
         default_factory=list[tuple[list[_Access], list[_Access]]]
-    )  # what the launches since the last barrier read and write
+    )  # the reads and writes of the launches since the last barrier
 
     def check(self) -> None:
-        """Run the whole plan, and ask for its outputs."""
+        """Run the whole plan, then read its outputs."""
         self.rows: Sequence[DriverRow] = self.plan.rows
         once = sorted(row.step for row in self.rows if row.kind is Kind.LAUNCH)
         if once != list(range(len(self.plan.steps))):
@@ -84,7 +84,7 @@ class _Checker:
             self.read(self.access(v, ()))
 
     def neighbours(self) -> dict[int, frozenset[int]]:
-        """For each place the others that have, or may have, bytes in common with it: in the arena, or by donation."""
+        """For each place, the others that share bytes with it, or may: in the arena, or by donation."""
         offsets, _ = arena(self.plan, self.sizes)
         spans = sorted((at, at + aligned(self.bytes[v]), v) for v, at in offsets.items() if self.bytes[v])
         pairs = [(self.plan.inputs + output, given) for output, given in self.plan.donations]
@@ -104,7 +104,7 @@ class _Checker:
     # ---- rows
 
     def run(self, k: int, end: int) -> None:
-        """Run the rows from one to before another."""
+        """Run the rows from `k` to before `end`."""
         while k < end:
             self.row, row = k, self.rows[k]
             if row.sync:
@@ -121,7 +121,7 @@ class _Checker:
                 k = self.branch(row, k)
 
     def branch(self, row: DriverRow, k: int) -> int:
-        """Run both sides of a branch from the same state; what only one of them leaves is not held afterwards."""
+        """Run both sides of a branch from the same state; only contents that both sides leave are valid afterwards."""
         jumps = row.target > k and self.rows[row.target - 1].kind is Kind.JUMP
         end = self.rows[row.target - 1].target if jumps else row.target
         before = dict(self.held)
@@ -133,7 +133,7 @@ class _Checker:
         return end
 
     def loop(self, row: DriverRow, loop: Loop, top: int) -> None:
-        """Run a loop: some rounds, and no round at all where that may be, then its ending."""
+        """Run a loop: some iterations, and none at all where that is possible, then its `ending`."""
         turn = row.target - 1
         trips = evaluate(UNKNOWN_TRIPS if loop.trips is None else loop.trips, self.sizes)
         self.trips[loop.number] = max(trips, 0)
@@ -143,15 +143,15 @@ class _Checker:
         for _ in range(min(ROUNDS, self.trips[loop.number])):
             if test >= 0:
                 self.run(top, test)
-                self.ask(test)
+                self.read_condition(test)
                 first = first or dict(self.held)
             self.run(test + 1 if test >= 0 else top, turn)
             self.row = turn
             self.running.clear()
-            self.turn(loop)
+            self.swap(loop)
         if test >= 0:
             self.run(top, test)
-            self.ask(test)
+            self.read_condition(test)
         ends = [(self.held, self.moved)]
         if first is not None:
             ends.append((first, dict(outside)))
@@ -164,17 +164,17 @@ class _Checker:
         self.held = left[0] if len(left) == 1 else _common(*left)
 
     def _leaves(self, k: int, turn: int) -> bool:
-        """Whether a row is the one at which a loop without a number of trips ends."""
+        """Whether a row is the exit of a loop without a number of trips."""
         return self.rows[k].kind is Kind.BRANCH and self.rows[k].target == turn + 1
 
-    def ask(self, test: int) -> None:
-        """Read the value that decides whether there is another round."""
+    def read_condition(self, test: int) -> None:
+        """Read the value that decides whether there is another iteration."""
         self.row = test
         self.running.clear()
         self.read(self.access(self.rows[test].cell, self.rows[test].inside))
 
-    def turn(self, loop: Loop) -> None:
-        """Let carries change places: what a round wrote is what the next one reads, and what it read is given up."""
+    def swap(self, loop: Loop) -> None:
+        """Swap the places of carries: the next iteration reads this one's results; the values that it read die."""
         for a, b in loop.swaps:
             here, there = self.place(a), self.place(b)
             made = self.held.pop(there, None)
@@ -186,7 +186,7 @@ class _Checker:
     # ---- launches
 
     def launch(self, row: DriverRow) -> None:
-        """Check what a launch reads, whom it may run beside, and note what it writes."""
+        """Check a launch's reads and its conflicts with concurrent launches, and record its writes."""
         step = self.plan.steps[row.step]
         reads = [self.access(v, row.inside) for v in step.reads]
         writes = [self.access(v, row.inside) for v in step.writes]
@@ -194,19 +194,19 @@ class _Checker:
             self.read(x)
         for x in reads:
             for y in writes:
-                if self.meet(x, y) and x.value != y.value and (x.value, y.value) not in step.over:
+                if self.overlap(x, y) and x.value != y.value and (x.value, y.value) not in step.over:
                     over = f"{self.name(y.value)} is over {self.name(x.value)}"
                     raise _Fault(f"a launch must not write over what it reads; {over}")
         for theirs_read, theirs_written in self.running:
-            self.apart(reads, theirs_written)
-            self.apart(writes, theirs_read)
-            self.apart(writes, theirs_written)
+            self.require_disjoint(reads, theirs_written)
+            self.require_disjoint(writes, theirs_read)
+            self.require_disjoint(writes, theirs_written)
         self.running.append((reads, writes))
         for y in writes:
             self.write(y)
 
     def read(self, x: _Access) -> None:
-        """Check that what is read is what the place holds."""
+        """Check that the place holds the value that is read."""
         if x.span[0] >= x.span[1] or self.plan.values[x.whole].kind == "constant":
             return
         found = self.held.get(x.place)
@@ -221,7 +221,7 @@ class _Checker:
         raise _Fault(f"{self.name(x.value)} must be written before it is read; {why}")
 
     def write(self, y: _Access) -> None:
-        """Note that a place holds a value, or more of it, and that what lay there is gone."""
+        """Record that a place holds a value, or more of it, and that its previous contents are overwritten."""
         if self.plan.values[y.whole].kind not in ("temporary", "output"):
             raise _Fault(f"a launch must write a temporary or an output; {self.name(y.value)} is neither")
         found = self.held.get(y.place)
@@ -231,24 +231,24 @@ class _Checker:
             for other in self.beside.get(y.place, ()):
                 self.held[other] = y.whole, ()
 
-    def apart(self, ours: Sequence[_Access], theirs: Sequence[_Access]) -> None:
-        """Check that launches without a barrier between them do not meet."""
+    def require_disjoint(self, ours: Sequence[_Access], theirs: Sequence[_Access]) -> None:
+        """Check that accesses without a barrier between them share no bytes."""
         for x in ours:
             for y in theirs:
-                if self.meet(x, y):
+                if self.overlap(x, y):
                     names = f"{self.name(x.value)} and {self.name(y.value)}"
                     raise _Fault(f"a barrier must separate launches that touch the same memory, {names}")
 
-    def meet(self, x: _Access, y: _Access) -> bool:
-        """Whether two accesses may have bytes in common."""
+    def overlap(self, x: _Access, y: _Access) -> bool:
+        """Whether two accesses may share bytes."""
         if x.place != y.place:
             return y.place in self.beside.get(x.place, ())
         return x.span[0] < y.span[1] and y.span[0] < x.span[1]
 
-    # ---- where values are
+    # ---- places of values
 
     def access(self, value: int, inside: Sequence[Loop]) -> _Access:
-        """A value with its place, and its bytes in all rounds of the loops around."""
+        """A value with its place, and its bytes in all iterations of the enclosing loops."""
         low, high, v = 0, self.bytes[value], value
         while self.plan.values[v].kind == "part":
             part = self.plan.values[v]
@@ -257,14 +257,14 @@ class _Checker:
                 way = evaluate(part.stride, self.sizes) * max(self.trips.get(part.loop, 1) - 1, 0)
                 low, high = low + min(way, 0), high + max(way, 0)
             low, high, v = low + at, high + at, part.of
-        if self.plan.values[v].kind == "input":  # it may have other strides than a dense one, whose bytes these are
+        if self.plan.values[v].kind == "input":  # it may be strided; these are the bytes of a dense one
             low, high = max(low, 0), min(high, self.bytes[v])
         if low < 0 or high > self.bytes[v]:
             raise _Fault(f"{self.name(value)} must lie within {self.name(v)}")
         return _Access(value, self.place(v), v, (low, high) if self.bytes[value] else (low, low))
 
     def place(self, value: int) -> int:
-        """The value in whose memory a value lies now."""
+        """The value in whose memory a value is stored now."""
         value = self.moved.get(holder(self.plan.values, value), holder(self.plan.values, value))
         return self.plan.root(value)
 
@@ -274,7 +274,7 @@ class _Checker:
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Spans in order, those that touch as one."""
+    """The spans in order; those that touch are merged."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -285,7 +285,7 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _common(a: Mapping[int, Held], b: Mapping[int, Held]) -> dict[int, Held]:
-    """What places hold in both of two states."""
+    """The contents that places have in both of two states."""
     return {place: held for place, held in a.items() if b.get(place) == held}
 
 

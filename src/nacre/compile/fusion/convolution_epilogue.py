@@ -1,4 +1,4 @@
-"""Fused endings of convolutions and windows: a pointwise cluster is computed on pixels as they are finished.
+"""Fused epilogues of convolutions and windows: a pointwise cluster is computed on pixels as soon as they are complete.
 
 A normalisation by running statistics, a bias, a residual and an activation then need no separate pass through memory,
 nor do the masks and sums of the backward pass.  Each element is computed as without fusion.
@@ -32,10 +32,10 @@ BLOCKS = ((0,), (1,), (2, 3), (4,))  # image, block, pixel, channel of the block
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer of an ending: as large as the result, or a run of elements that is repeated.
+    """A buffer of an epilogue: as large as the result ("whole"), or a run of elements that is repeated ("run").
 
-    Or it has one number for each channel, or for each run, `step` apart.  With channels in lanes the step is 1, or 0
-    for one number.
+    Or it has one number for each channel ("channel") or run ("each"), `step` elements apart.  With channels in vector
+    lanes the step is 1, or 0 for a single number.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class EpilogueCode:
-    """The straight code of a cluster over a convolution's result, what it reads beside that, and what it writes.
+    """The straight-line code of a cluster over a convolution's result, its other operands, and its results.
 
-    `output` takes the place of the convolution's result; `others` are written beside it, and where it `keeps` that, the
-    convolution's own result too.
+    `output` replaces the convolution's result; `others` are written too, and with `keeps`, so is the convolution's own
+    result.
     """
 
     body: tuple[Stmt, ...]
@@ -62,12 +62,12 @@ class EpilogueCode:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The buffers beside the convolution's own, those that are written last."""
+        """The buffers other than the convolution's own; those that are written come last."""
         return (*(o.name for o in (*self.operands, *self.others)), *((self.raw,) if self.keeps else ()))
 
     @property
     def along(self) -> tuple[str, ...]:
-        """The operands that are read as the result is written, and are as wide."""
+        """The operands with the layout and the dtype of the result."""
         wide = {b.buffer: b.value.dtype for b in self.body if isinstance(b, Store)}[self.output]
         return tuple(o.name for o in self.operands if o.kind == "whole" and o.dtype is wide)
 
@@ -112,9 +112,9 @@ def _store(f: Function, value: Val, pointer: Val, place: ResultPlace) -> None:
 
 @dataclass(frozen=True)
 class FusedEpilogue:
-    """An ending, the views that it reads, and the values that it writes; the convolution's replacement comes first.
+    """An epilogue, the views that it reads, and the values that it writes; the convolution's replacement comes first.
 
-    `cost` is that of an element, roughly, in instructions.
+    `cost` is the approximate number of instructions for an element.
     """
 
     ending: EpilogueCode
@@ -124,7 +124,7 @@ class FusedEpilogue:
 
 
 def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
-    """The fused ending of a convolution by a cluster; with `keeps`, the convolution's own result is stored too.
+    """A cluster as the epilogue of a convolution; with `keeps`, the convolution's own result is stored too.
 
     None if the generator does not support it.
     """
@@ -144,7 +144,7 @@ def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Fuse
     operands, others = [operand(kernel.inputs[k]) for k in read], [operand(kernel.outputs[k]) for k in beside]
     if any(o is None for o in (*operands, *others)):
         return None
-    ending = EpilogueCode(
+    code = EpilogueCode(
         inline_body(kernel),
         kernel.inputs[mine[0]].name,
         tuple(o for o in operands if o),
@@ -153,13 +153,13 @@ def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Fuse
         keeps,
     )
     written = [lowered.writes[main[0]], *(lowered.writes[k] for k in beside), *([raw] if keeps else [])]
-    return FusedEpilogue(ending, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
+    return FusedEpilogue(code, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
 
 
 def grouped(domain: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:
-    """The axes of a domain that are image, channel and pixel of its elements as [N, C, H, W]; None if none are.
+    """The axes of a domain in three groups: image, channel and pixel of [N, C, H, W]; None if there are no such groups.
 
-    Of one in blocks, image, block, pixel and channel of the block.
+    For a domain in blocks, the groups are image, block, pixel and channel of the block.
     """
     if domain == shape:
         return GROUPS if len(shape) == 4 else BLOCKS
@@ -177,7 +177,7 @@ def grouped(domain: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:
 
 
 def _apparent(sizes: Sequence[Size], strides: Sequence[Size]) -> list[Size]:
-    """Strides, 0 along axes of one element."""
+    """The strides, with 0 along axes of one element."""
     return [0 if n == 1 else s for n, s in zip(sizes, strides, strict=True)]
 
 
@@ -188,7 +188,7 @@ def is_whole(b: Buffer) -> bool:
 
 
 def operand(b: Buffer) -> Operand | None:
-    """How a buffer over (image, channel, pixel) is read, if it is."""
+    """How an epilogue reads a buffer over (image, channel, pixel); None if it cannot."""
     if b.dtype.is_widened:
         return None
     if is_whole(b):
@@ -211,7 +211,7 @@ def operand(b: Buffer) -> Operand | None:
 
 
 def _of_blocks(b: Buffer) -> Operand | None:
-    """How a buffer over (image, block, pixel, channel of the block) that is not whole is read, if it is."""
+    """How an epilogue reads a blocked buffer (image, block, pixel, channel of the block) that is not whole, or None."""
     assert b.strides is not None
     image, block, pixel, step = _apparent(b.shape, b.strides)
     if image != 0 or pixel != 0 or step not in (0, 1) or (block != step * b.shape[3] and b.shape[1] != 1):

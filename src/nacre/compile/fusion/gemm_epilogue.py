@@ -45,21 +45,21 @@ from nacre.runtime.executable import Code
 WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so
 
 
-Finishing = Mapping[Node, tuple[Node, bool]]  # clusters, the products that they finish, whether those are kept too
+Finishing = Mapping[Node, tuple[Node, bool]]  # cluster → the product it is fused to, and whether that is stored too
 
 
 @dataclass(frozen=True)
 class FusedGemm:
-    """A product, the cluster that finishes it, and the cluster's kernel over batch, rows and columns."""
+    """A product, the cluster that is its epilogue, and the cluster's kernel over batch, rows and columns."""
 
     product: Equation
     lowered: Lowered
-    keeps: tuple[Size, ...] | None  # the raw product's strides, if it is wanted too
-    over: tuple[tuple[View, Var], ...]  # operands, and what may be written over them
+    keeps: tuple[Size, ...] | None  # the raw product's strides, if it is stored too
+    over: tuple[tuple[View, Var], ...]  # operands, and the results that may overwrite them
 
 
 def epilogues(fusion: Fusion) -> Finishing:
-    """For each cluster that can finish a product or a window: its node, and whether the raw result is wanted too."""
+    """For each cluster that can be an epilogue: its product or window, and whether the raw result is stored too."""
     place = {n: k for k, n in enumerate(fusion.nodes)}
     read = readers(fusion)
     found: dict[Node, tuple[Node, bool]] = {}
@@ -99,7 +99,7 @@ def _is_window(node: Node) -> bool:
 
 def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
     """The nodes that read each value, through views and inlined equations too; None stands for the graph's outputs."""
-    node_of = {e.outputs: n for n in fusion.nodes for e in n.equations}  # a copy may read what a reshape before it does
+    node_of = {e.outputs: n for n in fusion.nodes for e in n.equations}  # a copy may read a reshape's operand
     found: dict[Var, set[Node | None]] = {}
     for v in fusion.graph.outputs:
         if isinstance(v, Var):
@@ -118,7 +118,7 @@ def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
 def fuse_product(
     fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
 ) -> FusedClusters | None:
-    """A product with the cluster that finishes it, or None if the two do not fit."""
+    """A product with the cluster that is its epilogue, or None if the two cannot be fused."""
     step = None if behind is None else _build(fusion, isa, behind, e, keeps)
     if step is None:
         return None
@@ -131,7 +131,7 @@ def fuse_product(
 
 
 def _build(fusion: Fusion, isa: Isa, node: Node, e: Equation, keeps: bool) -> TemplateStep | None:
-    """The launch of a product with its cluster, or None if the two do not fit."""
+    """The launch of a product with its cluster, or None if the two cannot be fused."""
     views = [fusion.views[x] for x in e.inputs]
     for split, a, b in readings(e, views):
         lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
@@ -144,7 +144,7 @@ def _build(fusion: Fusion, isa: Isa, node: Node, e: Equation, keeps: bool) -> Te
 
 
 def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
-    """Whether a cluster's elements are made from a product's elements of the same place, not of a flip, say."""
+    """Whether each element of a cluster reads a product's element at the same place, not one of a flip, for example."""
     found = [b for v, b in zip(lowered.reads, lowered.kernel.inputs, strict=True) if v.base is result]
     return all(
         b.strides is not None
@@ -154,15 +154,15 @@ def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
 
 
 def _finished(
-    isa: Isa, form: Form, ending: FusedGemm, a: Factor, b: Factor, views: Sequence[View]
+    isa: Isa, form: Form, fused: FusedGemm, a: Factor, b: Factor, views: Sequence[View]
 ) -> TemplateStep | None:
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
-    given, raw = ending.lowered.kernel, ending.product.outputs[0]
+    given, raw = fused.lowered.kernel, fused.product.outputs[0]
     kernel, numbers = split_constants(given)
     if len(given.buffers) > WIDEST or any(b.dtype.is_widened for b in kernel.buffers):
         return None
-    mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
-    places = [*ending.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
+    mine = [k for k, v in enumerate(fused.lowered.reads) if v.base is raw]
+    places = [*fused.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
     operands = [(k, _kind(b)) for k, b in enumerate(kernel.inputs) if k not in mine]
     if len(mine) != 1 or any(kind is None for _, kind in operands):
         return None
@@ -175,23 +175,23 @@ def _finished(
         kernel.inputs[mine[0]].name,
         kinds,
         results,
-        ending.keeps is not None,
-        bool(ending.over),
-        _level(kernel, operands, ending.keeps),
+        fused.keeps is not None,
+        bool(fused.over),
+        _level(kernel, operands, fused.keeps),
     )
-    written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
+    written = [(v, b.strides) for v, b in zip(fused.lowered.writes, kernel.outputs, strict=True) if b.strides]
     if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
         return None
-    if ending.keeps is not None:
-        written.append((raw, ending.keeps))
+    if fused.keeps is not None:
+        written.append((raw, fused.keeps))
     read = [(places[k], kernel.inputs[k]) for k, _ in operands]
-    return product_step(ending.product, code, plan, a, b, views, written, read, ending.over)
+    return product_step(fused.product, code, plan, a, b, views, written, read, fused.over)
 
 
 def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> tuple[tuple[View, Var], ...]:
-    """What may be written over an operand: new values of what the graph is given, as an optimiser's step makes them.
+    """The results that may overwrite an operand: new values of the graph's inputs, as of an optimiser's step.
 
-    Each element is read by the work item that writes the same element, before that.
+    The work item that writes an element of the result reads the same element of the operand before.
     """
     bases = [v.base for v in (*views, *lowered.reads)]
     return tuple(
@@ -203,7 +203,7 @@ def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> t
 
 
 def _level(kernel: Kernel, operands: Sequence[tuple[int, str | None]], raw: tuple[Size, ...] | None) -> bool:
-    """Whether the rows of all that is written, and of what is read as wide, are equally far apart."""
+    """Whether the rows of all results, and of all operands as large as these, have the same stride."""
     rows = [b.strides for k, kind in operands if kind == "full" for b in [kernel.inputs[k]]]
     rows += [b.strides for b in kernel.outputs]
     steps: set[Size] = {strides[2] for strides in rows if strides}
@@ -238,8 +238,8 @@ def _contraction(
 ) -> tuple[Code, Gemm]:
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
-        for (name, _, held), x in zip(operands, loads, strict=True):
-            values[name] = f.cast("trunc", x, "i1") if held.is_bool else x
+        for (name, _, dtype), x in zip(operands, loads, strict=True):
+            values[name] = f.cast("trunc", x, "i1") if dtype.is_bool else x
         finished = computed(f, body, values, lanes_of(sums.ty))
         found = [finished[name] for name, _ in results]
         return [*found, sums] if keeps else found
@@ -248,7 +248,7 @@ def _contraction(
         isa,
         form,
         outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
-        operands=[EpilogueOperand(kind, held) for _, kind, held in operands],
+        operands=[EpilogueOperand(kind, dtype) for _, kind, dtype in operands],
         epilogue=epilogue,
         over=over,
         level=level,

@@ -41,7 +41,7 @@ class Node:
         return tuple(s for k, s in enumerate(self.domain) if k not in self.axes)
 
     def follow(self, first: Node) -> None:
-        """Note that this node depends on the first, and increase depths."""
+        """Record that this node depends on the first, and increase depths."""
         self.before.add(first)
         first.after.add(self)
         todo = [(self, first.depth + 1)]
@@ -54,14 +54,14 @@ class Node:
     def needs(self, other: Node) -> bool:
         """Whether this node depends on the other, directly or indirectly.
 
-        The search runs from both ends, each first to nodes nearest to the other's depth, and examines as many edges on
-        each side.  It ends where the two meet, or where one has no edges left.
+        The search runs from both ends, each first to the nodes nearest to the other's depth, and examines equally many
+        edges on both sides.  It ends where the two meet, or where one has no edges left.
         """
         needed: set[Node] = {self}
         needing: set[Node] = {other}
         back: list[tuple[int, int, Node]] = [(self.depth, self.number, self)]
         ahead: list[tuple[int, int, Node]] = [(-other.depth, other.number, other)]
-        looked_back = looked_ahead = 0  # at how many edges
+        looked_back = looked_ahead = 0  # examined edges
         while back and ahead:
             first, last = back[0][2], ahead[0][2]
             if looked_back + len(first.before) <= looked_ahead + len(last.after):
@@ -98,7 +98,7 @@ class Node:
 
 
 def current(nodes: Iterable[Node]) -> set[Node]:
-    """The nodes that some nodes have become parts of."""
+    """The nodes into which the given nodes have been merged."""
     found: set[Node] = set()
     for n in nodes:
         while n.merged is not None:
@@ -108,7 +108,7 @@ def current(nodes: Iterable[Node]) -> set[Node]:
 
 
 def ordered(nodes: set[Node]) -> list[Node]:
-    """Nodes so that each follows those it needs; otherwise in order of their first equations."""
+    """The nodes, each after those that it depends on; otherwise in order of their first equations."""
     done: dict[Node, bool] = {}
     order: list[Node] = []
     for start in sorted(nodes, key=lambda n: n.number):

@@ -1,6 +1,6 @@
 """Windows as launches: native kernels for most of them, fused with pointwise clusters before and after.
 
-A primitive of windows has a nest for every type and size.  The kernels that are registered here are faster and serve
+A primitive of windows has a nest for every type and size.  The kernels that are registered here are faster and support
 some cases; both give the same bits.  They fuse a cluster that only the window reads, and one that reads its results.
 """
 
@@ -47,15 +47,15 @@ from nacre.ops.window import window_max_grad_p, window_max_p, window_sum_grad_p,
 
 @dataclass(frozen=True)
 class WindowFamily:
-    """A generator of window kernels, its operands' and its result's names, and what it serves."""
+    """A generator of window kernels, its operands' and its result's names, and the cases that it supports."""
 
     generator: Callable[..., Steps]
     operands: tuple[str, ...]
     result: str
     backward: bool = False  # the result is the image
     halves: bool = True  # images of half types
-    columns: bool = False  # results of one column, for which a nest has planes in its vectors
-    fuses: bool = True  # clusters before and behind
+    columns: bool = False  # results of one column, for which a nest vectorises over planes
+    fuses: bool = True  # clusters before and after it
 
     def match(self, isa: Isa, e: Equation) -> bool:
         """Whether the generator writes the kernels of an equation."""
@@ -68,21 +68,21 @@ class WindowFamily:
     def fuse(
         self, fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
     ) -> FusedClusters | None:
-        """A window with the clusters before and behind it that the generator can write; None for neither."""
+        """A window with the clusters before and after it that the generator can write; None for neither."""
         first = None if before is None else fused_prologue(fusion, before, e)
         last = None if behind is None else fused_epilogue(fusion, behind, e, keeps)
         if first is None and last is None:
             return None
 
         def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
-            """The launch of all."""
+            """The launch of the window and its clusters."""
             return window_steps(self, isa, e, views, result, first, last)
 
         return FusedClusters(build, first is not None, last is not None)
 
 
 def window_of(family: WindowFamily, e: Equation) -> Window | None:
-    """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
+    """An equation's window if kernels support it: floats, narrow windows, and all sizes but the batch known."""
     image = in_planes(e.outputs[0].type if family.backward else e.inputs[0].type)
     dtype, p = image.dtype, e.params
     if not dtype.is_float or (dtype.is_widened and not family.halves):
@@ -98,12 +98,12 @@ def window_of(family: WindowFamily, e: Equation) -> Window | None:
     return None if about.columns.out == 1 and not family.columns else about
 
 
-# ---- what comes before
+# ---- prologues
 
 
 @dataclass(frozen=True)
 class PrologueCode:
-    """The straight code of a cluster that computes what a window reads, and what it reads itself."""
+    """The straight-line code of a cluster that computes a window's operand, and the operands of the cluster."""
 
     body: tuple[Stmt, ...]
     operands: tuple[Operand, ...]
@@ -124,15 +124,15 @@ class PrologueCode:
 
 @dataclass(frozen=True)
 class FusedPrologue:
-    """A beginning, the views that it reads, and the instructions of an element, roughly."""
+    """A prologue, the views that it reads, and the approximate number of instructions for an element."""
 
-    beginning: PrologueCode
+    code: PrologueCode
     reads: tuple[View, ...]
     cost: int
 
 
 def prologues(fusion: Fusion, isa: Isa, finishing: Collection[Node]) -> Mapping[Node, Node]:
-    """For windows the pointwise clusters that compute what they alone read, and finish nothing else."""
+    """For each window, the pointwise cluster that computes an operand for it alone, and is not itself an epilogue."""
     nodes = [n for n in fusion.nodes if n.opaque and n.equations[0].primitive.takes_prologue]
     if not nodes:
         return {}
@@ -153,7 +153,7 @@ def _before(fusion: Fusion, isa: Isa, node: Node, read: Mapping[Var, set[Node | 
 
 
 def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue | None:
-    """How a cluster begins a window; None where the generator cannot write it."""
+    """A cluster as the prologue of a window; None where the generator cannot write it."""
     type, view = e.inputs[0].type, fusion.views[e.inputs[0]]
     assert cluster.domain is not None
     groups = grouped(cluster.domain, type.shape)
@@ -166,12 +166,12 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
     operands = [operand(b) for b in inputs]
     if not is_whole(output) or any(o is None for o in operands):
         return None
-    beginning = PrologueCode(inline_body(lowered.kernel), tuple(o for o in operands if o), output.name)
-    return FusedPrologue(beginning, lowered.reads, lowered.cost)
+    code = PrologueCode(inline_body(lowered.kernel), tuple(o for o in operands if o), output.name)
+    return FusedPrologue(code, lowered.reads, lowered.cost)
 
 
 def fused_epilogue(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
-    """How a cluster ends a window; None where the generator cannot write it."""
+    """A cluster as the epilogue of a window; None where the generator cannot write it."""
     return (
         None if e.outputs[0].type.dtype.is_widened else convolution_epilogue.fused_epilogue(fusion, cluster, e, keeps)
     )
@@ -186,13 +186,13 @@ def _steps(
     family: WindowFamily,
     scalar: str,
     about: Window,
-    beginning: PrologueCode | None,
-    ending: EpilogueCode | None,
+    prologue: PrologueCode | None,
+    epilogue: EpilogueCode | None,
 ) -> Steps:
     if not family.fuses:
         return family.generator(isa, scalar, about)
-    before = None if beginning is None else Prologue(beginning, beginning.names)
-    around = kernels.Fused(before, ending, ending.names if ending is not None else ())
+    before = None if prologue is None else Prologue(prologue, prologue.names)
+    around = kernels.Fused(before, epilogue, epilogue.names if epilogue is not None else ())
     return family.generator(isa, scalar, about, around)
 
 
@@ -205,17 +205,17 @@ def window_steps(
     before: FusedPrologue | None = None,
     behind: FusedEpilogue | None = None,
 ) -> list[TemplateStep] | list[int]:
-    """The launch of a window's maximum or sum or of its gradient, and of clusters around it."""
+    """The launch of a window's maximum or sum or of its gradient, with the clusters around it."""
     about = window_of(family, e)
     assert about is not None
     missing = [k for k in strided(e, views) if k > 0 or before is None]
     if missing:
         return missing
     places: dict[str, Where] = {**dict(zip(family.operands, views, strict=True)), family.result: result}
-    beginning, ending = before and before.beginning, behind and behind.ending
+    prologue, epilogue = before and before.code, behind and behind.ending
     cost = 4 * about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
     if before is not None:
-        places |= zip(before.beginning.names, before.reads, strict=True)
+        places |= zip(before.code.names, before.reads, strict=True)
         cost += before.cost * product(e.inputs[0].type.shape[1:])
     others: tuple[Var, ...] = ()
     if behind is not None:
@@ -223,7 +223,7 @@ def window_steps(
         others = tuple(rest)
         places |= zip(behind.ending.names, (*behind.reads, *others), strict=True)
         cost += behind.cost * product(e.outputs[0].type.shape[1:])
-    steps = _steps(isa, family, e.outputs[0].type.dtype.memory, about, beginning, ending)
+    steps = _steps(isa, family, e.outputs[0].type.dtype.memory, about, prologue, epilogue)
     batch = e.inputs[0].type.shape[0]
     return written_beside(launches(steps, places, batch, 0, batch * cost), others)
 

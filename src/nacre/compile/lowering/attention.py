@@ -1,4 +1,4 @@
-"""Attention as launches: its operands, dense or as stored, for the kernels of `codegen`."""
+"""Attention as launches of the kernels of `codegen`; operands are read as stored, or made dense first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nacre.native.isa import Isa
 from nacre.runtime.executable import Code
 
 Kernel = Callable[[Scores, tuple[str, ...]], tuple[Code, Attention]]
-Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and of what follows
+Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and of the axes after these
 
 
 @lru_cache(maxsize=64)
@@ -55,7 +55,7 @@ def attention_grad_steps(isa: Isa, e: Equation, views: list[View], result: View)
 def _steps(
     e: Equation, views: list[View], result: View, names: tuple[str, ...], known: Sequence[str], kernel: Kernel
 ) -> list[TemplateStep] | list[int]:
-    """The launch of a kernel whose operands have names, the mask's last."""
+    """The launch of a kernel with named operands, the mask last."""
     names = (*names, "Mask")[: len(e.inputs)]
     batch = e.inputs[0].type.rank - 2
     results: tuple[str, ...] = e.params["results"]
@@ -63,16 +63,16 @@ def _steps(
         **dict(zip(names, views, strict=True)),
         **{_address(r, known): v for r, v in zip(results, e.outputs, strict=True)},
     }
-    laid = [(n, x.type.shape, v.strides, n == "Mask") for n, x, v in zip(names, e.inputs, views, strict=True)]
+    tensors = [(n, x.type.shape, v.strides, n == "Mask") for n, x, v in zip(names, e.inputs, views, strict=True)]
     for r, v in zip(results, e.outputs, strict=True):
         strides = result.strides if v is e.outputs[0] else row_major(v.type.shape)
-        laid.append((_address(r, known), v.type.shape, strides, False))
+        tensors.append((_address(r, known), v.type.shape, strides, False))
     missing: list[list[int]] = []
     for split in splits(batch):
-        found = [_lies(shape, strides, split, batch, repeats) for _, shape, strides, repeats in laid]
+        found = [_kernel_strides(shape, strides, split, batch, repeats) for _, shape, strides, repeats in tensors]
         missing.append([k for k, s in enumerate(found) if s is None])
         if not missing[-1]:
-            given = {n: s for (n, *_), s in zip(laid, found, strict=True) if s is not None}
+            given = {n: s for (n, *_), s in zip(tensors, found, strict=True) if s is not None}
             return [_launch(e, split, places, given, kernel)]
     nearest = min(missing, key=len)
     return [k for k in nearest if k < len(names)] or list(range(len(names)))
@@ -83,8 +83,8 @@ def _address(result: str, known: Sequence[str]) -> str:
     return f"D{result}" if known is GRADS else result.capitalize()
 
 
-def _lies(shape: Shape, strides: tuple[Size, ...], split: int, batch: int, repeats: bool) -> Strides | None:
-    """A tensor's strides if a kernel can read or write it: contiguous columns, or repeated ones of a mask."""
+def _kernel_strides(shape: Shape, strides: tuple[Size, ...], split: int, batch: int, repeats: bool) -> Strides | None:
+    """A tensor's strides if a kernel can access it: contiguous columns, or a mask's with stride 0; else None."""
     contiguous = shape[-1] == 1 or strides[-1] == 1 or (repeats and strides[-1] == 0)
     return batch_strides(shape, strides, split, batch) if contiguous else None
 

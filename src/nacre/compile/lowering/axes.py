@@ -26,7 +26,7 @@ def adjacent(group: Sequence[int], k: int, domain: Sequence[Size], strides: Sequ
 def merged_axes(
     domain: Sequence[Size], reduced: tuple[int, ...], strides: Sequence[Sequence[Size]], apart: bool
 ) -> list[tuple[int, ...]]:
-    """Axes in groups that act as one: kept or reduced alike, and adjacent in every buffer of the given strides."""
+    """Groups of axes that act as one: all or none are reduced, and they are adjacent in buffers of these strides."""
     groups: list[list[int]] = []
     for k in range(len(domain)):
         if groups and (k in reduced) == (groups[-1][0] in reduced) and not apart:
@@ -67,7 +67,7 @@ def with_indices(s: Stmt, names: dict[str, Expr]) -> Stmt:
 
 
 def mentions_index(e: Expr) -> bool:
-    """Whether an expression depends on a loop."""
+    """Whether an expression depends on a loop index."""
     return isinstance(e, Index) or any(map(mentions_index, children(e)))
 
 

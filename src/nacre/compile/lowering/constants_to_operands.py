@@ -1,7 +1,7 @@
-"""Constants that become scalar operands, so that kernels that differ only in them are one.
+"""Constants become scalar operands, so that kernels that differ only in constants share code.
 
-Zeros, ones and small powers of two stay, because code for them is better.  So do infinities, NaN, and integers that
-index, shift, divide, or are small.
+Zeros, ones and small powers of two stay constants, because code for them is better.  So do infinities, NaN, and
+integers that index, shift, divide, or are small.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from nacre.ir.graph import Literal
 from nacre.kernel.ast import Alloc, Apply, Buffer, Const, Expr, Kernel, Load, statements
 from nacre.kernel.rewrite import map_body
 
-SMALL = 64  # integers up to here stay
-NEAR = 4  # powers of two with an exponent up to here stay
+SMALL = 64  # integers up to this size stay constants
+NEAR = 4  # powers of two with an exponent up to this size stay constants
 DIVISIONS = frozenset(("idiv", "rem"))
 
 
 def split_constants(kernel: Kernel) -> tuple[Kernel, tuple[Const, ...]]:
-    """The kernel with scalar inputs, after its own, in the place of its numbers; and those numbers."""
+    """The kernel with scalar inputs, which follow its own, in place of its constants; and those constants."""
     taken = {b.name for b in kernel.buffers} | {s.buffer.name for s in statements(kernel.body) if isinstance(s, Alloc)}
     names = (name for n in count() if (name := f"k{n}") not in taken)
     loads: dict[Const, Load] = {}
     numbers: dict[str, Const] = {}
 
     def visit(e: Expr) -> Expr:
-        """A number as a load; divisors are put back, because a known one is divided by at less cost."""
+        """A constant as a load; divisors are put back, because division by a known number costs less."""
         if isinstance(e, Const) and not stays(e):
             if e not in loads:
                 loads[e] = Load(next(names), (), e.dtype)
@@ -47,7 +47,7 @@ def split_constants(kernel: Kernel) -> tuple[Kernel, tuple[Const, ...]]:
 
 
 def stays(c: Const) -> bool:
-    """Whether a number is better known to the kernel."""
+    """Whether a constant stays in the kernel, which is better if it is known there."""
     if c.dtype.is_float:
         fraction, exponent = frexp(c.value)
         return not isfinite(c.value) or c.value == 0 or (abs(fraction) == 0.5 and abs(exponent) <= NEAR)
@@ -55,6 +55,6 @@ def stays(c: Const) -> bool:
 
 
 def literal(c: Const) -> Literal:
-    """The number as a constant of a graph."""
+    """The constant as a literal of a graph."""
     with np.errstate(over="ignore"):
         return Literal(element(c.value, c.dtype), TensorType((), c.dtype))

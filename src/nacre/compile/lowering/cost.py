@@ -14,12 +14,12 @@ HEAVY = frozenset(
     )
 )
 
-UNKNOWN = 64  # rounds of a loop whose length is not known
-ACCESS = 4  # what a vector read or written costs: the time of so many instructions where it is in no near cache
+UNKNOWN = 64  # assumed iterations of a loop of unknown length
+ACCESS = 4  # the cost of a vector read or written: instructions that take as long where it is in no near cache
 
 
 def instructions(block: Sequence[Stmt]) -> int:
-    """A rough count of a straight block's work."""
+    """A rough count of a straight-line block's instructions."""
     total = 0
     for s in block:
         match s:
@@ -33,9 +33,9 @@ def instructions(block: Sequence[Stmt]) -> int:
 
 
 def round_cost(kernel: Kernel, lanes: int) -> int:
-    """Instructions of a round of a nest's parallel loops, times the lanes that do as many rounds at once.
+    """Instructions for `lanes` iterations of a nest's parallel loops; a vectorised loop runs these at once.
 
-    Loops inside count with their rounds, a `while` and a loop of unknown length as often as `UNKNOWN` says.
+    Inner loops count with all their iterations; a `while` and a loop of unknown length count `UNKNOWN` times.
     """
     body, vector = kernel.body, False
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
@@ -46,7 +46,7 @@ def round_cost(kernel: Kernel, lanes: int) -> int:
 
 
 def _scalar(body: Sequence[Stmt], lanes: int) -> int:
-    """Instructions of a body, its loops done round by round or by lanes."""
+    """Instructions of a body; its loops run one iteration at a time, or one for each lane."""
     total = instructions([s for s in body if not isinstance(s, For | If | While)])
     for s in body:
         match s:
@@ -69,7 +69,7 @@ def _rounds(extent: Size) -> int:
 
 
 def work(e: Expr) -> int:
-    """A rough count of an expression's work."""
+    """A rough count of an expression's instructions."""
     match e:
         case Apply():
             own = 20 if e.op in HEAVY else 8 if e.op in ("div", "sqrt", "idiv", "rem") else 1

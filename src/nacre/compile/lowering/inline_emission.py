@@ -11,7 +11,7 @@ from nacre.native.text import Function
 
 
 def inline_body(kernel: Kernel) -> tuple[Stmt, ...]:
-    """What a kernel does in the innermost of its loops, each of which has nothing beside the next."""
+    """The innermost body of a kernel whose loops are perfectly nested."""
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For):
         body = body[0].body
@@ -19,7 +19,7 @@ def inline_body(kernel: Kernel) -> tuple[Stmt, ...]:
 
 
 def computed(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:
-    """Emit a straight body on vectors; returns what it stores, in memory types."""
+    """Emit a straight-line body on vectors; returns the values that it stores, in memory types."""
     names: dict[str, Val] = {}
     memo: dict[Expr, Val] = {}
 

@@ -47,14 +47,14 @@ Written = tuple[Var, tuple[Size, ...]]  # a result and its strides
 
 # ---- matrix products
 
-STREAMED = 1 << 21  # elements of a matrix that comes from memory: few rows are quicker by a kernel of their own
+STREAMED = 1 << 21  # elements of a matrix that is read from memory: few rows are faster with their own kernel
 
 
 @dataclass(frozen=True)
 class Form:
-    """Which kernel a product takes: A's dtype, whether that for few rows or columns, B's dtype if it is narrower.
+    """The choice of a product's kernel: A's dtype, whether it is the GEMV, and B's dtype if that is narrower.
 
-    `result` is the dtype of the sums, rounded once.
+    The GEMV is for few rows or columns.  `result` is the dtype of the sums, rounded once.
     """
 
     dtype: DType
@@ -68,39 +68,39 @@ def _contraction(isa: Isa, form: Form) -> tuple[Code, Gemm]:
     return product_code(isa, form)
 
 
-def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Gemm]:
-    """The kernel of a product, with an ending in the words of `gemm`; the parts serve all of its form."""
-    ending = ending or {"outputs": [form.result]}
-    module, plan = gemm(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
+def product_code(isa: Isa, form: Form, **options: Any) -> tuple[Code, Gemm]:
+    """The kernel of a product, with `gemm`'s options for an epilogue; products of one form share the other parts."""
+    options = options or {"outputs": [form.result]}
+    module, plan = gemm(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **options)
     shared, units = _shared(isa, form)
-    rest, names = _beside(module, shared)
+    rest, names = _difference(module, shared)
     return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
 
 
 @lru_cache(maxsize=256)
 def _shared(isa: Isa, form: Form) -> tuple[ModuleText, tuple[Unit, Unit]]:
-    """What products of a form have in common, as a module and as units."""
+    """The code that products of a form share, as a module and as units."""
     tiles, module = shared_parts(isa, form.dtype, form.thin, form.matrix)
-    rest, names = _beside(module, tiles)
+    rest, names = _difference(module, tiles)
     return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
 
 
-def _beside(module: ModuleText, before: ModuleText) -> tuple[ModuleText, tuple[str, ...]]:
-    """What a module has beside one that it includes, and the names of the functions that it takes from there."""
+def _difference(module: ModuleText, before: ModuleText) -> tuple[ModuleText, tuple[str, ...]]:
+    """The part of a module that is not in `before`, which it includes, and the functions of `before` that it uses."""
     rest = module.without(before)
     return rest, tuple(name for name in before.functions if name in rest.declarations)
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor as the kernel sees it: outer and inner batch, free and contracted axis, each one run of the view's."""
+    """A factor as the kernel sees it: outer and inner batch, free and contracted axis, each a run of the view's."""
 
     sizes: tuple[Size, Size, Size, Size]
     strides: tuple[Size, Size, Size, Size]
 
 
 def _factor(type: TensorType, view: View, axes: tuple[tuple[int, ...], ...], split: int) -> Factor | None:
-    """The factor read as it lies, the inner batch from the axis `split` on, or None if it must be made dense first."""
+    """The factor read in place, with the inner batch from axis `split` on; None if it must be made dense first."""
     batch, free, contracted = axes
     groups = batch[:split], batch[split:], free, contracted
     runs = [found for each in groups if (found := run(type.shape, view.strides, each)) is not None]
@@ -120,7 +120,7 @@ def _factors(e: Equation, views: Sequence[View]) -> list[tuple[Factor | None, ..
 
 
 def readings(e: Equation, views: Sequence[View]) -> list[tuple[int, Factor, Factor]]:
-    """The ways to read both factors as they lie: where the batch is split into levels, and the factors."""
+    """The ways to read both factors in place: the axis at which the batch is split into levels, and the factors."""
     return [(split, a, b) for split, (a, b) in enumerate(_factors(e, views)) if a is not None and b is not None]
 
 
@@ -139,7 +139,7 @@ def gemm_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[T
 
 
 def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
-    """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
+    """The kernel for factors read in place; None where a narrower matrix has no contiguous axis."""
     dtype, matrix = (x.type.dtype for x in e.inputs)
     thin, result = _is_thin(isa, dtype, a, b), e.outputs[0].type.dtype
     if matrix is dtype:
@@ -148,7 +148,7 @@ def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
 
 
 def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
-    """Whether the kernel for few rows or columns fits and pays; sizes known later are taken to be large."""
+    """Whether the GEMV is applicable and pays; sizes that are not known yet are assumed to be large."""
     numbers = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
     m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
     if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
@@ -167,9 +167,10 @@ def product_step(
     operands: Sequence[tuple[View, Buffer]] = (),
     over: Sequence[tuple[View, Var]] = (),
 ) -> TemplateStep:
-    """The launch of a product of two factors; an operand's buffer lies over outer and inner batch, rows, columns.
+    """The launch of a product of two factors.
 
-    So do the outputs' strides.  What is written `over` an operand is one of the outputs.
+    The axes of operands' buffers and of the outputs' strides are outer batch, inner batch, rows, columns.  A pair in
+    `over` is an operand and the output that may overwrite it.
     """
     outer, inner, m, k = a.sizes
     n = b.sizes[2]
@@ -178,7 +179,7 @@ def product_step(
         name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)
     }
     if "Packed" in plan.slots:
-        pointers["Packed"] = _standing(plan, views[1], batch, (m, n, k), b.strides)
+        pointers["Packed"] = _prepacked(plan, views[1], batch, (m, n, k), b.strides)
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
@@ -207,8 +208,10 @@ def product_step(
     )
 
 
-def _standing(plan: Gemm, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]) -> ArgSlot:
-    """Memory in which the second factor may stay packed; null where that does not pay."""
+def _prepacked(
+    plan: Gemm, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]
+) -> ArgSlot:
+    """Memory in which the second factor may stay packed between calls; null where that does not pay."""
     nbytes = prepacked_bytes(plan.tiling, *size, strides[2] == 1)
     if batch != 1 or not nbytes:
         return 0
@@ -230,7 +233,7 @@ def convolution(
     dilation: tuple[int, int],
     groups: int,
 ) -> Convolution:
-    """The convolution of an image type and a kernel type (all but the batch must be numbers)."""
+    """The convolution of an image type and a kernel type (all sizes but the batch must be numbers)."""
     _, c, height, width = x.shape
     o, _, kh, kw = w.shape
     rows = _axis(int(height), int(kh), stride[0], padding[0], dilation[0])
@@ -267,7 +270,7 @@ def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
 
 @dataclass(frozen=True)
 class ConvolutionForm:
-    """What the generators are told of a convolution: the scalar type, the convolution, how images lie."""
+    """The generators' description of a convolution: the scalar type, the convolution, and the images' layouts."""
 
     scalar: str
     conv: Convolution
@@ -275,7 +278,7 @@ class ConvolutionForm:
 
     @property
     def layout(self) -> dict[str, Blocked]:
-        """The argument of those generators that know of blocks."""
+        """The argument of the generators that support blocks."""
         return {} if self.blocked == PLANES else {"blocked": self.blocked}
 
 
@@ -286,7 +289,7 @@ class ConvolutionFamily:
     generator: Callable[..., Steps]
     operands: tuple[str, str]
     result: str
-    points: int = 0  # products of an element in each tile of Winograd's; 0 for direct convolution
+    points: int = 0  # products of an element in each Winograd tile; 0 for direct convolution
 
     def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
         """The launches of a convolution or of one of its gradients; operands are dense."""
@@ -295,7 +298,7 @@ class ConvolutionFamily:
     def fuse(
         self, fusion: Fusion, isa: Isa, e: Equation, before: Node | None, behind: Node | None, keeps: bool
     ) -> FusedClusters | None:
-        """A convolution with the cluster that ends it; None if the generator cannot write it."""
+        """A convolution with the cluster that is its epilogue; None if the generator cannot write it."""
         about = None if behind is None else fused_epilogue(fusion, behind, e, keeps)
         if about is None:
             return None
@@ -321,12 +324,12 @@ def _convolution_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionFo
 
 
 @lru_cache(maxsize=256)
-def _ended_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm, ending: EpilogueCode) -> Steps:
-    return family.generator(isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
+def _epilogue_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm, code: EpilogueCode) -> Steps:
+    return family.generator(isa, about.scalar, about.conv, epilogue=code, operands=code.names, **about.layout)
 
 
 def _types(family: ConvolutionFamily, e: Equation) -> tuple[TensorType, TensorType]:
-    """The types of image and kernel of any of the three forms."""
+    """The types of the image and the kernel of a convolution or of one of its gradients."""
     a, b, out = in_planes(e.inputs[0].type), e.inputs[1].type, e.outputs[0].type
     by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
     return by_result[family.result]
@@ -348,16 +351,16 @@ def convolution_steps(
 def convolution_epilogue_steps(
     family: ConvolutionFamily, isa: Isa, e: Equation, views: list[View], about: FusedEpilogue
 ) -> list[TemplateStep]:
-    """The launches of a convolution with the cluster that ends it."""
+    """The launches of a convolution with the cluster that is its epilogue."""
     described = _described(family, e)
-    steps = _ended_steps(isa, family, described, about.ending)
+    steps = _epilogue_steps(isa, family, described, about.ending)
     result, *others = about.writes
     more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
     return written_beside(_convolution(family, e, described.conv, steps, views, result, more), others)
 
 
 def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[TemplateStep]:
-    """Launches of which the last writes others of its operands, too; none for a result of no elements."""
+    """The launches, the last of which also writes the given operands; none for a result without elements."""
     if not steps or not others:
         return steps
     *before, last = steps
@@ -366,7 +369,7 @@ def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[Tem
 
 
 def _described(family: ConvolutionFamily, e: Equation) -> ConvolutionForm:
-    """What the generators are told of an equation."""
+    """The generators' description of an equation."""
     p = e.params
     x, w = _types(family, e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
@@ -384,7 +387,7 @@ def _convolution(
     result: Place,
     more: dict[str, Place],
 ) -> list[TemplateStep]:
-    """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
+    """The launches of a convolution's steps over its operands, its result, and its epilogue's operands."""
     products = conv.taps * conv.rows.out * conv.columns.out
     if family.points:
         products = family.points * prod(forward_sides(conv).tiles)
@@ -395,17 +398,17 @@ def _convolution(
 
 
 def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
-    """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
+    """The launches of a generator's steps over values; `work` is a rough count of the operations on elements."""
     fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
     nothing = None, None
     spaces = {
         name: Scratch(name, _count(count, batch), *fills.get(name, nothing)) for name, count in steps.workspaces.items()
     }
-    standing = {
+    prepacked = {
         name: PrepackedOperand(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
         for name, (operand, nbytes) in steps.packed.items()
     }
-    places = places | spaces | standing
+    places = places | spaces | prepacked
     found: list[TemplateStep] = []
     for s in steps.steps:
         slots = tuple(_address(places[b]) for b in s.buffers)
@@ -435,7 +438,7 @@ def _viewed(place: Place) -> View:
 
 
 def _share(work: Size, extent: Size) -> Size:
-    """Instructions of one item, roughly."""
+    """A rough count of the instructions of one item."""
     if isinstance(work, Dim) or isinstance(extent, Dim):
         return 2000
     return max(1, work // max(1, 16 * extent))

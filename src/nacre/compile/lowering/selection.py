@@ -1,4 +1,4 @@
-"""Kernel selection: which kernels compute each node of a fused graph, and what they compute together."""
+"""Kernel selection: which kernels compute each node of a fused graph, and which nodes are computed together."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ FEW_ROWS = 16  # results of a reduction below which its loop is split
 
 @dataclass(frozen=True)
 class KernelSelection:
-    """Chooses the kernels of a graph's nodes and has their launches written.
+    """Chooses the kernels of a graph's nodes and writes their launches.
 
-    The bodies of loops and branches are graphs of their own, which share everything but the graph and its values.
+    The bodies of loops and branches are separate graphs, which share everything but the graph and its values.
     """
 
     fusion: Fusion
@@ -45,9 +45,9 @@ class KernelSelection:
     simplify_body: Callable[[Graph], Graph]  # the graph passes for bodies
 
     def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> KernelSelection:
-        """The selection for the body of a loop or a side of a branch, simplified, whose inputs lie at places.
+        """The selection for the simplified body of a loop or side of a branch, whose inputs have the given places.
 
-        `sure`: it runs whenever what is around it runs.
+        `sure`: it runs whenever the code around it runs.
         """
         fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
         values = self.values.within({v: places[v][0] for v in graph.inputs})
@@ -56,22 +56,22 @@ class KernelSelection:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = epilogues(self.fusion)
-        beginning = prologues(self.fusion, self.launches.isa, finishing)
-        early = set(beginning.values())
+        prologue_of = prologues(self.fusion, self.launches.isa, finishing)
+        early = set(prologue_of.values())
         nodes = sequence(self.fusion, finishing)
         for k, node in enumerate(nodes):
             progress("writing kernel", k, len(nodes))
             if node in finishing:
                 product, keeps = finishing[node]
-                self.fused(product, beginning.get(product), node, keeps)
+                self.fused(product, prologue_of.get(product), node, keeps)
                 continue
             if not node.opaque:
                 if node not in early:
                     self.cluster(node)
                 continue
             (e,) = node.equations
-            if node in beginning:
-                self.fused(node, beginning[node])
+            if node in prologue_of:
+                self.fused(node, prologue_of[node])
             elif isinstance(e.primitive.lowering, Flow):
                 write_flow(self, e)
             else:
@@ -80,7 +80,7 @@ class KernelSelection:
     # ---- nests
 
     def cluster(self, node: Node) -> None:
-        """Launch the nest of a cluster; one that reduces much to few values is split in two."""
+        """Launch the nest of a cluster; one that reduces many elements to few values is split in two."""
         label = "+".join(e.primitive.name for e in node.equations[:6]) + ("…" if len(node.equations) > 6 else "")
         lowered = lower(self.fusion, node, label)
         if not lowered.writes:
@@ -95,18 +95,18 @@ class KernelSelection:
     def halves(
         self, blocks: Kernel, rest: Kernel, lowered: Lowered, writes: Sequence[int], label: str, node: Node
     ) -> None:
-        """A long reduction to few results: blocks of it side by side, then the tree of the blocks."""
+        """A long reduction to few results: its blocks in parallel, then the tree over the blocks."""
         partial: list[View] = []
         for b in blocks.outputs:
-            held = Var(TensorType(b.shape, b.dtype))
-            self.values.number(held)
-            partial.append(View(held, 0, row_major(b.shape)))
+            base = Var(TensorType(b.shape, b.dtype))
+            self.values.number(base)
+            partial.append(View(base, 0, row_major(b.shape)))
         numbers = [self.values.number(v.base) for v in partial]
         self.launches.nest(blocks, lowered.reads, numbers, lowered.cost, label + " (blocks)", node.equations)
         self.launches.nest(rest, [*lowered.reads, *partial], writes, lowered.cost, label, node.equations)
 
     def explicit(self, e: Equation, low: Nest) -> None:
-        """An equation that brings its own nest, which reads operands as they lie."""
+        """Launch an equation that has its own nest, which reads operands in place."""
         types = tuple(x.type for x in e.inputs)
         kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
         views = [self.fusion.views[x] for x in e.inputs]
@@ -124,7 +124,7 @@ class KernelSelection:
     # ---- registered kernels
 
     def kernel(self, e: Equation) -> None:
-        """An equation with a kernel of its own: a registered one, or its nest."""
+        """Launch an equation with its own kernel: a registered one, or its nest."""
         found, low = kernel_for(self.launches.isa, e), e.primitive.lowering
         if found is not None and not isinstance(found.build, Nest):
             self.attempt(e, found.build, _label(e))
@@ -135,7 +135,7 @@ class KernelSelection:
             raise CompileError(f"compile: no kernel is registered that serves {e.primitive.name} on {isa}")
 
     def fused(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
-        """An equation with the clusters before and behind it: launched together where they fit."""
+        """Launch an equation with the clusters before and after it, as one where the kernel supports that."""
         (e,) = node.equations
         kernel = kernel_for(self.launches.isa, e)
         fuse = None if kernel is None else kernel.fuse
@@ -152,7 +152,7 @@ class KernelSelection:
             self.cluster(behind)
 
     def attempt(self, e: Equation, build: Builder, label: str) -> None:
-        """Launch what a builder writes for an equation, over dense copies where it asks for them."""
+        """Launch the steps that a builder writes for an equation, over dense copies where it requires them."""
         views = [self.fusion.views[x] for x in e.inputs]
         result = self.fusion.views[e.outputs[0]]
         steps = build(self.launches.isa, e, views, result)
@@ -168,7 +168,7 @@ class KernelSelection:
 
 
 def _label(e: Equation) -> str:
-    """The name of an equation's kernel: of its family, if it is of one."""
+    """The name of an equation's kernel: that of its template, if it has one."""
     low = e.primitive.lowering
     return low.name if isinstance(low, Template) else e.primitive.name
 

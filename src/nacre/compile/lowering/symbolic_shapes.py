@@ -36,7 +36,7 @@ GENERAL_NAME = "nacre_kernel"
 
 @dataclass(frozen=True)
 class SymbolicKernel:
-    """A kernel over symbols, the size that each symbol stands for, and the numbers of its last scalar inputs."""
+    """A kernel over symbols, the size of each symbol, and the constants that its last scalar inputs replace."""
 
     kernel: Kernel
     sizes: dict[str, Size]
@@ -99,7 +99,7 @@ class _Symbols:
 
 @cached_by_identity
 def with_symbolic_shapes(kernel: Kernel) -> SymbolicKernel:
-    """A kernel whose sizes and strides are symbols (buffers must state their strides), and its constants inputs."""
+    """The kernel with symbols for sizes and strides, and inputs for constants; buffers must state their strides."""
     kernel, scalars = split_constants(kernel)
     symbols = _Symbols()
     general = Kernel(

@@ -15,11 +15,11 @@ from nacre.runtime.plan import Cut
 
 @dataclass(frozen=True)
 class Scratch:
-    """A temporary that a template's steps hand on to each other, by its name among them."""
+    """A temporary that a template's steps pass to each other, by a name that is theirs alone."""
 
     name: str
     nbytes: Size
-    of: View | None = None  # the operand of which `fill` makes it, where it may
+    of: View | None = None  # the operand from which `fill` may compute it
     fill: Fill | None = None
 
 
@@ -29,7 +29,7 @@ class PrepackedOperand:
 
     of: View
     nbytes: int
-    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
+    fill: Fill | None = None  # computes it from a constant when a program is built, if that is possible
 
 
 Place = View | Var | Scratch | PrepackedOperand  # an operand's view, a result, a temporary, an operand packed

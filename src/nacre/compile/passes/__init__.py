@@ -1,1 +1,1 @@
-"""Graph passes: each takes a graph and gives one that computes the same bits."""
+"""Graph passes: each takes a graph and returns one that computes the same bits."""

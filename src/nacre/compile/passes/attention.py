@@ -3,7 +3,7 @@
 `attend` returns those of out, mixed, max and sum that are read (see `attention_pattern`).  `attend_grads` returns the
 cotangents of q, k and v; it recomputes the weights.  Half-type operands are read directly and computed in float32; out
 is written in its own dtype.  Neither stores a matrix of scores, and both give the bits of the equations they replace.
-They exist only in the compiler: differentiation and batching happen before.
+They exist only in the compiler: differentiation and batching come before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESULTS = ("out", "mixed", "most", "total")
 
 @dataclass(frozen=True)
 class Seed:
-    """How an attention is found from an equation of a primitive; those of a lower order come first."""
+    """A search for an attention that starts at an equation of a primitive; searches of a lower order come first."""
 
     find: Callable[[Finder, Equation], Match | None]
     order: int
@@ -40,7 +40,7 @@ def _around_exponential(finder: Finder, e: Equation) -> Match | None:
     return match if match is not None and finder.rest_is_derivative(match) else None
 
 
-# of attention over blocks first the derivative, which begins with an exponential
+# the derivative of attention over blocks begins with an exponential, and must be found before the attention
 register_rule(exp_p, SEEDS, Seed(_around_exponential, 0))
 register_rule(online_p, SEEDS, Seed(Finder.online, 1))
 
@@ -76,7 +76,7 @@ def _replaced(graph: Graph, finder: Finder, seed: Seed, e: Equation) -> Graph | 
 
 
 def _trimmed(graph: Graph) -> list[Equation]:
-    """The equations, with attentions without unused results."""
+    """The equations; attentions are without unused results."""
     read = {*uses(graph), *graph.outputs}
     found: list[Equation] = []
     for e in graph.equations:
@@ -89,13 +89,13 @@ def _trimmed(graph: Graph) -> list[Equation]:
 
 
 def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
-    """The equations so that each follows what it reads, otherwise as they are; None if they go in circles."""
+    """The equations, each after those that it reads, otherwise in their order; None if there is a cycle."""
     producer = {v: e for e in equations for v in e.outputs}
     state: dict[int, bool] = {}  # being placed, or placed
     order: list[Equation] = []
     for start in equations:
         if all(state.get(id(producer[a])) for a in start.inputs if a in producer) and id(start) not in state:
-            state[id(start)] = True  # most stand where they are
+            state[id(start)] = True  # most keep their place
             order.append(start)
             continue
         todo = [(start, False)]
@@ -119,7 +119,7 @@ def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
 
 
 def _equations(match: Match) -> list[Equation]:
-    """What takes an attention's place."""
+    """The equations that replace an attention."""
     masks = () if match.mask is None else (match.mask,)
     names = tuple(r for r in RESULTS if r in match.results)
     found: list[Equation] = []

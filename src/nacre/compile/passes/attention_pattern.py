@@ -39,7 +39,7 @@ class Match:
     k: Atom
     v: Atom
     mask: Atom | None
-    chain: list[tuple[str, Atom]]  # what is done to scores, in order: "scale", "causal", "mask", and with what
+    chain: list[tuple[str, Atom]]  # the operations on scores in order ("scale", "causal", "mask") and their operands
     p: Var  # the weights; attention over blocks has none, there it is the weighted sum of values
     results: dict[str, Var]
     taken: list[Equation]
@@ -47,14 +47,14 @@ class Match:
     grads: dict[str, Var] = field(default_factory=dict[str, Var])
     cotangent: Atom | None = None
     shift: Atom | None = None
-    shares: bool = False  # weights are divided by their sum before they meet the values
+    shares: bool = False  # weights are divided by their sum before the product with the values
     empties: bool = False  # rows of −∞ have weights 0
-    online: bool = False  # it goes over blocks of keys
-    stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as they lie in memory
+    online: bool = False  # it iterates over blocks of keys
+    stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as stored in memory
 
     @property
     def mixes(self) -> bool:
-        """Whether it is more than a derivative, whose forward map is another equation."""
+        """Whether it has a forward pass; that of a derivative alone is another equation."""
         return "mixed" in self.results
 
     @property
@@ -67,7 +67,7 @@ class Match:
 
     @property
     def sound(self) -> bool:
-        """Whether the kernels serve it: one scale, one mask, which is not added before a causal one."""
+        """Whether the kernels support it: one scale, and one mask, which is not added before a causal mask."""
         names = [s for s, _ in self.chain]
         if any(names.count(s) > 1 for s in names) or len(FACTORS.keys() & names) > 1:
             return False
@@ -86,16 +86,16 @@ class Finder:
         self.producer = {v: e for e in graph.equations for v in e.outputs}
         self.readers = uses(graph)
         self.outputs = set(graph.outputs)
-        self.views: list[Equation] = []  # views that the graph lacks
-        self.known: dict[Var, Atom] = {}  # products' operands as they are read in rows
+        self.views: list[Equation] = []  # views to add to the graph
+        self.known: dict[Var, Atom] = {}  # operands of products → their transposes
 
     def again(self) -> Finder:
-        """A finder in the same graph that has found nothing yet."""
+        """A new finder for the same graph."""
         other = copy(self)
         other.views, other.known = [], {}
         return other
 
-    # ---- words
+    # ---- helpers
 
     def made(self, a: Atom) -> Equation | None:
         """The equation that computes an atom."""
@@ -121,7 +121,7 @@ class Finder:
         return None if number is None else Literal(element(number.value, a.type.dtype), a.type.with_shape(()))
 
     def base(self, a: Atom) -> tuple[Atom, list[Equation]]:
-        """What a value repeats, and the broadcasts of it, the last one first."""
+        """The value that a broadcast value repeats, and the broadcasts, the last one first."""
         repeated: list[Equation] = []
         while (e := self.made(a)) is not None and spreads(e):
             repeated.append(e)
@@ -129,7 +129,7 @@ class Finder:
         return a, repeated
 
     def spread(self, a: Atom, rows: int) -> Atom | None:
-        """The value of each row that a matrix repeats along its rows."""
+        """The vector, with one number for each row, that a matrix repeats along its rows."""
         e = self.made(a)
         if e is None or not spreads(e) or axis_map(e) != tuple(range(rows)):
             return None
@@ -143,9 +143,9 @@ class Finder:
         (a, b) = e.params["contract"]
         return (a[0], b[0]) if len(a) == len(b) == 1 and e.inputs[1].type.rank == rank else None
 
-    def matrix(self, a: Atom, turned: bool) -> Atom:
-        """A matrix, or its transpose, without a permutation where that is one of something."""
-        if not turned:
+    def matrix(self, a: Atom, transposed: bool) -> Atom:
+        """A matrix or its transpose, which needs no new permutation if the matrix is itself a transpose."""
+        if not transposed:
             return a
         rank = a.type.rank
         swap = (*range(rank - 2), rank - 1, rank - 2)
@@ -206,7 +206,7 @@ class Finder:
         return match
 
     def derivative(self, exp: Equation, sub: Equation, most: Var) -> Match | None:
-        """The derivative of an attention that gave the greatest scores; an exponential computes its weights again."""
+        """The derivative of an attention that returned the greatest scores; an exponential recomputes its weights."""
         scores, v = sub.inputs[0], self.values_of(exp.outputs[0])
         taken = [exp, sub, self.producer[sub.inputs[1]]]  # type: ignore[index]
         if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ class Finder:
         return match
 
     def values_of(self, p: Var) -> Atom | None:
-        """The values whose products with cotangents are those of weights."""
+        """The values v whose product with cotangents, g · vᵀ, gives the cotangents of the weights p."""
         last = p.type.rank - 1
         for e in self.readers.get(p, []):
             moved = self.by(e.inputs[e.inputs[0] is p], "add") if operation(e.primitive) == "mul" else None
@@ -230,7 +230,7 @@ class Finder:
         return None
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
-        """From the scores back to the product of queries and keys."""
+        """Follow the scores back to the product of queries and keys; returns whether the kernels support the steps."""
         rank = x.type.rank
         while self.only(x, *readers):
             e = self.producer.get(x)
@@ -253,7 +253,7 @@ class Finder:
         return False
 
     def step(self, e: Equation) -> tuple[str, Atom, Var] | None:
-        """What an equation does to scores: its name, with what, and the scores before it."""
+        """The operation of an equation on scores: its name, its operand, and the scores before it."""
         op, inputs = operation(e.primitive), e.inputs
         if op == "mul":
             for a, b in (inputs, inputs[::-1]):
@@ -276,7 +276,7 @@ class Finder:
         return None
 
     def scoring(self, x: Var) -> bool:
-        """Whether a value is a product, or one scaled or masked."""
+        """Whether a value is a product, or a scaled or masked one."""
         e = self.producer.get(x)
         return e is not None and (self.product(e, x.type.rank) is not None or self.step(e) is not None)
 
@@ -295,7 +295,7 @@ class Finder:
         return ends and [k for k in axes if k is not None] == [rank - 2, rank - 1]
 
     def owned(self, mask: Atom) -> Atom:
-        """A mask in memory; one that is computed is written before it is repeated, and not after."""
+        """A mask in memory; a computed one is written before it is broadcast, not after."""
         plane, repeated = self.base(mask)
         if plane not in self.producer or not repeated:
             return mask
@@ -307,7 +307,7 @@ class Finder:
         return copied
 
     def mixes(self, match: Match) -> bool:
-        """Whether the weights are summed and multiplied with values; notes both, and their quotient."""
+        """Whether the weights are summed and multiplied by the values; records both, and their quotient."""
         readers = self.readers.get(match.p, [])
         sums = [e for e in readers if operation(e.primitive) == "sum" and e.params["axes"] == (match.p.type.rank - 1,)]
         if len(sums) != 1:
@@ -327,7 +327,7 @@ class Finder:
         return True
 
     def divides(self, match: Match) -> None:
-        """Note the product with the values divided by the sum of weights, if it is."""
+        """Record the product with the values divided by the sum of weights, if the graph has it."""
         for e in self.readers.get(match.results["mixed"], []):
             if operation(e.primitive) == "mul" and any(self.is_share(a, match) for a in e.inputs):
                 match.results["out"] = self.narrowed(match, e)
@@ -346,7 +346,7 @@ class Finder:
         return narrow
 
     def widened(self, a: Atom) -> Atom:
-        """An operand as stored: in a half type, if it is converted from it for the computation."""
+        """An operand as stored: in a half type, if it is converted from that for the computation."""
         e = self.made(a)
         if e is None or not e.primitive.converts or a.type.dtype is not float32:
             return a
@@ -357,7 +357,7 @@ class Finder:
         return operation(e.primitive) == "mul" and any(a is not match.p and self.is_share(a, match) for a in e.inputs)
 
     def meets(self, match: Match, weights: Var) -> bool:
-        """Whether one product multiplies weights with values, which are noted."""
+        """Whether exactly one product multiplies the weights by values, which it records."""
         rank, last = weights.type.rank, weights.type.rank - 1
         for e in self.readers.get(weights, []):
             axes = self.product(e, rank)
@@ -381,7 +381,7 @@ class Finder:
         return (quotient.inputs[1] if safe is None else safe[0]) is total and match.empties == (safe is not None)
 
     def instead(self, a: Atom, case: float, other: float) -> tuple[Atom, list[Equation]] | None:
-        """Of a value that is another, but `other` where that equals `case`: that other, and the equations."""
+        """For a value that is x, but `other` where x equals `case`: x, and the two equations."""
         chosen = self.by(a, "select")
         same = None if chosen is None else self.by(chosen.inputs[0], "eq")
         if chosen is None or same is None or same.inputs[0] is not chosen.inputs[2]:
@@ -391,13 +391,13 @@ class Finder:
 
     def fills(self, a: Atom, number: float) -> bool:
         """Whether a value is one number everywhere."""
-        held = self.constant(a)
-        return held is not None and float(held.array) == number
+        scalar = self.constant(a)
+        return scalar is not None and float(scalar.array) == number
 
     # ---- derivative
 
     def rest_is_derivative(self, match: Match) -> bool:
-        """Whether all other readers of the weights compute the derivative, which is noted."""
+        """Whether all other readers of the weights compute the derivative, which it records."""
         rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
         if not rest:
             return match.p not in self.outputs
@@ -415,7 +415,7 @@ class Finder:
         return self.note(match, "v", e, e.inputs[1])
 
     def note(self, match: Match, name: str, e: Equation, cotangent: Atom) -> bool:
-        """Note a derivative, if it is of the same cotangent as others."""
+        """Record a derivative if it is of the same cotangent as the others."""
         if match.cotangent not in (None, cotangent) or e.outputs[0].type is not getattr(match, name).type:
             return False
         match.cotangent = cotangent
@@ -424,7 +424,7 @@ class Finder:
         return True
 
     def of_scores(self, match: Match, e: Equation) -> bool:
-        """Whether an equation begins the derivative of the scores, all of which is noted."""
+        """Whether an equation begins the derivative of the scores; records all of that derivative."""
         rank = match.p.type.rank
         other = e.inputs[1] if e.inputs[0] is match.p else e.inputs[0]
         moved = self.by(other, "add")
@@ -449,7 +449,7 @@ class Finder:
         return False
 
     def to_operands(self, match: Match, g: Var) -> bool:
-        """From the weighted cotangents on to those of queries and keys."""
+        """Follow the weighted cotangents to those of queries and keys; returns whether the pattern matches."""
         for name, operand in reversed(match.chain):
             if name == "mask" and operand.type.dtype is not bool_:
                 continue

@@ -1,6 +1,6 @@
-"""Axis propagation: equations along a run of axes, by the rules of their primitives (`ir.axes`).
+"""Axis propagation: how equations map runs of axes from operands to results, by their primitives' rules (`ir.axes`).
 
-Elementwise primitives and reductions go along by what their lowerings say.
+The rules of elementwise primitives and reductions follow from their lowerings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nacre.kernel.ast import Expr, Index, Load, children
 
 
 def needs(e: Equation, run: Run) -> Needs | None:
-    """The operands' runs for a run of the (one) result; None if the equation does not go along it."""
+    """The operands' runs for a run of the (one) result; None if the equation does not propagate it."""
     if isinstance(e.primitive.lowering, Reduce):
         kept = [k for k in range(e.inputs[0].type.rank) if k not in e.params["axes"]]
         return one(neighbours(kept[slice(*run)]))
@@ -50,12 +50,12 @@ def follow(e: Equation, operand: int, run: Run) -> Run | None:
 
 
 def stretch(shape: Shape, run: Run, length: Size) -> Shape:
-    """A shape with one axis of a length in the place of a run."""
+    """The shape with a run replaced by one axis of a length."""
     return *shape[: run[0]], length, *shape[run[1] :]
 
 
 def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
-    """The parameters of an equation that computes a stretch of its result's run."""
+    """The parameters of an equation that computes a strip of its result along the run."""
     params = dict(e.params)
     if "shape" in params:
         params["shape"] = stretch(e.outputs[0].type.shape, run, length)
@@ -65,9 +65,9 @@ def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
     if rule is not None and rule.strip is not None:
         params.update(rule.strip(e, run, wanted))
     elif "axes" in params:
-        held = wanted[0]
-        assert held is not None
-        params["axes"] = moved(params["axes"], held)
+        operand_run = wanted[0]
+        assert operand_run is not None
+        params["axes"] = moved(params["axes"], operand_run)
     elif "axis" in params:
         (params["axis"],) = moved((params["axis"],), run)
     return params
@@ -76,18 +76,18 @@ def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
 def plain(e: Equation) -> bool:
     """Whether each element of the result is the same function of the operands' elements at every position."""
     if e.params:
-        return "shape" not in e.params and is_pointwise(e) and not _tells_places(e)
+        return "shape" not in e.params and is_pointwise(e) and not _uses_position(e)
     known = _plain.get(e.primitive)
     if known is None:
-        known = _plain[e.primitive] = is_pointwise(e) and not _tells_places(e)
+        known = _plain[e.primitive] = is_pointwise(e) and not _uses_position(e)
     return known
 
 
 _plain: dict[Primitive, bool] = {}
 
 
-def _tells_places(e: Equation) -> bool:
-    """Whether an element rule uses its index for anything but to read there."""
+def _uses_position(e: Equation) -> bool:
+    """Whether an element rule uses its index for anything but reading operands at that index."""
     low, result = e.primitive.lowering, e.outputs[0].type
     assert isinstance(low, Element)
 
@@ -107,5 +107,5 @@ def _tells_places(e: Equation) -> bool:
 
 
 def strip_type(type: TensorType, run: Run | None, length: int) -> TensorType:
-    """The type of a stretch of a value."""
+    """The type of a strip of a value along a run."""
     return type if run is None else type.with_shape(stretch(type.shape, run, length))

@@ -19,7 +19,7 @@ from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Element, Layout, RuleKind, register_rule
 from nacre.ops.dot import dot_axes, dot_p, widened_dot_p
 
-# whether the kernels of an equation can write its first result with strides; elements are written with any
+# whether the kernels of an equation can write its first result with strides; elementwise kernels support any strides
 STRIDED: Final[RuleKind[Callable[[Equation, tuple[Size, ...]], bool]]] = RuleKind("results with strides")
 
 
@@ -51,12 +51,12 @@ def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
 
 
 def is_dense(shape: Shape, strides: tuple[Size, ...]) -> bool:
-    """Whether strides are row-major, but for axes of one element."""
+    """Whether strides are row-major, except along axes of one element."""
     return all(n == 1 or s == dense for n, s, dense in zip(shape, strides, row_major(shape), strict=True))
 
 
 def _writes(e: Equation, strides: tuple[Size, ...]) -> bool:
-    """Whether what computes a value can write it with these strides."""
+    """Whether the kernels of an equation can write its result with these strides."""
     strided = STRIDED.of(e.primitive)
     return strided is None or strided(e, strides)
 
@@ -71,13 +71,13 @@ def _attention_writes(e: Equation, strides: tuple[Size, ...]) -> bool:
 
 
 def _only(readers: dict[Atom, list[Equation]], x: Var) -> Equation | None:
-    """The reader of a value that has one."""
+    """The reader of a value that has exactly one."""
     mine = readers.get(x, [])
     return mine[0] if len(mine) == 1 else None
 
 
 def _copies(permute: Equation, axes: tuple[int, ...], reshape: Equation) -> bool:
-    """Whether an equation reshapes a permuted row-major value, and copies it for that; vectors stay vectors."""
+    """Whether a reshape of a permuted row-major value is a copy; the permutation must keep the last axis in place."""
     low = reshape.primitive.lowering
     if (
         not reshape.primitive.keeps_order
@@ -98,11 +98,11 @@ def _permuted(permute: Equation, axes: tuple[int, ...]) -> tuple[Size, ...]:
     return tuple(found[k] for k in range(len(found)))
 
 
-# ---- axes taken as one
+# ---- merged axes
 
 
 def run(shape: Shape, strides: tuple[Size, ...], axes: tuple[int, ...]) -> tuple[Size, Size] | None:
-    """Size and stride of several axes taken as one, or None if they do not lie that way."""
+    """The size and stride of several axes merged into one; None if their strides do not allow that."""
     size: Size = 1
     stride: Size = 0
     if any(shape[k] == 0 for k in axes):
@@ -128,7 +128,7 @@ def result_groups(e: Equation, split: int) -> list[tuple[int, ...]]:
 
 
 def result_strides(e: Equation, strides: tuple[Size, ...], split: int) -> tuple[Size, ...] | None:
-    """The strides of outer and inner batch and rows of a result, or None if it does not lie that way."""
+    """The strides of outer and inner batch and rows of a result; None if its strides do not allow this merge."""
     runs = [run(e.outputs[0].type.shape, strides, each) for each in result_groups(e, split)]
     found = tuple(r[1] for r in runs if r is not None)
     return found[:3] if len(found) == len(runs) and found[3] in (0, 1) else None
@@ -145,7 +145,7 @@ def splits(batch: int) -> range:
 def batch_strides(
     shape: Shape, strides: tuple[Size, ...], split: int, batch: int
 ) -> tuple[Size, Size, tuple[Size, ...]] | None:
-    """The strides of outer and inner batch, and of what follows; None where a tensor does not lie that way."""
+    """The strides of outer and inner batch, and of the other axes; None if a tensor's strides do not allow this."""
     levels = [run(shape, strides, tuple(axes)) for axes in (range(split), range(split, batch))]
     if levels[0] is None or levels[1] is None:
         return None

@@ -50,11 +50,11 @@ def _unchanged_of_branch(e: Equation) -> dict[int, int]:
 
 
 def _unchanged_of_scan(e: Equation) -> dict[int, int]:
-    return _given_back(e.params["body"], range(e.params["carries"]))
+    return _unchanged_carries(e.params["body"], range(e.params["carries"]))
 
 
 def _unchanged_of_while(e: Equation) -> dict[int, int]:
-    return _given_back(e.params["body"], range(len(e.outputs)))
+    return _unchanged_carries(e.params["body"], range(len(e.outputs)))
 
 
 def _places(graph: Graph) -> list[int]:
@@ -63,12 +63,12 @@ def _places(graph: Graph) -> list[int]:
     return [at.get(a, -1) for a in graph.outputs]
 
 
-def _given_back(body: Graph, carries: Iterable[int]) -> dict[int, int]:
+def _unchanged_carries(body: Graph, carries: Iterable[int]) -> dict[int, int]:
     return {k: k for k in carries if body.outputs[k] is body.inputs[k]}
 
 
 def _settled(graph: Graph) -> Graph:
-    """Operands in the place of results that are the same, inner graphs first."""
+    """The graph with operands in place of results that equal them, inner graphs first."""
     known: dict[Atom, Atom] = {}
     equations: list[Equation] = []
     for e in graph.equations:
@@ -84,7 +84,7 @@ def _settled(graph: Graph) -> Graph:
 
 
 def _needed(graph: Graph) -> Graph:
-    """The graph without what its outputs do not depend on, outer graphs first."""
+    """The graph without equations that its outputs do not depend on, outer graphs first."""
     live: set[Atom] = set(graph.outputs)
     kept: list[Equation] = []
     for e in reversed(graph.equations):
@@ -101,21 +101,21 @@ def _needed(graph: Graph) -> Graph:
 def _lean_scan(e: Equation, wanted: Sequence[int]) -> Equation:
     body: Graph = e.params["body"]
     carries: int = e.params["carries"]
-    operands, held = _cycle(body, set(), wanted, carries)
-    fewer = sum(k < carries for k in held)
-    return _chosen(e, operands, {**e.params, "body": _restricted(body, operands, held), "carries": fewer}, held)
+    operands, results = _needed_by_loop(body, set(), wanted, carries)
+    fewer = sum(k < carries for k in results)
+    return _chosen(e, operands, {**e.params, "body": _restricted(body, operands, results), "carries": fewer}, results)
 
 
 def _lean_while(e: Equation, wanted: Sequence[int]) -> Equation:
     body: Graph = e.params["body"]
     test: Graph = e.params["cond"]
-    operands, held = _cycle(body, _reads(test, (0,)), wanted, len(e.outputs))
-    params = {**e.params, "body": _restricted(body, operands, held), "cond": _restricted(test, operands, (0,))}
-    return _chosen(e, operands, params, held)
+    operands, results = _needed_by_loop(body, _reads(test, (0,)), wanted, len(e.outputs))
+    params = {**e.params, "body": _restricted(body, operands, results), "cond": _restricted(test, operands, (0,))}
+    return _chosen(e, operands, params, results)
 
 
-def _cycle(body: Graph, always: set[int], wanted: Sequence[int], carries: int) -> tuple[list[int], list[int]]:
-    """The operands and results that a loop needs for some results, if some operands are read in any case."""
+def _needed_by_loop(body: Graph, always: set[int], wanted: Sequence[int], carries: int) -> tuple[list[int], list[int]]:
+    """The operands and results that a loop needs for some results, if the operands `always` are read in any case."""
     needed = set(wanted)
     read: set[int] = set()
     while True:

@@ -3,7 +3,7 @@
 Convolution kernels compute with channels in vector lanes.  With channels in planes, kernels transpose images when they
 read and write them.  In blocks, [N, C/16, H, W, 16], no transpose is needed.  A value in blocks has five axes;
 pointwise equations stay the same, and values that depend on channels alone become [C/16, 16].  Convolutions and window
-maxima have forms that read and write blocks.  They exist only in the compiler: differentiation and batching happen
+maxima have forms that read and write blocks.  They exist only in the compiler: differentiation and batching come
 before.
 
 A chain of pointwise operations stays in blocked layout when that saves more transposes than it costs at its ends.  The
@@ -31,11 +31,11 @@ from nacre.ops.shape import broadcast_p, permute_p, reshape_p
 from nacre.ops.window import window_max_p
 from nacre.ops.winograd import winograd_p
 
-# in transpositions of an element on its way in or out of a kernel: what a convolution saves for each that it reads
-# from blocks or writes there, and what a pass of its own through memory costs
+# in units of the transposition of one element that a kernel reads or writes: the saving of a convolution for each
+# element that it reads from blocks or writes to them, and the cost of a separate pass through memory
 READ_BY_WINOGRAD: Final = 1.0
 READ_BY_WINDOWS: Final = 0.0  # pixels are read one by one in either layout
-READ_BY_POINTS: Final = -1.0  # neighbours that are all read once lie together in planes
+READ_BY_POINTS: Final = -1.0  # neighbours, each of which is read once, are adjacent in planes
 WRITTEN: Final = 1.0
 CONVERTED: Final = 4.0
 
@@ -44,9 +44,10 @@ TO_BLOCKS, TO_PLANES = (0, 1, 3, 4, 2), (0, 1, 4, 2, 3)
 
 @dataclass(frozen=True)
 class BlockedForm:
-    """The primitive that computes the same where images are in blocks, and for which equations it has kernels.
+    """The primitive that computes the same on images in blocks, and the equations for which it has kernels.
 
-    `saved(e)` is what it saves for each element that it reads from blocks.  Without it, images lie on both sides alike.
+    `saved(e)` is the saving for each element that it reads from blocks.  Without it, source and result have the same
+    layout.
     """
 
     primitive: Primitive
@@ -56,7 +57,7 @@ class BlockedForm:
 
 @dataclass(frozen=True)
 class MadeForm:
-    """Images that are made in any layout alike: which equations make such ones, and how they are written in blocks."""
+    """Images that any layout suits: the equations that create them, and how these are written in blocks."""
 
     fits: Callable[[Equation], bool]
     write: Callable[[_Writer, Equation], None]
@@ -66,7 +67,7 @@ BLOCKED: Final[RuleKind[BlockedForm]] = RuleKind("form in blocks")
 MADE: Final[RuleKind[MadeForm]] = RuleKind("made in blocks")
 
 
-# ---- which values may lie in blocks
+# ---- values that may be in blocks
 
 
 def is_image(a: Atom) -> bool:
@@ -79,7 +80,7 @@ def is_image(a: Atom) -> bool:
 
 
 def _is_dense(e: Equation) -> bool:
-    """Whether a convolution has a kernel for blocks: dense, of enough channels."""
+    """Whether a convolution has a kernel for blocks: without groups, and with whole blocks of filters."""
     if e.outputs[0].type.dtype is not float32 or e.params["groups"] != 1:
         return False
     known = all(isinstance(n, int) and n > 0 for x in e.inputs for n in x.type.shape[1:])
@@ -96,13 +97,13 @@ def _saved_by_direct(e: Equation) -> float:
 
 
 def _converting(e: Equation) -> BlockedForm | None:
-    """The form of an equation that may read one layout and write another: of a convolution."""
+    """The form of an equation that may read one layout and write another, that is, of a convolution."""
     form = BLOCKED.of(e.primitive)
     return form if form is not None and form.saved is not None and form.fits(e) else None
 
 
-def _alike(e: Equation) -> BlockedForm | None:
-    """The form of an equation that reads and writes one layout, and is not computed element by element."""
+def _same_layout(e: Equation) -> BlockedForm | None:
+    """The form of an equation that reads and writes the same layout, and is not elementwise."""
     form = BLOCKED.of(e.primitive)
     return form if form is not None and form.saved is None and form.fits(e) else None
 
@@ -118,7 +119,7 @@ def _is_narrow(e: Equation) -> bool:
 
 
 def _is_pointwise(e: Equation) -> bool:
-    """Whether an equation is computed element by element, of images alone."""
+    """Whether an equation is elementwise, with images as its only operands."""
     return bool(e.inputs) and is_pointwise(e) and "shape" not in e.params and all(map(is_image, e.inputs))
 
 
@@ -128,7 +129,7 @@ def _is_reduction(e: Equation) -> bool:
 
 
 def _split_channels(e: Equation) -> tuple[Shape, tuple[int, ...]] | None:
-    """The shape and axes by which the operand of a broadcast becomes blocks as it lies; None where it cannot."""
+    """The shape and axes with which a broadcast in blocks reads its operand in place; None if there are none."""
     x, axes = e.inputs[0].type.shape, tuple(e.params["axes"])
     if 1 not in axes or x[axes.index(1)] == 1:
         return x, axes
@@ -139,19 +140,19 @@ def _split_channels(e: Equation) -> tuple[Shape, tuple[int, ...]] | None:
 
 
 def _made(e: Equation) -> MadeForm | None:
-    """The form of images that are made in any layout alike: of a number, or of channels."""
+    """The form of images that any layout suits: those that repeat one number, or one for each channel."""
     form = MADE.of(e.primitive)
     return form if form is not None and is_image(e.outputs[0]) and form.fits(e) else None
 
 
 class _Groups:
-    """Groups of values that share a layout, and what blocks would save in each."""
+    """Groups of values that share a layout, and the saving by blocks in each."""
 
     def __init__(self, graph: Graph) -> None:
         self.leader: dict[Atom, Atom] = {}
         self.saved: dict[Atom, float] = {}
-        self.read: set[Atom] = set()  # values that others read in planes
-        self.written: set[Atom] = {a for a in graph.inputs if is_image(a)}  # and that others write
+        self.read: set[Atom] = set()  # values that other equations read in planes
+        self.written: set[Atom] = {a for a in graph.inputs if is_image(a)}  # and those that they write
         for e in graph.equations:
             self.visit(e)
         self.read.update(a for a in graph.outputs if is_image(a))
@@ -164,7 +165,7 @@ class _Groups:
             self.worth[self.find(a)] -= CONVERTED * _elements(a)
 
     def visit(self, e: Equation) -> None:
-        """Note what an equation says of its operands and results."""
+        """Record the layouts of an equation's operands and results that it needs, and its savings."""
         form = _converting(e)
         if form is not None and form.saved is not None:
             x, w, y = *e.inputs, e.outputs[0]
@@ -172,7 +173,7 @@ class _Groups:
                 self.saved[x] = self.saved.get(x, 0.0) + form.saved(e)
             self.saved[y] = self.saved.get(y, 0.0) + WRITTEN
             self.read.update(filter(is_image, (w,)))
-        elif _alike(e) is not None or _is_pointwise(e):
+        elif _same_layout(e) is not None or _is_pointwise(e):
             for a in (*e.inputs, *e.outputs):
                 self.join(e.outputs[0], a)
                 if not isinstance(a, Var):
@@ -184,19 +185,19 @@ class _Groups:
                 self.written.update(filter(is_image, e.outputs))
 
     def find(self, a: Atom) -> Atom:
-        """The value that stands for the group of a."""
+        """The representative of the group of a."""
         while (above := self.leader.get(a, a)) is not a:
             self.leader[a] = self.leader.get(above, above)
             a = above
         return a
 
     def join(self, a: Atom, b: Atom) -> None:
-        """Put two values into one group."""
+        """Merge the groups of two values."""
         self.leader[self.find(a)] = self.find(b)
         self.leader.setdefault(self.find(b), self.find(b))
 
     def blocked(self, a: Atom) -> bool:
-        """Whether a value shall lie in blocks."""
+        """Whether a value is to be stored in blocks."""
         return is_image(a) and self.worth.get(self.find(a), 0.0) > 0
 
 
@@ -205,7 +206,7 @@ def _elements(a: Atom) -> int:
     return prod(a.type.shape[1:])  # type: ignore[arg-type]
 
 
-# ---- the rewriting
+# ---- rewriting
 
 
 def choose_nchwc(graph: Graph) -> Graph:
@@ -222,7 +223,7 @@ def choose_nchwc(graph: Graph) -> Graph:
 
 
 class _Writer:
-    """The graph being written anew: values in blocks, and those that are read in planes too."""
+    """Writes the new graph: values in blocks, and conversions of those that are also read in planes."""
 
     def __init__(self, graph: Graph, groups: _Groups) -> None:
         self.groups, self.outputs = groups, set(graph.outputs)
@@ -239,8 +240,8 @@ class _Writer:
             self.reduction(e)
         elif len(e.outputs) != 1 or not blocked(e.outputs[0]):
             self.equations.append(e)
-        elif (alike := _alike(e)) is not None:
-            self.add(e, alike.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
+        elif (same := _same_layout(e)) is not None:
+            self.add(e, same.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
         elif _is_pointwise(e):
             self.add(e, e.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
         elif (made := _made(e)) is not None:
@@ -260,7 +261,7 @@ class _Writer:
             self.equations.append(Equation(primitive, inputs, params, (y,), e.source))
 
     def add(self, e: Equation, primitive: Primitive, inputs: Sequence[Atom], params: Any) -> None:
-        """An equation in the place of e whose result is in blocks, and that in planes if it is read so."""
+        """Write an equation in place of e with its result in blocks, converted to planes too if it is read there."""
         y = e.outputs[0]
         type = y.type.with_shape(in_blocks(y.type.shape))
         self.blocks[y] = self.one(e.source, primitive, tuple(inputs), params, type)
@@ -268,17 +269,17 @@ class _Writer:
             self.planes(e, y)
 
     def one(self, source: str, primitive: Primitive, inputs: tuple[Atom, ...], params: Any, type: TensorType) -> Var:
-        """A new value of an equation."""
+        """The value of a new equation."""
         found = Var(type)
         self.equations.append(Equation(primitive, inputs, params, (found,), source))
         return found
 
     def of_number(self, e: Equation) -> None:
-        """Images of a number."""
+        """Images that repeat one number."""
         self.add(e, e.primitive, (), {**e.params, "shape": in_blocks(e.outputs[0].type.shape)})
 
     def of_channels(self, e: Equation) -> None:
-        """Images that repeat numbers of channels."""
+        """Images that repeat one number for each channel."""
         shape, split = in_blocks(e.outputs[0].type.shape), _split_channels(e)
         assert split is not None
         x = e.inputs[0]
@@ -287,14 +288,14 @@ class _Writer:
         self.add(e, e.primitive, (x,), {"shape": shape, "axes": split[1]})
 
     def reduction(self, e: Equation) -> None:
-        """A reduction over planes; its result, in blocks, lies as that in planes does."""
+        """A reduction over planes; its result in blocks has the same order in memory as that in planes."""
         x, y = self.in_blocks(e.inputs[0]), e.outputs[0]
         images, blocks, *_, block = x.type.shape
         found = self.one(e.source, e.primitive, (x,), e.params, y.type.with_shape((images, blocks, block)))
         self.named(e, reshape_p, found, {"shape": y.type.shape}, y)
 
     def in_blocks(self, a: Atom) -> Var:
-        """A value in blocks: as it was written, else brought there."""
+        """A value in blocks: as it was written, else converted."""
         found = self.blocks.get(a)
         if found is None:
             images, blocks, height, width, block = shape = in_blocks(a.type.shape)
@@ -305,14 +306,14 @@ class _Writer:
         return found
 
     def planes(self, e: Equation, y: Var) -> None:
-        """Bring a value from blocks to planes."""
+        """Convert a value from blocks to planes."""
         images, blocks, height, width, block = self.blocks[y].type.shape
         type = y.type.with_shape((images, blocks, block, height, width))
         moved = self.one(e.source, permute_p, (self.blocks[y],), {"axes": TO_PLANES}, type)
         self.named(e, reshape_p, moved, {"shape": y.type.shape}, y)
 
     def named(self, e: Equation, primitive: Primitive, x: Var, params: Any, y: Var) -> None:
-        """A value of the graph by a view of x; a value of its own where it is an output."""
+        """Define a value of the graph as a view of x; an output is a copy of the view."""
         if y not in self.outputs:
             self.equations.append(Equation(primitive, (x,), params, (y,), e.source))
             return

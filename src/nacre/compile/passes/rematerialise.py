@@ -1,8 +1,8 @@
 """Recomputation of large values for a product that reads them late, to save memory.
 
 If a product's factor is cheap to compute from values that are in memory anyway, recomputing it costs no more traffic
-than storing it.  For most of a training step its memory is free.  The same equations on the same values give the same
-bits.
+than storing it.  Its memory is then free for most of a training step.  The same equations on the same values give the
+same bits.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nacre.ir.rewrite import without_dead_code
 
 
 def rematerialise(graph: Graph) -> Graph:
-    """The graph in which such factors are computed just before they are read again."""
-    remaker = _Rematerialiser(graph)
+    """The graph in which such factors are recomputed just before they are read again."""
+    rematerialiser = _Rematerialiser(graph)
     equations: list[Equation] = []
     for k, e in enumerate(graph.equations):
         if isinstance(e.primitive.lowering, Element | Reduce):
             equations.append(e)
             continue
-        inputs = tuple([remaker.factor(x, k, equations) for x in e.inputs])
+        inputs = tuple([rematerialiser.factor(x, k, equations) for x in e.inputs])
         equations.append(Equation(e.primitive, inputs, e.params, e.outputs, e.source) if inputs != e.inputs else e)
-    if not remaker.made:
+    if not rematerialiser.made:
         return graph
     return without_dead_code(Graph(graph.inputs, tuple(equations), graph.outputs, graph.name))
 
@@ -34,12 +34,12 @@ def rematerialise(graph: Graph) -> Graph:
 class _Rematerialiser:
     def __init__(self, graph: Graph) -> None:
         self.producer = {v: (k, e) for k, e in enumerate(graph.equations) for v in e.outputs}
-        self.last = {x: k for k, e in enumerate(graph.equations) for x in e.inputs}  # the last that reads a value
+        self.last = {x: k for k, e in enumerate(graph.equations) for x in e.inputs}  # value → its last reader
         self.last.update(dict.fromkeys(graph.outputs, len(graph.equations)))
-        self.made: dict[Var, tuple[int, Var]] = {}  # where a value was computed again, and as what
+        self.made: dict[Var, tuple[int, Var]] = {}  # value → the place of its last copy, and the copy
 
     def factor(self, x: Atom, at: int, equations: list[Equation]) -> Atom:
-        """What an equation reads for x: x itself, or the same computed again, of which equations are appended."""
+        """The operand to read for x: x itself, or a recomputed copy, whose equations are appended."""
         if not isinstance(x, Var) or x not in self.producer or not large(x) or at - self.producer[x][0] <= FAR:
             return x
         place, known = self.made.get(x, (0, x))
@@ -57,7 +57,7 @@ class _Rematerialiser:
         return again[x]
 
     def chain(self, x: Var, at: int) -> list[Equation] | None:
-        """The equations, in order, that make x of what is in memory there; None where that costs too much."""
+        """The equations, in order, that recompute x from values that are in memory then; None if they cost too much."""
         found: dict[int, Equation] = {}
         cost, todo = 0, [x]
         while todo:

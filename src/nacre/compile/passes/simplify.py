@@ -1,6 +1,6 @@
-"""Graph simplification: inlined calls, common subexpressions merged, dead code removed, outputs in separate memory.
+"""Graph simplification: calls inlined, common subexpressions merged, dead code removed, outputs in separate memory.
 
-Only rewrites that keep every bit: no x + 0 (it changes -0), no x · 0, no division turned into multiplication.
+All rewrites preserve every bit: no x + 0 (it changes -0), no x · 0, no division turned into multiplication.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nacre.ops.dot import dot_axes, holds, is_plain_product, widened_dot_p
 
 
 def simplify(graph: Graph) -> Graph:
-    """The same function with fewer equations; every output is a value of its own."""
+    """The same function with fewer equations; every output is a separate value."""
     return own_outputs(
         own_constants(
             without_dead_code(widen_rows(turn_products(without_dead_code(share(simplify_loops(without_calls(graph)))))))
@@ -36,7 +36,7 @@ def share(graph: Graph) -> Graph:
     equations: list[Equation] = []
 
     def atom(a: Atom) -> Atom:
-        """The atom that stands for a; small literals of one value are one."""
+        """The atom that replaces a; small literals of the same value are merged."""
         if isinstance(a, Var):
             return known.get(a, a)
         return literals.setdefault(a.key, a) if a.array.nbytes <= SMALL else a
@@ -60,7 +60,7 @@ def share(graph: Graph) -> Graph:
 
 
 def own_constants(graph: Graph) -> Graph:
-    """Give memory to values made of constants alone where an equation reads them that cannot compute them itself."""
+    """Store values computed from constants alone where an equation reads them that cannot compute them itself."""
     made = _made_of_constants(graph)
     copies: dict[Var, Var] = {}
     equations: list[Equation] = []
@@ -94,7 +94,7 @@ def _made_of_constants(graph: Graph) -> set[Var]:
 
 
 def turn_products(graph: Graph) -> Graph:
-    """Compute a product whose result is only read transposed the other way round; factors commute to the bit."""
+    """Swap the factors of a product whose result is only read transposed; factors commute bit for bit."""
     uses: dict[Atom, int] = {}
     for e in graph.equations:
         for a in e.inputs:
@@ -136,7 +136,7 @@ def _exchange(product: Equation) -> tuple[int, ...]:
 
 
 def widen_rows(graph: Graph) -> Graph:
-    """Read a matrix that is only converted for a product with a row as it lies: the conversion is exact."""
+    """Read a matrix that is only converted for a product with one row in its own dtype: the conversion is exact."""
     computed = {v: e for e in graph.equations for v in e.outputs}
     equations: list[Equation] = []
     for e in graph.equations:
@@ -163,7 +163,7 @@ def _one_row(product: Equation) -> bool:
 
 
 def _narrow_matrix(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Atom, Equation | None] | None:
-    """What the second factor is converted from, and the permutation between, if there is one."""
+    """The value from which the second factor is converted, and the permutation between the two, if there is one."""
     a, b = product.inputs
     made = computed.get(b) if isinstance(b, Var) else None
     moved = made if made is not None and permutation(made) is not None else None

@@ -1,9 +1,9 @@
-"""Large products that are only reduced, computed in bands of rows, each reduced while it is in cache.
+"""Large products that are only reduced are computed in strips of rows, each reduced while it is in cache.
 
-The product is never whole in memory, such as the scores of a vocabulary under a cross-entropy, or distances to
-clusters.  A loop computes a band of it and all its readers (see `axis_propagation`), with the kernels of the whole.
-Each element and each reduction is within one band, so bits do not change.  Bands of columns are used where columns are
-reduced.  A lookup of many table rows for a product with few columns is computed the same way.
+The product is never stored whole; examples are the scores of a vocabulary under a cross-entropy, or distances to
+clusters.  A loop computes a strip of it and all its readers (see `axis_propagation`), with the kernels of the whole.
+Each element and each reduction is within one strip, so bits do not change.  Strips of columns are used where columns
+are reduced.  A lookup of many table rows for a product with few columns is computed the same way.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from nacre.ops.control import scan_p
 from nacre.ops.shape import permute_p, reshape_p
 from nacre.ops.view import concatenate_p, slice_p
 
-LARGE = 16 << 20  # bytes of a product that is not to be in memory
-NEAR = 4 << 20  # bytes of a band that stays in caches
-SMALL = 8  # a result of so small a part of the product, or less, may be in memory
-FEWEST = 4  # bands that are worth a loop
-WHOLE = 168  # rows of a band: a multiple of this many fills tiles of 12, 8 or 6 rows
-WIDE = 384  # columns of one: panels of vectors of any width
-STREAMED = ((4 << 20, 1), (8 << 20, 2))  # a factor that every band reads: up to so many bytes, so many times `WHOLE`
-LONGEST = 3  # and for a larger one, which comes from memory each time
+LARGE = 16 << 20  # bytes of a product that is not stored whole
+NEAR = 4 << 20  # bytes of a strip that stays in caches
+SMALL = 8  # a value may be stored whole if the product has at least this many times its bytes
+FEWEST = 4  # strips that are worth a loop
+WHOLE = 168  # rows of a strip are a multiple of this, which fills tiles of 12, 8 or 6 rows
+WIDE = 384  # columns of a strip are a multiple of this: panels of vectors of any width
+STREAMED = ((4 << 20, 1), (8 << 20, 2))  # most bytes of the factor that every strip reads → least multiple of `WHOLE`
+LONGEST = 3  # the least multiple for a larger factor, which is read from memory each time
 
 
 def strip_mine(graph: Graph) -> Graph:
-    """The graph with loops over bands in place of such products and their readers."""
+    """The graph with loops over strips in place of such products and their readers."""
     known = _Uses(graph)
     products = [e.outputs[0] for e in graph.equations if rule_of(e).factors is not None]
     for v in products:
@@ -65,7 +65,7 @@ def _is_large(v: Var) -> bool:
 
 
 class _Uses:
-    """A graph: which equation makes a value, and which read it."""
+    """A graph, with the equation that computes each value and those that read it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -77,7 +77,7 @@ class _Uses:
                 self.readers.setdefault(x, []).append(k)
 
     def looked_up(self, x: Atom) -> Equation | None:
-        """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
+        """The lookup of table rows that gives a value, perhaps reshaped; None if there is none."""
         e = self.made.get(x) if isinstance(x, Var) else None
         while e is not None and rule_of(e).moves:
             (x,) = e.inputs
@@ -87,17 +87,17 @@ class _Uses:
 
 @dataclass
 class _Group:
-    """A product, what goes along a run of it, and where the two meet the rest of the graph."""
+    """A product, the equations that are cut along a run of its axes, and their connections to the rest of the graph."""
 
     known: _Uses
     seed: Equation
     run: Run
-    bulk: int  # bytes of the product, or of what is looked up for it
-    runs: dict[Var, Run]  # of the values that are computed in bands
+    bulk: int  # bytes of the product, or of the rows looked up for it
+    runs: dict[Var, Run]  # of the values that are computed in strips
     members: list[Equation] = field(default_factory=list[Equation])
-    inner: set[Equation] = field(default_factory=set[Equation])  # the members that are nowhere but in bands
-    cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in bands
-    whole: dict[Var, None] = field(default_factory=dict[Var, None])  # read as they are
+    inner: set[Equation] = field(default_factory=set[Equation])  # the members that are computed in strips only
+    cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in strips
+    whole: dict[Var, None] = field(default_factory=dict[Var, None])  # read whole
     results: list[Var] = field(default_factory=list[Var])
 
     @property
@@ -113,11 +113,11 @@ class _Group:
     # ---- which equations
 
     def small(self, v: Var) -> bool:
-        """Whether a value is so much smaller than the largest that it may be in memory."""
+        """Whether a value is so much smaller than the product that it may be stored whole."""
         return v.type.static and v.type.nbytes * SMALL <= self.bulk  # type: ignore[operator]
 
     def grow(self) -> set[Equation] | None:
-        """All that goes along behind the product; None where something reads large values that does not."""
+        """The equations after the product that can be cut along the run; None if another one reads large values."""
         found: set[Equation] = set()
         todo: list[int] = []
         e = self.seed
@@ -133,12 +133,12 @@ class _Group:
                 return None if todo else found
 
     def next(self, todo: list[int], found: set[Equation]) -> Equation | None:
-        """The next equation that goes along, in order; None behind the last, and, with some left, where one may not."""
+        """The next equation, in order, that can be cut; None after the last, or with some left where one cannot be."""
         while todo:
             e = self.graph.equations[todo[0]]
             mine = [k for k, x in enumerate(e.inputs) if isinstance(x, Var) and x in self.runs]
             if e not in found:
-                run = self.goes(e, mine)
+                run = self.result_run(e, mine)
                 if run is not None:
                     heappop(todo)
                     self.runs[e.outputs[0]] = run
@@ -148,15 +148,15 @@ class _Group:
             heappop(todo)
         return None
 
-    def goes(self, e: Equation, mine: Sequence[int]) -> Run | None:
-        """The run of an equation's result that goes along those of some operands; None where none does."""
-        held = [self.runs[e.inputs[k]] for k in mine]  # type: ignore[index]
-        run = follow(e, mine[0], held[0]) if len(e.outputs) == 1 else None
+    def result_run(self, e: Equation, mine: Sequence[int]) -> Run | None:
+        """The run of an equation's result that corresponds to those of some operands; None if there is none."""
+        runs = [self.runs[e.inputs[k]] for k in mine]  # type: ignore[index]
+        run = follow(e, mine[0], runs[0]) if len(e.outputs) == 1 else None
         wanted = None if run is None else needs(e, run)
-        return run if wanted is not None and [wanted[k] for k in mine] == held else None
+        return run if wanted is not None and [wanted[k] for k in mine] == runs else None
 
     def trim(self, found: set[Equation]) -> None:
-        """Leave what large values do not need; take in what is read by bands alone."""
+        """Drop the equations that no large value needs; add those that only strips read."""
         chosen: set[Equation] = set()
         wanted: dict[Atom, Run] = {}
         for e in reversed(self.graph.equations):
@@ -174,16 +174,16 @@ class _Group:
                 continue
             run = self.runs[v] = self.runs[v] if e in found else wanted[v]
             chosen.add(e)
-            for x, held in zip(e.inputs, needs(e, run) or (), strict=True):
-                if held is not None:
-                    wanted.setdefault(x, held)
+            for x, needed in zip(e.inputs, needs(e, run) or (), strict=True):
+                if needed is not None:
+                    wanted.setdefault(x, needed)
         self.members = [e for e in self.graph.equations if e in chosen]
         self.inner = {e for e in chosen if e in found or not rule_of(e).is_free}
         kept = {e.outputs[0] for e in self.members}
         self.runs = {v: run for v, run in self.runs.items() if v in kept}
 
     def takes(self, e: Equation, run: Run, alone: bool) -> bool:
-        """Whether a value that bands read is computed in them: it costs nothing, or only they read it."""
+        """Whether a value that strips read is computed in them: it costs nothing, or only they read it."""
         if needs(e, run) is None:
             return False
         rule = rule_of(e)
@@ -194,7 +194,7 @@ class _Group:
         return alone and not self.small(e.outputs[0]) and (plain(e) or rule.factors is not None)
 
     def connect(self) -> bool:
-        """Find what the members read and give; False where they cannot be computed together."""
+        """Find the values that the members read and return; False if they cannot be computed together."""
         outside: set[Atom] = set(self.graph.outputs)
         for e in self.graph.equations:
             if e not in self.inner:
@@ -202,13 +202,13 @@ class _Group:
         for e in self.members:
             wanted = needs(e, self.runs[e.outputs[0]])
             assert wanted is not None
-            for x, held in zip(e.inputs, wanted, strict=True):
+            for x, needed in zip(e.inputs, wanted, strict=True):
                 known = self.runs.get(x) if isinstance(x, Var) else None
                 if known is not None:
-                    if known != held:
+                    if known != needed:
                         return False
-                elif held is not None:
-                    self.cut[x, held] = None
+                elif needed is not None:
+                    self.cut[x, needed] = None
                 elif isinstance(x, Var):
                     self.whole[x] = None
             self.results += [v for v in e.outputs if v in outside and e in self.inner]
@@ -216,7 +216,7 @@ class _Group:
         return ready and bool(self.results) and all(map(self.small, self.results)) and not self.circular()
 
     def ready(self, x: Atom) -> bool:
-        """Whether a value that bands read is in memory anyway, or small: not one that its readers compute."""
+        """Whether a value that strips read is in memory anyway, or small: not one that its readers compute."""
         e = self.known.made.get(x) if isinstance(x, Var) and x not in self.known.outputs and not self.small(x) else None
         if e is None:
             return True
@@ -232,7 +232,7 @@ class _Group:
         return any(x in behind for x in (*self.whole, *(x for x, _ in self.cut)))
 
     def rows(self) -> int:
-        """The length of a band: near, but long enough that what each reads whole is not most of its work."""
+        """The length of a strip: it fits in caches, but is long enough that the factor read whole does not dominate."""
         left, _ = needs(self.seed, self.run) or (None, None)
         factor, unit = (self.seed.inputs[0], WIDE) if left is None else (self.seed.inputs[1], WHOLE)
         times = next((n for most, n in STREAMED if factor.type.nbytes <= most), LONGEST)  # type: ignore[operator]
@@ -241,7 +241,7 @@ class _Group:
     # ---- the loop
 
     def rewritten(self) -> Graph:
-        """The graph with a loop over whole bands, and what is left behind it."""
+        """The graph with a loop over full strips, and the remaining rows after it."""
         builder = Builder(self.graph.name)
         builder.inputs = list(self.graph.inputs)
         before = self.earlier()
@@ -254,7 +254,7 @@ class _Group:
         return without_dead_code(builder.finish([_known(known, x) for x in self.graph.outputs]))
 
     def earlier(self) -> set[Equation]:
-        """The equations that stand before the loop: those before all members, and those that members need."""
+        """The equations that come before the loop: those before all members, and those that members need."""
         needed: set[Atom] = {*self.whole, *(x for x, _ in self.cut)}
         found: set[Equation] = set()
         for e in reversed(self.graph.equations):
@@ -264,21 +264,21 @@ class _Group:
         return found.union(takewhile(lambda e: e not in self.inner, self.graph.equations))
 
     def computed(self, builder: Builder) -> dict[Atom, Atom]:
-        """Write the loop and the rest; what stands for the results."""
+        """Write the loop and the remaining rows; returns the values that replace the results."""
         rows, rounds = self.rows(), self.length // self.rows()
         cuts = [_front(builder, x, run) for x, run in self.cut]
         fixed = list(self.whole)
         body = Builder("band")
         wholes = [body.input(v.type) for v in fixed]
         parts = [body.input(c.type.with_shape((rows, *c.type.shape[1:]))) for c in cuts]
-        made = self.band(body, rows, wholes, parts)
+        made = self.strip(body, rows, wholes, parts)
         stacks = [_stacked(builder, c, rows, rounds) for c in cuts]
         params = {"body": body.finish([*wholes, *made]), "carries": len(fixed), "length": rounds, "reverse": False}
         loop = builder.add(scan_p, [*fixed, *stacks], params, self.seed.source)
         pieces = [[_reshape(builder, v, (rows * rounds, *v.type.shape[2:]))] for v in loop[len(fixed) :]]
         if rows * rounds < self.length:
             ends = [_slice(builder, c, rows * rounds, self.length) for c in cuts]
-            for piece, v in zip(pieces, self.band(builder, self.length - rows * rounds, fixed, ends), strict=True):
+            for piece, v in zip(pieces, self.strip(builder, self.length - rows * rounds, fixed, ends), strict=True):
                 piece.append(v)
         found: dict[Atom, Atom] = {}
         for v, piece in zip(self.results, pieces, strict=True):
@@ -286,19 +286,19 @@ class _Group:
             found[v] = _back(builder, whole, v, self.runs[v])
         return found
 
-    def band(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
-        """Write the members for a band of the given number of rows; its results, their run in front."""
+    def strip(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
+        """Write the members for a strip of the given number of rows; returns its results, their run as first axis."""
         whole: dict[Atom, Atom] = dict(zip(self.whole, wholes, strict=True))
         cut = {key: _to(builder, part, key[1][0]) for key, part in zip(self.cut, parts, strict=True)}
         inside: dict[Atom, Atom] = {}
         for e in self.members:
             run = self.runs[e.outputs[0]]
             inputs: list[Atom] = []
-            for x, held in zip(e.inputs, needs(e, run) or (), strict=True):
+            for x, needed in zip(e.inputs, needs(e, run) or (), strict=True):
                 if x in inside:
                     inputs.append(inside[x])
                 else:
-                    inputs.append(_known(whole, x) if held is None else cut[x, held])
+                    inputs.append(_known(whole, x) if needed is None else cut[x, needed])
             (v,) = builder.add(e.primitive, inputs, stretched(e, run, rows), e.source)
             assert v.type is strip_type(e.outputs[0].type, run, rows)
             inside[e.outputs[0]] = v
@@ -337,7 +337,7 @@ def _reshape(builder: Builder, x: Atom, shape: Sequence[object]) -> Atom:
 
 
 def _slice(builder: Builder, x: Atom, start: int, stop: int) -> Var:
-    """A stretch of the first axis."""
+    """A slice of the first axis."""
     others = x.type.shape[1:]
     return _add(
         builder, slice_p, x, starts=(start, *(0 for _ in others)), stops=(stop, *others), steps=(1,) * x.type.rank
@@ -345,7 +345,7 @@ def _slice(builder: Builder, x: Atom, start: int, stop: int) -> Var:
 
 
 def _moved(builder: Builder, x: Atom, source: int, target: int) -> Atom:
-    """x with one axis elsewhere."""
+    """x with one axis moved."""
     axes = [k for k in range(x.type.rank) if k != source]
     axes.insert(target, source)
     return x if source == target else _add(builder, permute_p, x, axes=tuple(axes))
@@ -368,11 +368,11 @@ def _first(builder: Builder, x: Atom, axis: int) -> Var:
 
 
 def _stacked(builder: Builder, x: Atom, rows: int, rounds: int) -> Atom:
-    """The rows of whole bands, band by band."""
+    """The rows of full strips, stacked by strip."""
     whole = x if x.type.shape[0] == rows * rounds else _slice(builder, x, 0, rows * rounds)
     return _reshape(builder, whole, (rounds, rows, *x.type.shape[1:]))
 
 
 def _back(builder: Builder, x: Atom, v: Var, run: Run) -> Atom:
-    """A result with its axes as they were."""
+    """A result with its original axes."""
     return _reshape(builder, _to(builder, x, run[0]), v.type.shape)

@@ -17,12 +17,12 @@ from nacre.runtime.executable import Executable, driver
 from nacre.runtime.flow import Kind
 
 NANO = 1e-9
-TEAM_WORD = 14  # of a plan's descriptor: how many threads it was bound for
+TEAM_WORD = 14  # of a plan's descriptor: the number of threads that it was bound for
 
 
 @dataclass(frozen=True)
 class RunTimes:
-    """One run: its seconds, and for each step its share of them and its threads' total busy time."""
+    """One run: its seconds, and each step's share of them and its threads' total busy time."""
 
     whole: float
     seconds: np.ndarray

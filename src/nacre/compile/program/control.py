@@ -1,8 +1,8 @@
 """Control flow in a program: loops and branches become nodes of the plan, their bodies launches within them.
 
-A body is compiled as a separate graph, whose inputs and outputs are placed by the loop:
+A body is compiled as a separate graph.  The loop decides where its inputs and outputs are stored:
 
-    loop-invariant operands           at their place outside
+    loop-invariant operands           at their place outside the loop
     rows of xs, and of ys             in the whole tensor, at an address that advances with each iteration
     carries                           in two places that alternate, or updated in place (see `compile/buffers/reuse`)
 
@@ -33,13 +33,13 @@ from nacre.ops.dot import is_plain_product
 from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import PlannedValue, holder
 
-MANY_ROUNDS = 8  # from which on a matrix is transposed before them
-MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
+MANY_ROUNDS = 8  # iterations of a loop from which on a matrix is transposed before the loop
+MANY_ROWS = 128  # rows of a product from which on packing a large matrix costs little, in any layout
 Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
 
 
 class GraphWriter(Protocol):
-    """What writes a graph of a program; the bodies of its loops and branches have writers of their own."""
+    """A writer for one graph of a program; the bodies of its loops and branches have their own writers."""
 
     @property
     def fusion(self) -> Fusion:
@@ -53,7 +53,7 @@ class GraphWriter(Protocol):
 
     @property
     def launches(self) -> LaunchWriter:
-        """What writes the graph's launches."""
+        """The writer of the graph's launches."""
         ...
 
     @property
@@ -62,9 +62,9 @@ class GraphWriter(Protocol):
         ...
 
     def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> GraphWriter:
-        """A writer for a simplified graph whose inputs lie at places; nothing of it is written yet.
+        """A writer for a simplified graph whose inputs have the given places; nothing of it is written yet.
 
-        It is `sure` if the graph runs at least once whenever what is around it runs.
+        `sure`: the graph runs at least once whenever the code around it runs.
         """
         ...
 
@@ -81,7 +81,7 @@ def write_flow(p: GraphWriter, e: Equation) -> None:
     WRITTEN.required(e.primitive)(p, e)
 
 
-# ---- where things lie
+# ---- places of values
 
 
 def _view(p: GraphWriter, x: Atom) -> View:
@@ -89,7 +89,7 @@ def _view(p: GraphWriter, x: Atom) -> View:
 
 
 def _part(p: GraphWriter, x: Atom, type: TensorType, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
-    """A value that lies in that of x, from an element on, and moves on by elements with each round of a loop."""
+    """A part of x, from an element on, that advances by a stride in elements with each iteration of a loop."""
     view, width = _view(p, x), x.type.dtype.itemsize
     base, first = p.values.number(view.base), (view.offset + offset) * width
     if first == 0 and loop < 0:
@@ -98,19 +98,19 @@ def _part(p: GraphWriter, x: Atom, type: TensorType, offset: Size = 0, stride: S
 
 
 def _as_given(p: GraphWriter, x: Atom) -> Place:
-    """Where an operand lies that is read as it is."""
+    """The place of an operand that is read whole."""
     return _part(p, x, x.type), _view(p, x).strides
 
 
 def _rows(p: GraphWriter, x: Atom, length: Size, reverse: bool, loop: int) -> Place:
-    """Where the rows of an operand or result lie, round after round."""
+    """The place of the row of an operand or result in each iteration."""
     step, *strides = _view(p, x).strides
     first, move = ((length - 1) * step, -1 * step) if reverse else (0, step)
     return _part(p, x, x.type.with_shape(x.type.shape[1:]), first, move, loop), tuple(strides)
 
 
 def _results(child: GraphWriter, places: Sequence[int]) -> None:
-    """Let a graph write its outputs to places."""
+    """Make a graph write its outputs to the given places."""
     for a, place in zip(child.fusion.graph.outputs, places, strict=True):
         child.values.numbers[a] = place
 
@@ -118,22 +118,24 @@ def _results(child: GraphWriter, places: Sequence[int]) -> None:
 # ---- loops
 
 
-def _turn_matrices(p: GraphWriter, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]) -> None:
-    """Launch transpositions of the matrices that no round changes, where products read them across."""
+def _transpose_matrices(
+    p: GraphWriter, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]
+) -> None:
+    """Launch transpositions of loop-invariant matrices that products in the body sum along their rows."""
     for k in fixed:
         v, x = body.inputs[k], e.inputs[k]
         if x.type.rank != 2 or _view(p, x).strides[1] != 1 or not _read_across(body, v):
             continue
-        turned, strides = TensorType(x.type.shape[::-1], x.type.dtype), _view(p, x).strides
-        copied = Var(turned)
+        transposed, strides = TensorType(x.type.shape[::-1], x.type.dtype), _view(p, x).strides
+        copied = Var(transposed)
         view = View(_view(p, x).base, _view(p, x).offset, strides[::-1])
-        kernel = copy_kernel(turned, view.strides, turned.dtype, "copy")
+        kernel = copy_kernel(transposed, view.strides, transposed.dtype, "copy")
         p.launches.nest(kernel, [view], [p.values.number(copied)], 2, "copy", [e])
-        places[v] = p.values.number(copied), row_major(turned.shape)[::-1]
+        places[v] = p.values.number(copied), row_major(transposed.shape)[::-1]
 
 
 def _read_across(body: Graph, v: Var) -> bool:
-    """Whether all that reads a matrix is products of many rows that sum along its rows."""
+    """Whether all readers of a matrix are products of many rows that sum along its rows."""
     found = False
     todo: list[tuple[Var, int]] = [(v, 1)]  # a matrix, and which of its axes is contiguous
     while todo:
@@ -159,7 +161,7 @@ def _read_across(body: Graph, v: Var) -> bool:
 
 
 class _Carries:
-    """The carries of a loop: which of them change, and where they lie."""
+    """The carries of a loop: which of them change, and their places."""
 
     def __init__(self, p: GraphWriter, e: Equation, count: int, number: int) -> None:
         self.p, self.number = p, number
@@ -179,7 +181,7 @@ class _Carries:
         ]
 
     def end(self, child: GraphWriter, inputs: Sequence[Var], e: Equation) -> list[Node]:
-        """Launch what brings the carries to the loop's results after the last round; returns the nodes."""
+        """Launch copies of the carries to the loop's results after the last iteration; returns their nodes."""
         before = len(child.launches.tree)
         for k, made in zip(self.moving, self.made, strict=True):
             type, result = e.outputs[k].type, self.p.values.number(e.outputs[k])
@@ -201,10 +203,10 @@ def _scan(p: GraphWriter, e: Equation) -> None:
     rows = [_rows(p, x, length, reverse, number) for x in e.inputs[count:]]
     places = dict(zip(body.inputs, [*carries.places, *rows], strict=True))
     outputs = [body.outputs[k] for k in (*carries.moving, *range(count, len(body.outputs)))]
-    round_ = p.simplify_body(Graph(body.inputs, body.equations, tuple(outputs), body.name))
+    iteration = p.simplify_body(Graph(body.inputs, body.equations, tuple(outputs), body.name))
     if not isinstance(length, int) or length >= MANY_ROUNDS:
-        _turn_matrices(p, e, round_, carries.fixed, places)
-    child = p.within(round_, places, isinstance(length, int) and length > 0)
+        _transpose_matrices(p, e, iteration, carries.fixed, places)
+    child = p.within(iteration, places, isinstance(length, int) and length > 0)
     stacked = [_rows(p, y, length, reverse, number)[0] for y in e.outputs[count:]]
     _results(child, [*carries.made, *stacked])
     child.write()
@@ -218,9 +220,9 @@ def _while(p: GraphWriter, e: Equation) -> None:
     number = p.launches.next_loop()
     carries = _Carries(p, e, len(e.outputs), number)
     cell = p.values.new(PlannedValue("temporary", test.outputs[0].type.nbytes))
-    asks = p.within(p.simplify_body(test), dict(zip(test.inputs, carries.places, strict=True)), True)
-    _results(asks, [cell])
-    asks.write()
+    condition = p.within(p.simplify_body(test), dict(zip(test.inputs, carries.places, strict=True)), True)
+    _results(condition, [cell])
+    condition.write()
     outputs = tuple(body.outputs[k] for k in carries.moving)
     child = p.within(
         p.simplify_body(Graph(body.inputs, body.equations, outputs, body.name)),
@@ -233,13 +235,13 @@ def _while(p: GraphWriter, e: Equation) -> None:
     _place(
         p,
         carries,
-        Loop(number, None, tuple(asks.launches.tree), cell, tuple(child.launches.tree), tuple(ending)),
+        Loop(number, None, tuple(condition.launches.tree), cell, tuple(child.launches.tree), tuple(ending)),
         [cell],
     )
 
 
 def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) -> None:
-    """Append a loop to the plan, after those of its launches that need not be repeated."""
+    """Append a loop to the plan, preceded by its launches that need not be repeated."""
     storage, tree = p.values.storage, p.launches.tree
     within = [*launches((*loop.test, *loop.body, *loop.ending))]
     held = {*own, *(v for c in p.launches.carries for v in (c.given, c.made, c.result))}
@@ -261,7 +263,7 @@ def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) ->
 
 
 def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:
-    """Whether a value lies elsewhere in each round of a loop."""
+    """Whether the place of a value changes with each iteration of a loop."""
     while values[value].kind == "part":
         if values[value].loop == loop:
             return True

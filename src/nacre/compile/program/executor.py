@@ -1,4 +1,4 @@
-"""The executor: runs primitives and graphs on values with numbers, only by compiled code.
+"""The executor: runs primitives and graphs on concrete values, always as compiled code.
 
 An eager operation is a graph of one equation.  Compiled operations are cached by primitive, parameters, and operand
 types and layouts; their machine code serves every shape (see `compile/lowering/symbolic_shapes`).
@@ -26,23 +26,23 @@ from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, register_executor
 from nacre.trace.value import Value, is_concrete, layout_of, make
 
-SHARED = 256  # programs that are looked through for one of an equal graph
-REMEMBERED = 2048  # operations; where shapes keep changing, old ones are prepared again
+SHARED = 256  # cached programs that equal graphs share
+REMEMBERED = 2048  # cached operations; where shapes keep changing, old ones are prepared again
 
 
 class CompilingExecutor:
-    """Evaluates by compiling; remembers what it compiled."""
+    """Evaluates by compiling, and caches compiled code."""
 
     def __init__(self) -> None:
         self.kernels: dict[object, Callable[..., Any]] = {}
         self.met: set[object] = set()
         self.strided: dict[object, Callable[..., Any]] = {}
-        self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for graphs that are equal to them
-        self.turns = Turns()  # what several threads want at first, one compiles
+        self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for equal graphs
+        self.turns = Turns()  # one thread compiles an operation that several need at the same time
 
     def forget(self) -> None:
-        """Drop all programs, for code is compiled in another way from now on."""
-        self.kernels, self.strided, self.equal = {}, {}, {}  # what threads compile now goes into the old ones
+        """Drop all programs, because code is compiled in another way from now on."""
+        self.kernels, self.strided, self.equal = {}, {}, {}  # threads that compile now store into the old ones
         self.met.clear()
         NATIVE.clear()
 
@@ -65,7 +65,7 @@ class CompilingExecutor:
     def quick(
         self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
     ) -> Callable[..., Any]:
-        """`bind` on operands of these types: native for plain dense tensors, and recorded there if they have nodes."""
+        """The target of `bind` for operands of these types: native for plain dense tensors; it records their nodes."""
 
         def general(*inputs: Value) -> Any:
             """The operation on any operands."""
@@ -91,7 +91,7 @@ class CompilingExecutor:
         return self.first(key, primitive, inputs, params) if kernel is None else kernel(*inputs)
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """An operation not seen before, a view, a call, or operands that are views."""
+        """Run an operation that has no cached kernel: a new one, a view, a call, or one on operands that are views."""
 
         def again(*inputs: Value) -> Any:
             """The operation on other operands of these types."""
@@ -123,7 +123,7 @@ class CompilingExecutor:
     def evaluate_strided(
         self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], types: tuple[TensorType, ...]
     ) -> Any:
-        """Operands that are views: their strides belong to what is compiled, their offsets to the call."""
+        """Run on operands that are views: their strides are part of the kernel, their offsets arguments of the call."""
         key = (
             primitive,
             types,
@@ -145,9 +145,9 @@ class CompilingExecutor:
         executable = self.build(primitive, types, [layout_of(x).strides for x in inputs], params)
 
         def general(*inputs: Value) -> Any:
-            """Run on operands that are no plain tensors."""
+            """Run on operands that are not plain tensors."""
             for x in inputs:
-                if not is_concrete(x):  # left over from a trace that has ended, which says so
+                if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
                     return x.content.interpreter.process(primitive, inputs, params)
             held = [(x.content, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
             outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
@@ -196,7 +196,7 @@ class CompilingExecutor:
         return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
-        """What runs a graph: a native entry if its shapes are fixed."""
+        """A callable that runs a graph: a native entry if its shapes are fixed."""
         executable = self.program(graph)
         if not all(t.static for t in graph.input_types) or not graph.outputs:
             return lambda inputs: self.run_sized(executable, inputs)
@@ -206,7 +206,7 @@ class CompilingExecutor:
         return lambda inputs: list(native(*inputs))
 
     def run_strided(self, graph: Graph, inputs: Sequence[Value]) -> Any:
-        """Operands of a graph that are views are made dense first."""
+        """Run a graph on operands that may be views, which are made dense first."""
         outputs = self.run_sized(self.program(graph), inputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -214,13 +214,13 @@ class CompilingExecutor:
         """Run for the sizes of these inputs."""
         dense = [self.dense(x) for x in inputs]
         sizes = executable.sizes([x.type.shape for x in dense])  # type: ignore[misc]
-        held = [x.content for x in dense]  # other threads may let x hold another value meanwhile
+        held = [x.content for x in dense]  # other threads may assign another value to x meanwhile
         buffers = executable.run([b.address for b in held], sizes)
         types = [_fixed(t, sizes) for t in executable.output_types]
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
     def program(self, graph: Graph) -> Executable:
-        """The executable of a graph, which the graph keeps; equal graphs may share it."""
+        """The executable of a graph, which is cached with it; equal graphs may share it."""
         place = "program", STATE.numerics, generation()
         found: Executable | None = graph.kept.get(place)
         if found is None:
@@ -241,7 +241,7 @@ def _made(graph: Graph) -> Executable:
 
 
 def _results(primitive: Primitive, made: Callable[..., Any]) -> Callable[..., Any]:
-    """A native callable that always gives a tuple where the primitive has several results, even if it is one."""
+    """A native callable that returns a tuple for a primitive of several results, even if there is only one."""
     if not primitive.multiple:
         return made
 

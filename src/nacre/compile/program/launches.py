@@ -29,20 +29,20 @@ from nacre.runtime.plan import READY, Launch, Number, PlannedValue, Pointer, Slo
 
 @dataclass(frozen=True)
 class KernelForms:
-    """A kernel behind each kernel pass, by the pass's name, in order; the last form is generated."""
+    """A kernel after each kernel pass, by the pass's name, in order; code is generated from the last form."""
 
     behind: Mapping[str, SymbolicKernel]
     concrete: Kernel  # the last form with the program's own sizes
 
     @property
     def last(self) -> SymbolicKernel:
-        """The form behind the last pass."""
+        """The form after the last pass."""
         return list(self.behind.values())[-1]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What one launch came from, for those who want to look: its kernel IR, or the template's name."""
+    """The origin of one launch, for inspection: its kernel IR, or the template's name."""
 
     label: str
     equations: tuple[Equation, ...]
@@ -56,7 +56,7 @@ class Stage:
 
 @dataclass
 class LaunchWriter:
-    """Writes the launches of a graph; those of a program's graphs are in one list, each graph has its own tree."""
+    """Writes the launches of a graph; all graphs of a program share one list of launches, but each has its own tree."""
 
     values: ValueNumbers
     isa: Isa
@@ -71,7 +71,7 @@ class LaunchWriter:
     sure: bool = True  # whether the graph runs at least once in each call
 
     def within(self, values: ValueNumbers, sure: bool) -> LaunchWriter:
-        """A writer for the body of a loop or a side of a branch.  `sure`: it runs whenever what is around it runs."""
+        """A writer for the body of a loop or a side of a branch.  `sure`: it runs whenever the code around it runs."""
         return replace(self, values=values, tree=[], sure=self.sure and sure)
 
     def next_loop(self) -> int:
@@ -85,7 +85,7 @@ class LaunchWriter:
         self.stages.append(stage)
 
     def code(self, code: Code) -> int:
-        """The number of a kernel; a new one is passed on at once."""
+        """The number of a kernel; the texts of a new one are passed to `begin` at once."""
         if code not in self.codes and self.begin is not None:
             for text in code.texts:
                 self.begin(text)
@@ -103,7 +103,7 @@ class LaunchWriter:
         equations: Sequence[Equation],
         idle: bool = False,
     ) -> None:
-        """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
+        """Launch a kernel-IR nest over views and values; an `idle` one is a copy, omitted where nothing moves."""
         forms = self.forms(kernel)
         general, pairs = forms.last, overwritable(kernel)
         made = generated(general.kernel, self.isa, large_results(kernel))
@@ -156,7 +156,7 @@ class LaunchWriter:
     # ---- templates
 
     def template_step(self, s: TemplateStep, scratch: dict[Scratch, int], label: str, e: Equation) -> None:
-        """Launch a kernel that writes its own LLVM text; `scratch` numbers what its steps have in common."""
+        """Launch a kernel that writes its own LLVM text; `scratch` numbers the temporaries that its steps share."""
         values = self.values
 
         def value(place: object) -> int:
@@ -208,7 +208,7 @@ class LaunchWriter:
 @cached_by_identity
 @lru_cache(maxsize=1024)
 def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
-    """The LLVM text of a general kernel; the same kernel is written once."""
+    """The LLVM text of a general kernel, generated once for equal kernels."""
     return generate(kernel, isa, streams)
 
 

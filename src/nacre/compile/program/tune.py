@@ -1,6 +1,6 @@
 """Autotuning: the search for a program's best free choices, measured on this machine and stored.
 
-Each step of a plan asks for its choices (`runtime/tunables`) when it is divided.  The program is bound once for every
+Each step of a plan looks up its choices (`runtime/tunables`) when it is divided.  The program is bound once for every
 option, with all steps trying their next one at once.  The bindings run in turn, round after round, with time stamps.
 An option replaces the model's choice only if both its minimum and its median are faster by a margin.  Choices never
 change bits, which tests verify.
@@ -25,12 +25,12 @@ from nacre.runtime.executable import Executable
 from nacre.runtime.plan import divide
 
 ROUNDS = 7
-MARGIN = 0.97  # of the usual option's time, below which another one replaces it
+MARGIN = 0.97  # fraction of the default option's time below which another one replaces it
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search found about one choice: the options, the least and the median seconds of each, the one taken."""
+    """The result of a search for one choice: the options, the least and median seconds of each, and the one taken."""
 
     name: str
     options: tuple[Any, ...]
@@ -40,19 +40,19 @@ class Choice:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as the usual option the one taken is."""
+        """The speedup of the option taken over the default one."""
         return self.least[0] / self.least[self.taken] if self.least[self.taken] else 1.0
 
 
 def wanted() -> bool:
-    """Whether the environment asks for a search in every program that is compiled (NACRE_TUNE=1)."""
+    """Whether the environment requests a search in every program that is compiled (NACRE_TUNE=1)."""
     return os.environ.get("NACRE_TUNE", "").strip() not in ("", "0")
 
 
 def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Choice]:
-    """Search a program's free choices, on zeros, and keep what is better than the model's; what has been kept stays.
+    """Search a program's free choices on zeros, and store those that beat the model's; stored ones are not searched.
 
-    A program with loops or branches keeps the model's: on zeros it would not do what it does otherwise.
+    A program with loops or branches uses the model's choices: on zeros it would not behave as it does otherwise.
     """
     sizes = sizes or {}
     if executable.plan.tree:
@@ -84,7 +84,7 @@ def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: in
 
 
 def _choices(executable: Executable, sizes: dict[str, int]) -> dict[str, tuple[list[int], tuple[Any, ...]]]:
-    """The choices of a program that have not been searched: the steps that ask for each, and its options."""
+    """The choices of a program that have not been searched: the steps that use each, and its options."""
     found: dict[str, tuple[list[int], tuple[Any, ...]]] = {}
     known = tunables.best()
     for k, step in enumerate(executable.plan.steps):

@@ -20,7 +20,7 @@ from nacre.runtime.plan import PlannedValue
 class ValueNumbers:
     """The numbers of a graph's values.
 
-    The bodies of loops and branches have numbers of their own, with the storage and the constants in common.
+    The bodies of loops and branches have their own numbers, but share the storage and the constants.
     """
 
     storage: list[PlannedValue] = field(default_factory=list[PlannedValue])
@@ -30,7 +30,7 @@ class ValueNumbers:
     literals: dict[Literal, int] = field(default_factory=dict[Literal, int])
 
     def within(self, numbers: Mapping[Var, int]) -> ValueNumbers:
-        """The numbers of another graph of the program, whose inputs have numbers."""
+        """The numbers of another graph of the program, whose inputs have the given numbers."""
         return replace(self, numbers=dict[Atom, int](numbers.items()))
 
     def declare(self, graph: Graph) -> None:
@@ -46,7 +46,7 @@ class ValueNumbers:
         return len(self.storage) - 1
 
     def number(self, atom: Atom) -> int:
-        """The number of a value; one without a place becomes a temporary or a constant."""
+        """The number of a value; a value without one becomes a temporary or a constant."""
         if isinstance(atom, Literal):
             found = self.literals.get(atom)
             if found is None:
@@ -59,10 +59,10 @@ class ValueNumbers:
         return found
 
     def scalar(self, constant: Const) -> int:
-        """The number of a kernel's constant that lies in memory, one for equal constants."""
+        """The number of a kernel's constant in memory; equal constants share one."""
         return self.number(self.scalars.setdefault(constant, literal(constant)))
 
     def source(self, view: View | None, fill: Fill | None) -> tuple[int, Fill | None]:
-        """The constant of which something is made, and how; -1 and None for other operands."""
+        """The constant from which a buffer is filled, and how; -1 and None for other operands."""
         of = -1 if view is None or view.offset != 0 else self.number(view.base)
         return (of, fill) if of >= 0 and self.storage[of].kind == "constant" else (-1, None)

@@ -1,8 +1,8 @@
 """The order of launches: independent launches are grouped, so that fewer barriers separate them.
 
 Threads wait for each other at every barrier.  A launch therefore moves up to the epoch in which its inputs are ready,
-but only past a limited number of others, because its result occupies memory until it is read.  The original order is
-kept if the new one saves no barrier or takes more memory.
+but only past a limited number of others, because its result occupies memory until it is read.  The original order
+stays if the new one saves no barrier or takes more memory.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from nacre.base.dims import LIMIT
 from nacre.runtime.plan import Launch, Plan, arena
 
 FURTHEST = 4  # epochs that a launch moves up
-UNBOUNDED = 64  # what a size without a maximum is taken for where memory is compared
+UNBOUNDED = 64  # the value assumed for a size without a maximum where memory is compared
 
 
 def barrier_order(steps: Sequence[Launch]) -> list[int]:
-    """The launches' numbers in the new order, for a straight program."""
+    """The launches' numbers in the new order, for a program without loops and branches."""
     level: list[int] = []
     latest = 0
     wrote: dict[int, int] = {}  # value -> the last level that writes it
@@ -28,7 +28,7 @@ def barrier_order(steps: Sequence[Launch]) -> list[int]:
             least = max(least, wrote.get(v, -1) + 1)
         for v in step.writes:
             least = max(least, wrote.get(v, -1) + 1, read.get(v, -1) + 1)
-        for v, _ in step.over:  # its memory may become the result's when all others have read it
+        for v, _ in step.over:  # its memory may be reused for the result when all others have read it
             least = max(least, read.get(v, -1) + 1)
         for v in step.reads:
             read[v] = max(read.get(v, -1), least)
@@ -48,7 +48,7 @@ def better(new: Plan, old: Plan) -> bool:
 
 
 def _sizes(plan: Plan) -> Mapping[str, int]:
-    """A value for each symbol of a plan: its maximum, or some size where it has none."""
+    """A value for each symbol of a plan: its maximum, or an assumed size where it has none."""
     found: dict[str, int] = {}
     for storage in plan.values:
         size = storage.nbytes

@@ -1,8 +1,8 @@
-"""The order of nodes: a product and its fused ending are placed as soon as the inputs of both are ready.
+"""The order of nodes: a product and its fused epilogue are placed as soon as the inputs of both are ready.
 
-An optimiser's update ends the product that computes a gradient, and stands at the end of the graph.  There, it would
-keep both factors of every product alive until the end.  Placed at the product, after other readers of the old weights,
-it frees the factors, and the new weights overwrite the old.
+An optimiser's update is the epilogue of the product that computes a gradient, and comes last in the graph.  There, it
+would keep both factors of every product alive until the end.  Placed at the product, after other readers of the old
+weights, it frees the factors, and the new weights overwrite the old.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from nacre.compile.fusion.materialisation import Fusion
 
 
 def sequence(fusion: Fusion, finishing: Finishing) -> list[Node]:
-    """The nodes but for products that others finish: as they stand, with finished products moved up to those."""
-    ending = {product: node for node, (product, _) in finishing.items()}
+    """The nodes in order; an epilogue moves up to its product, which is not listed itself."""
+    epilogue_of = {product: node for node, (product, _) in finishing.items()}
     waits = _waits(fusion, finishing)
     followers: dict[Node, list[Node]] = {}
     for node, needed in waits.items():
@@ -23,11 +23,11 @@ def sequence(fusion: Fusion, finishing: Finishing) -> list[Node]:
     order: dict[Node, None] = {}
 
     def done(node: Node) -> None:
-        """Note that a node is written, or a product's place passed, and write the endings that waited for it."""
+        """Record that a node is written, or a product's place passed, and write the epilogues that waited for it."""
         todo = [node]
         while todo:
             n = todo.pop()
-            if n not in ending:
+            if n not in epilogue_of:
                 if n in order:
                     continue
                 order[n] = None
@@ -44,13 +44,13 @@ def sequence(fusion: Fusion, finishing: Finishing) -> list[Node]:
 
 
 def _waits(fusion: Fusion, finishing: Finishing) -> dict[Node, set[Node]]:
-    """What each ending waits for: its product's place, what the two need, and who reads what it may be written over.
+    """The nodes that each epilogue waits for: its product, inputs of both, and readers of values that it may overwrite.
 
-    Behind each of those there must be a barrier, which what needs it brings.
+    A barrier must follow each of these readers; the first node that depends on the reader brings it.
     """
     read = readers(fusion)
     place = {n: k for k, n in enumerate(fusion.nodes)}
-    ending = {product: node for node, (product, _) in finishing.items()}
+    epilogue_of = {product: node for node, (product, _) in finishing.items()}
     given = set(fusion.graph.inputs)
     found: dict[Node, set[Node]] = {}
     for node, (product, _) in finishing.items():
@@ -61,14 +61,14 @@ def _waits(fusion: Fusion, finishing: Finishing) -> dict[Node, set[Node]]:
         needed = {product, *current(node.before), *current(product.before)}
         for n in over:
             assert n is not None
-            behind = current(ending.get(n, n).after) - {node}
+            behind = current(epilogue_of.get(n, n).after) - {node}
             needed |= {n, *sorted(behind, key=place.__getitem__)[:1]}
-        found[node] = {product} | {ending.get(n, n) for n in needed - {product}} - {node}
+        found[node] = {product} | {epilogue_of.get(n, n) for n in needed - {product}} - {node}
     return found
 
 
 def _numbers(fusion: Fusion) -> list[Node]:
-    """Nodes of single numbers that depend only on single numbers: cheap, with many readers."""
+    """Nodes of scalars that depend only on scalars: cheap, with many readers."""
     found: dict[Node, None] = {}
     for node in fusion.nodes:
         if node.domain == () and current(node.before) <= found.keys():

@@ -56,7 +56,7 @@ SELU_SCALE: Final = 1.0507009873554804934193349852946
 
 
 def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
-    """Apply f, in float32 to half types; the result has the dtype of x."""
+    """Apply f, which computes half types in float32; the result has the dtype of x."""
     held = as_tensor(x)
     require(operation, held.type.dtype, FLOATING)
     return as_tensor(f(statistical.wide_float(held)), held.type.dtype)
@@ -179,7 +179,7 @@ def positive(v: Any) -> Any:
 
 
 def soft_tail(v: Any) -> Any:
-    """log(1 + exp(-|v|)): equal to log(1 + exp(v)) up to 0, with its derivatives at 0, because `positive` has none."""
+    """log(1 + exp(-|v|)): log(1 + exp(v)) for v ≤ 0, with its derivatives at 0, because `positive` has none there."""
     size = pointwise.select(pointwise.le(v, filled(v, 0.0)), v, pointwise.neg(v))
     return pointwise.log1p(pointwise.exp(size))
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-BYTES: Final = 16  # of a window or a position, while they are computed
+BYTES: Final = 16  # bytes of a window or a position, while they are computed
 OptionalSizes = int | Sequence[int | None] | None
 
 

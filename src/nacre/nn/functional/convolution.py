@@ -40,7 +40,7 @@ def one(value: Sizes, operation: str, what: str) -> int:
 def margins(
     value: Sizes | str, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int], operation: str
 ) -> tuple[Pair, ...]:
-    """The padding before and behind each axis, as numbers or by name."""
+    """The padding before and after each axis, from numbers or a name."""
     rank = len(kernel)
     if value == "valid":
         return ((0, 0),) * rank
@@ -160,7 +160,7 @@ def conv_transpose2d(
     spatial = tuple(
         (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)
     )
-    # whole steps of output_padding are rows that the margin would cut off, and beyond those rows of zeros
+    # whole steps of output_padding are rows that the margin would cut off, followed by rows of zeros
     whole = tuple(m // s * s for m, s in zip(more, steps, strict=True))
     beyond = tuple(max(0, w - m) for w, m in zip(whole, margin, strict=True))
     y = winograd.correlate_input_grad(

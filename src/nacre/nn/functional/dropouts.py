@@ -76,7 +76,7 @@ def dropout3d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
 def _dropped(
     operation: str, x: TensorLike, p: float, training: bool, key: TensorLike | None, inner: int | None
 ) -> Tensor:
-    """x with elements, or everything before the `inner` last axes, kept or set to zero."""
+    """x with elements, or slices over the `inner` last axes, unchanged or set to zero."""
     p = check_probability(operation, p)
     held = as_tensor(x)
     require(operation, held.type.dtype, FLOATING)

@@ -212,7 +212,9 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
             [1, 0, 0]], i64[2, 3])
     """
     given = as_tensor(x)
-    if given.type.dtype.is_float and given.type.size != 0:  # an empty list has no integers to say so
+    if (
+        given.type.dtype.is_float and given.type.size != 0
+    ):  # an empty list has no integers from which to infer the dtype
         raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
     held = as_tensor(given, int64)
     num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))

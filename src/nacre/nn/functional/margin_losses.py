@@ -130,7 +130,7 @@ def multilabel_soft_margin_loss(
 
 # ---- sequences without alignment
 
-_IMPOSSIBLE = -1e30  # stands for log 0, where differences still are numbers
+_IMPOSSIBLE = -1e30  # in place of log 0, so that differences are finite
 
 
 def ctc_loss(
@@ -216,7 +216,7 @@ def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
 
 def _alignments(logs: Any, labels: Any, frames: Any, sizes: Any, blank: int) -> Any:
     """−log of the sum over all alignments, by the forward recursion over labels with blanks between them."""
-    labels = pad(labels, ((0, 0), (0, 1)), blank)  # there is a place, also where all targets are empty
+    labels = pad(labels, ((0, 0), (0, 1)), blank)  # one position, even if all targets are empty
     count, longest = labels.type.shape
     spaced = view.reshape(
         concat([labels[:, :, None], view.broadcast(constant(blank, int64), (count, longest, 1), ())], axis=2),

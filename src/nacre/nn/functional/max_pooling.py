@@ -88,7 +88,7 @@ class PoolingWindows:
         self.over = tuple(self._over(shape[k], k) if ceil_mode else 0 for k in range(rank))
 
     def _over(self, length: int, k: int) -> int:
-        """How far the last window may reach beyond the right margin; it must start before the margin."""
+        """The elements by which the last window may exceed the right margin; it must start before the margin."""
         whole = length + 2 * self.padding[k]
         span = self.dilation[k] * (self.size[k] - 1) + 1
         count = -(-(whole - span) // self.stride[k]) + 1
@@ -167,7 +167,7 @@ def _places(x: Any, w: PoolingWindows) -> Any:
     place = view.broadcast(
         view.reshape(pointwise.iota((count,), 0, float64), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))
     )
-    values = [wide]  # after each stage, which the places of the next one are taken by
+    values = [wide]  # the maxima after each stage; the next stage selects positions from them
 
     def pool(v: Any, axes: Row) -> Any:
         """The positions of the maxima over two axes."""
@@ -249,7 +249,7 @@ def _placed(values: Any, places: Any, total: int) -> Any:
     following = view.concatenate([view.slice_axis(held, 0, 1, count), filled(view.slice_axis(held, 0, 0, 1), -1)], 0)
     last = pointwise.ne(held, following)
     number = pointwise.select(last, pointwise.add(order, filled(order, 1)), filled(order, 0))
-    whose = picking.take_add(zeros(total, int64), held, number, 0)  # 1 and up; 0 for nobody
+    whose = picking.take_add(zeros(total, int64), held, number, 0)  # from 1; 0 for a position without a value
     found = picking.take(values, pointwise.maximum(pointwise.sub(whose, filled(whose, 1)), filled(whose, 0)), 0)
     return pointwise.select(pointwise.gt(whose, filled(whose, 0)), found, filled(found, 0))
 

@@ -156,7 +156,7 @@ def _lp_pool(
     w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
     powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
     total: Any = _window_sums(powers, w.size, w.stride, w.margins)
-    if any(w.over):  # the mean over what is there, times the size of a whole window
+    if any(w.over):  # the mean over the existing elements, times the size of a whole window
         mean: Any = mean_over(operation, powers, w)
         total = mean * float(np.prod(w.size))
     positive = pointwise.select(pointwise.le(total, filled(total, 0.0)), filled(total, 0.0), total)

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-_SATURATED: Final = 1e-12  # a probability below has no steeper logarithm
+_SATURATED: Final = 1e-12  # the slope of the logarithm does not increase below this probability
 
 Distance = Callable[[Any, Any], Any]
 
@@ -319,7 +319,7 @@ def hinge_embedding_loss(input: TensorLike, target: TensorLike, margin: float = 
     """
 
     def compute(x: Any, t: Any) -> Any:
-        """Each of the two terms where the target is not the other's label."""
+        """Each of the two terms, unless the target is the label of the other one."""
         zero = filled(x, 0.0)
         far = _positive(margin - x)
         return where(t == 1.0, zero, far) + where(t == -1.0, zero, x)

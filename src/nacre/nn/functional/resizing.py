@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-BYTES_OF_PLACE = 96  # while an axis is resized: places and weights as int64 and float64, and what is between
+BYTES_OF_PLACE = 96  # while an axis is resized: positions and weights as int64 and float64, and intermediate results
 
 # ---- padding
 

@@ -1,4 +1,4 @@
-"""What modules of the library share: they show their settings; losses have a reduction."""
+"""Common parts of the library's modules: settings in their text, and the reduction of losses."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class _Recurrent(Module):
                 f"{x.type}"
             )
         if inside is not None:
-            x = silent(inside, x)  # whatever the padding is: NaN times a zero gradient would be NaN
+            x = silent(inside, x)  # for any padding: NaN times a zero gradient would be NaN
         turned = self.batch_first and not single and inside is None
         x = x[:, None] if single else x.permute(1, 0, 2) if turned else x
         states = self._states(hx, x, single)
@@ -198,7 +198,7 @@ class _Recurrent(Module):
         return scan(turn_inside, first, (projected, inside), reverse=reverse)
 
     def extra_repr(self) -> str:
-        """Sizes and what differs from the defaults."""
+        """Sizes, and settings that differ from the defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
         defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
         for name, default in (defaults | {"proj_size": 0}).items():

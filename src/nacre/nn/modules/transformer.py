@@ -137,7 +137,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout3 = Dropout(dropout)
         held = vars(self)
         for name in ("linear1", "dropout", "linear2", "norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"):
-            held[name] = held.pop(name)  # behind both attentions, as PyTorch numbers parameters
+            held[name] = held.pop(name)  # after both attentions, as in PyTorch's order of parameters
 
     def forward(
         self,
