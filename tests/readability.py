@@ -49,7 +49,7 @@ GIVEN_UP = {  # and what to write instead
     r"\bnobody\b": "no thread, no equation, no other user",
 }
 
-PRIVATE = {  # words and phrases that are not the field's, in comments and docstrings of ROOMS
+PRIVATE = {  # words and phrases that are not the field's, in comments and docstrings of the packages
     r"\bendings?\b": "epilogue",
     r"\b(weav(e|es|ing)|woven)\b": "pipelined",
     r"\bbands?\b": "row panel",
@@ -80,11 +80,7 @@ PRIVATE = {  # words and phrases that are not the field's, in comments and docst
     r"\bnumber(s)? that (is|are) none\b": "invalid",
     r"\b(some|no)body\b": "no thread, no user, another process",
 }
-ROOMS = (  # the packages whose comments and internal docstrings use the field's words
-    "codegen", "native", "runtime", "trace", "transform", "deploy", "formats", "train", "data", "optim", "inspect",
-    "compile/buffers", "compile/passes", "compile/scheduling", "api", "nn", "cli", "examples",
-    "kernel", "ir", "base", "ops", "interpret",
-)  # fmt: skip
+ROOMS = tuple(sorted(p.parent.name for p in (ROOT / "src" / "nacre").glob("*/__init__.py")))
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:

@@ -32,7 +32,7 @@ class GraphPass:
     bodies: bool = False
 
     def apply(self, graph: Graph, verify: bool) -> Graph:
-        """The graph behind the pass, verified if that is asked for."""
+        """The graph behind the pass, verified if `verify` is true."""
         found = self.run(graph)
         if verify and found is not graph:
             verification.graph_behind(self.name, found)

@@ -101,7 +101,7 @@ class Explanation:
 
     @property
     def plan(self) -> str:
-        """The steps in order, with barriers, what they read and write, and where it lies in memory."""
+        """The steps in order, with barriers, their operands and results, and the places of these in memory."""
         return show_plan(self.compiled.executable.plan, self.sizes)
 
     def _stage(self, step: int) -> Stage:

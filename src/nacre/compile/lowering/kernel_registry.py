@@ -53,7 +53,7 @@ class RegisteredKernel:
     match: Callable[[Isa, Equation], bool]
     build: Builder | Nest
     fuse: Fuse | None
-    version: str | None  # of a kernel from outside the package; programs with one without are not kept on disk
+    version: str | None  # of a kernel from outside the package; without one, programs are not stored on disk
     number: int  # in the order of registration
 
     @property
@@ -94,7 +94,7 @@ def register_kernel(
 ) -> RegisteredKernel:
     """Add a kernel for the instruction sets whose names match `target`, a name or a pattern with `*` and `?`.
 
-    What was compiled before is forgotten, and compiled again when it is called.
+    All caches of compiled code are cleared; the code is compiled again at its next call.
     """
     if not any(fnmatchcase(name, target) for name in BY_NAME):
         raise ArgumentError(

@@ -3,8 +3,8 @@
 The first process that compiles a graph stores the plan and the names of its kernels' objects.  The next process reads
 both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
 graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  It includes the versions
-of what comes from outside the package.  Programs with something from outside that has no version are not stored,
-because it may change.  Files that cannot be read completely are ignored.
+of extensions from outside the package.  Programs that use an extension without a version are not stored, because the
+extension may change.  Files that cannot be read completely are ignored.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from nacre.native import cache as objects
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable, Unit
 
-LARGEST = 1 << 20  # bytes of constants up to which a program is kept
-MARK = ""  # the key that tells an object of ours from JSON's
+LARGEST = 1 << 20  # bytes of constants up to which a program is stored
+MARK = ""  # the key that marks an object of this package in JSON
 
 Layouts = Sequence[tuple[int, ...]]
 
 
 @gc_paused()
 def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
-    """The executable of a graph for this machine: read from disk, else compiled, and kept there for the next process.
+    """The executable of a graph for this machine: read from disk, else compiled, and stored there for the next process.
 
     `layouts` are the inputs' strides where they are not dense.
     """
@@ -61,13 +61,13 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
 
 @cache
 def _disk() -> objects.DiskCache:
-    """Where programs are kept: beside the objects, with a bound of their own."""
+    """The folder of programs: beside the objects, with a bound of their own."""
     directory = objects.shared().disk.directory
     return objects.DiskCache(directory and os.path.join(directory, "programs"), objects.default_size() // 8)
 
 
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
-    """The name of a program; None for one that is not kept."""
+    """The name of a program; None for one that is not stored."""
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
     if sum(constants.values()) > LARGEST or (outside := versions(graph)) is None:
         return None
@@ -124,12 +124,12 @@ def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | 
         return None
     try:
         return _decode(data, target)
-    except Exception:  # whatever it is: a cache never stops a program
+    except Exception:  # of any kind: a cache never stops a program
         return None
 
 
 def _decode(data: bytes, target: Target) -> Executable | None:
-    """The executable that bytes tell of; None where an object of it is gone."""
+    """The executable that bytes describe; None if one of its objects is missing."""
     at = 8 + int.from_bytes(data[:8], "little")
     kept = json.loads(data[8:at])
     codes = tuple(_kept(*each) for each in kept["codes"])
