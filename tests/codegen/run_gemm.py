@@ -81,16 +81,16 @@ class Product:
 
 
 @cache
-def product(isa: str, dtype: DType, thin: bool = False) -> Product:
+def product(isa: str, dtype: DType, gemv: bool = False) -> Product:
     """The product without an epilogue, compiled once."""
-    return Product(isa, dtype, thin=thin)
+    return Product(isa, dtype, gemv=gemv)
 
 
 def variants(isa: str, a: Array, b: Array) -> list[Product]:
     """The kernels that take these factors."""
     dtype = dtypes.dtype_named(a.dtype.name)
-    thin = is_gemv(BY_NAME[isa], dtype, a.shape[1], b.shape[2], a.shape[2], axes_of(a, b))
-    return [product(isa, dtype), *([product(isa, dtype, True)] if thin else [])]
+    gemv = is_gemv(BY_NAME[isa], dtype, a.shape[1], b.shape[2], a.shape[2], axes_of(a, b))
+    return [product(isa, dtype), *([product(isa, dtype, True)] if gemv else [])]
 
 
 def elements(array: Array) -> list[int]:

@@ -134,7 +134,7 @@ def test_a_row_times_a_narrower_matrix(name: str, layout: str) -> None:
 @cache
 def narrowed(isa: str, name: str) -> Product:
     """A row of float32 times a matrix of another type."""
-    return Product(isa, dtypes.float32, thin=True, matrix=dtypes.dtype_named(name))
+    return Product(isa, dtypes.float32, gemv=True, matrix=dtypes.dtype_named(name))
 
 
 def test_gemv_refuses_other_products() -> None:
@@ -397,17 +397,17 @@ def test_threads_share_one_kernel(isa: str) -> None:
     assert all(same_bits(out, want) for out in outs)
 
 
-@pytest.mark.parametrize("thin", [False, True])
+@pytest.mark.parametrize("gemv", [False, True])
 @pytest.mark.parametrize("isa", ISAS)
-def test_shared_parts_link(isa: str, thin: bool) -> None:
+def test_shared_parts_link(isa: str, gemv: bool) -> None:
     """Kernels linked to one module of shared functions give the bits of a kernel with its own."""
     target = engine.host_target(isa)
-    parts = shared_parts(BY_NAME[isa], dtypes.float32, thin)[-1]
+    parts = shared_parts(BY_NAME[isa], dtypes.float32, gemv)[-1]
     library = engine.load(engine.compile_text(parts.exported(), target))
     symbols = {name: library.address(name) for name in parts.functions}
-    kernel = Product(isa, dtypes.float32, thin=thin, parts=parts, symbols=symbols)
+    kernel = Product(isa, dtypes.float32, gemv=gemv, parts=parts, symbols=symbols)
     rng = np.random.default_rng(8)
-    m = 1 if thin else 21
+    m = 1 if gemv else 21
     for layout in "nt":
         a, b = (
             matrix(rng, (1, m, 300), "n", dtypes.float32),

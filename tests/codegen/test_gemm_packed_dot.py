@@ -137,7 +137,7 @@ def test_one_subnormal_number_among_large_ones(isa: Isa) -> None:
 def test_gemv_along_k(isa: Isa, name: str) -> None:
     """k contiguous on both sides or on one; few rows, or few columns."""
     dtype = dtypes.dtype_named(name)
-    kernel = Product(isa, dtype, outputs=[dtypes.int32], thin=True)
+    kernel = Product(isa, dtype, outputs=[dtypes.int32], gemv=True)
     rng = np.random.default_rng(3)
     sizes = [(1, 1, 1), (1, 7, 63), (2, 33, 64), (3, 50, 65), (8, 5, 300), (1, 100, 1027), (5, 2, 0), (70, 1, 130)]
     for m, n, k in sizes:

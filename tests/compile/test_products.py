@@ -23,7 +23,7 @@ def _thin(f: Any, *operands: Any) -> bool:
     compiled = compile_graph(nc.jit(f).concrete(*operands).graph)
     cuts: list[Any] = [s.cut for s in compiled.executable.plan.steps if s.label.startswith("contract")]
     (cut,) = cuts
-    return cut.args[0].thin
+    return cut.args[0].gemv
 
 
 @pytest.mark.parametrize("k", [0, 1, 17, 256, 530])
@@ -100,7 +100,7 @@ def test_matrices_that_the_wider_type_does_not_represent_exactly_are_converted()
     with pytest.raises(nc.ShapeError, match="must have size 1"):
         widened_dot(nc.ones((2, 3)), nc.ones((3, 4), dtype=nc.int8), ((1,), (0,)))
     with pytest.raises(nc.DTypeError, match="float32 and one of at most 16 bits"):
-        gemm(BY_NAME["avx2"], dtypes.float64, thin=True, matrix=dtypes.int8)
+        gemm(BY_NAME["avx2"], dtypes.float64, gemv=True, matrix=dtypes.int8)
 
 
 def test_widened_products_have_the_derivatives_and_batches_of_plain_ones() -> None:

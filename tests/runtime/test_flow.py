@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nacre.runtime.flow import Branch, Kind, Loop, cells, launches, lives, loops, rounds, settled, walk
+from nacre.runtime.flow import Branch, Kind, Loop, cells, launches, lives, loops, rounds, walk, with_loops
 
 USES = [({0}, {1}), ({1}, {2}), ({2, 9}, {3}), ({3}, {4}), ({4}, {5}), ({5}, {6})]
 LOOP = Loop(0, 3, (), -1, (1, 2), (3,), ((1, 3),))
@@ -71,7 +71,7 @@ def test_iterations_and_changes() -> None:
     tree = (0, Loop(0, 5, (), -1, (inner, 2), (3,)), Loop(2, None, (4,), 7, (5,), ()))
     assert dict(rounds(tree, {}, 1)) == {0: 1, 1: 20, 2: 5, 3: 1, 4: 1, 5: 1}
     assert [loop.number for loop in loops(tree)] == [0, 1, 2]
-    changed = settled(
-        tree, lambda loop: Loop(loop.number + 10, loop.trips, loop.test, loop.cell, loop.body, loop.ending)
+    changed = with_loops(
+        tree, lambda loop: Loop(loop.number + 10, loop.trips, loop.test, loop.cell, loop.body, loop.epilogue)
     )
     assert [loop.number for loop in loops(changed)] == [10, 11, 12]

@@ -145,7 +145,7 @@ def test_an_error_in_a_traced_function_changes_no_state(fault: type[BaseExceptio
     before = {k: v.tolist() for k, v in model.state_dict().items()}
     with pytest.raises(fault, match="in the middle"):
         step(X)
-    assert not STATE.word and not STATE.interpreters and STATE.gradients and not STATE.held
+    assert not STATE.word and not STATE.interpreters and STATE.gradients and not STATE.variable_values
     assert not step.concrete_functions and not step.fast
     assert before == {k: v.tolist() for k, v in model.state_dict().items()}
     assert all(p.grad is None for p in model.parameters())
@@ -206,7 +206,7 @@ for _ in range(60):
     except KeyboardInterrupt:
         hits += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert not STATE.word and not STATE.interpreters and STATE.gradients and not STATE.held
+    assert not STATE.word and not STATE.interpreters and STATE.gradients and not STATE.variable_values
     assert ACTIVE.value == 0 and SILENT[0] == 0 and gc.isenabled()
     assert before == {k: v.tolist() for k, v in model.state_dict().items()}
     f.concrete(x)

@@ -25,7 +25,7 @@ class State(threading.local):
         self.gradients = True
         self.numerics = "exact"
         self.ambient = EXACT
-        self.held: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
+        self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
 
     def settle(self) -> None:
         """Update `ambient` from both modes; equal states share one object."""

@@ -198,7 +198,7 @@ class ProgramWriter:
                 if node.number not in self.alone:
                     trips = UNKNOWN_TRIPS if node.trips is None else a.max(a.size(node.trips), 0)
                     total = a.add(total, a.mul(self.work(a, (*node.test, *node.body)), trips))
-                    total = a.add(total, self.work(a, node.ending))
+                    total = a.add(total, self.work(a, node.epilogue))
             else:
                 total = a.add(total, self.work(a, (*node.then, *node.orelse)))
         return total

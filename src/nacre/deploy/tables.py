@@ -58,7 +58,7 @@ def table(step: Launch, threads: int) -> LaunchTable:
 
 
 def _flat(cut: Cut) -> tuple[int, ...]:
-    return (cut.extent, cut.grain, cut.scratch, *cut.words)
+    return (cut.extent, cut.grain, cut.scratch, *cut.arguments)
 
 
 def read(a: SizeArithmetic, name: str, answers: LaunchTable) -> Iterator[Operand]:

@@ -24,8 +24,8 @@ UNKNOWN_TRIPS = 64  # assumed iterations of a loop of unknown length, for estima
 class Loop:
     """A loop of nodes: `trips` iterations, or without a number of trips as long as `cell` is true.
 
-    `test` computes the cell before each iteration, `ending` runs once after the last one.  The two values of a pair in
-    `swaps` are exchanged after each iteration: the second one, written in it, is the first one of the next iteration.
+    `test` computes the cell before each iteration, `epilogue` runs once after the last one.  The two values of a pair
+    in `swaps` are exchanged after each iteration: the second one, written in it, is the first one of the next one.
     """
 
     number: int
@@ -33,7 +33,7 @@ class Loop:
     test: tuple[Node, ...]
     cell: int
     body: tuple[Node, ...]
-    ending: tuple[Node, ...]
+    epilogue: tuple[Node, ...]
     swaps: tuple[tuple[int, int], ...] = ()
 
 
@@ -54,9 +54,9 @@ class Kind(IntEnum):
     """The driver's action at a row."""
 
     LAUNCH = 0
-    ENTER = 1  # a loop: sets its iterations to 0; without any iteration, jumps to its `ending`
+    ENTER = 1  # a loop: sets its iterations to 0; without any iteration, jumps to its `epilogue`
     TURN = 2  # after an iteration: moves addresses; jumps to the first row of the next one, unless it was the last
-    LEAVE = 3  # after the `ending`: restores the addresses
+    LEAVE = 3  # after the `epilogue`: restores the addresses
     BRANCH = 4  # jumps to the target unless the cell is true
     JUMP = 5
 
@@ -119,7 +119,7 @@ class _Walk:
         self.row(Kind.LAUNCH, sync=sync, step=k)
 
     def loop(self, loop: Loop) -> None:
-        """Append a loop: enter, test, body, turn, `ending`, leave."""
+        """Append a loop: enter, test, body, turn, `epilogue`, leave."""
         self.inside += (loop,)
         self.barrier()
         enter = self.row(Kind.ENTER, sync=True, loop=loop)
@@ -134,7 +134,7 @@ class _Walk:
         for k in (enter, test):
             if k >= 0:
                 self.rows[k] = replace(self.rows[k], target=turn + 1)
-        self.nodes(loop.ending)
+        self.nodes(loop.epilogue)
         self.row(Kind.LEAVE, loop=loop)
         self.rows[enter] = replace(self.rows[enter], past=len(self.rows))
         self.inside = self.inside[:-1]
@@ -165,7 +165,7 @@ def launches(nodes: Sequence[Node]) -> Iterator[int]:
     """The launches of nodes, at any depth."""
     for node in nodes:
         if isinstance(node, Loop):
-            yield from launches((*node.test, *node.body, *node.ending))
+            yield from launches((*node.test, *node.body, *node.epilogue))
         elif isinstance(node, Branch):
             yield from launches((*node.then, *node.orelse))
         else:
@@ -181,7 +181,7 @@ def paths(nodes: Sequence[Node]) -> dict[int, dict[int, bool]]:
         """Record the launches of nodes that are inside branches."""
         for node in nodes:
             if isinstance(node, Loop):
-                visit((*node.test, *node.body, *node.ending), around)
+                visit((*node.test, *node.body, *node.epilogue), around)
             elif isinstance(node, Branch):
                 number = next(numbers)
                 visit(node.then, {**around, number: True})
@@ -199,7 +199,7 @@ def cells(nodes: Sequence[Node]) -> Iterator[int]:
         if isinstance(node, Loop):
             if node.trips is None:
                 yield node.cell
-            yield from cells((*node.test, *node.body, *node.ending))
+            yield from cells((*node.test, *node.body, *node.epilogue))
         elif isinstance(node, Branch):
             yield node.cell
             yield from cells((*node.then, *node.orelse))
@@ -210,25 +210,25 @@ def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
     for node in nodes:
         if isinstance(node, Loop):
             yield node
-            yield from loops((*node.test, *node.body, *node.ending))
+            yield from loops((*node.test, *node.body, *node.epilogue))
         elif isinstance(node, Branch):
             yield from loops((*node.then, *node.orelse))
 
 
-def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
+def with_loops(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
     """Nodes with a change applied to every loop among them, inner ones first."""
     found: list[Node] = []
     for node in nodes:
         if isinstance(node, Loop):
             inner = replace(
                 node,
-                test=settled(node.test, change),
-                body=settled(node.body, change),
-                ending=settled(node.ending, change),
+                test=with_loops(node.test, change),
+                body=with_loops(node.body, change),
+                epilogue=with_loops(node.epilogue, change),
             )
             found.append(change(inner))
         elif isinstance(node, Branch):
-            found.append(replace(node, then=settled(node.then, change), orelse=settled(node.orelse, change)))
+            found.append(replace(node, then=with_loops(node.then, change), orelse=with_loops(node.orelse, change)))
         else:
             found.append(node)
     return tuple(found)
@@ -271,7 +271,7 @@ def rounds(nodes: Sequence[Node], sizes: Mapping[str, int], unknown: int, times:
         if isinstance(node, Loop):
             trips = unknown if node.trips is None else max(0, evaluate(node.trips, sizes))
             yield from rounds((*node.test, *node.body), sizes, unknown, times * trips)
-            yield from rounds(node.ending, sizes, unknown, times)
+            yield from rounds(node.epilogue, sizes, unknown, times)
         elif isinstance(node, Branch):
             yield from rounds((*node.then, *node.orelse), sizes, unknown, times)
         else:

@@ -53,7 +53,7 @@ class Cut(NamedTuple):
     extent: int
     grain: int
     scratch: int
-    words: tuple[int, ...]  # integers that follow the slots
+    arguments: tuple[int, ...]  # integers that follow the slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +372,7 @@ class _Tables:
                     self.word(evaluate(slot.size, self.sizes))
                 else:
                     self.pointer(row, slot)
-            self.words += self.cuts[row.step].words
+            self.words += self.cuts[row.step].arguments
         return place
 
     def pointer(self, row: DriverRow, slot: Pointer) -> None:

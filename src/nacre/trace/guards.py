@@ -141,7 +141,7 @@ def keep(owner: Any, name: str, line: str, before: Any) -> None:
         _RECORDER.changes[-1].append(AttributeChange(weakref.ref(owner), name, line, before))
 
 
-def kept() -> list[AttributeChange]:
+def attribute_changes() -> list[AttributeChange]:
     """The attributes that were set to traced values inside the innermost `recording`, in order."""
     return list(_RECORDER.changes[-1])
 

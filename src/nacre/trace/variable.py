@@ -146,7 +146,7 @@ class Variable:
     @property
     def type(self) -> TensorType:
         """The type of the value."""
-        held = STATE.held.get(self) if STATE.word else None
+        held = STATE.variable_values.get(self) if STATE.word else None
         return (self.cell if held is None else held).type
 
     @property
@@ -185,8 +185,8 @@ class Variable:
             inside = scope()
             if inside is not None:
                 return inside.read(self)
-            if self in STATE.held:
-                held = STATE.held[self]
+            if self in STATE.variable_values:
+                held = STATE.variable_values[self]
                 return held if self.wants_gradient else fresh(stripped(held))
         held = self.cell
         if type(held.content) is UpdateInProgress:
@@ -210,8 +210,8 @@ class Variable:
             inside.write(self, value)
         elif is_concrete(value):
             self.cell = fresh(stripped(value))
-            if self in STATE.held:
-                STATE.held[self] = _with_leaf(self.cell, STATE.held[self].node)
+            if self in STATE.variable_values:
+                STATE.variable_values[self] = _with_leaf(self.cell, STATE.variable_values[self].node)
         else:
             raise _outlived(self, value)
 
@@ -304,14 +304,14 @@ def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
 
     Other threads see the original values.
     """
-    before = STATE.held
+    before = STATE.variable_values
     given = {v: x if x.node is not None else _with_leaf(x, v.leaf or Leaf(0, v)) for v, x in values.items()}
     inner = {**before, **given}
     try:
-        STATE.held = dict(inner)
+        STATE.variable_values = dict(inner)
         yield
     finally:
-        after, STATE.held = STATE.held, before
+        after, STATE.variable_values = STATE.variable_values, before
         for v in before:
             if after[v].content is not inner[v].content:  # assigned in the block
                 before[v] = _with_leaf(after[v], before[v].node)

@@ -12,7 +12,7 @@ import numpy as np
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, TraceError, explain
 from nacre.interpret.tape import require_no_leaf
-from nacre.trace.guards import kept, reported
+from nacre.trace.guards import attribute_changes, reported
 from nacre.trace.traced import contents, find_traced, shared
 from nacre.trace.value import Value
 
@@ -39,7 +39,7 @@ def require_nothing_kept(name: str, function: Any) -> None:
 
     The attribute is restored first.
     """
-    left = [k for k in kept() if find_traced(getattr(k.owner(), k.name, None)) is not None]
+    left = [k for k in attribute_changes() if find_traced(getattr(k.owner(), k.name, None)) is not None]
     for k in reversed(left):
         setattr(k.owner(), k.name, k.before)
     for k in left:

@@ -58,21 +58,21 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def emit_block(module: ModuleText, layout: ScratchLayout, thin: bool, name: str, store_sums: str) -> None:
+def emit_block(module: ModuleText, layout: ScratchLayout, gemv: bool, name: str, store_sums: str) -> None:
     """@block(args, how, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
-    A GEMV block (`thin`) has few rows, and reads B in place.
+    A GEMV block (`gemv`) has few rows, and reads B in place.
     """
     f = module.function(name, "void", PARAMETERS, linkage="internal", isa=layout.numbers.isa)
-    slots = Slots(common_slots(thin))
+    slots = Slots(common_slots(gemv))
     swap = f.icmp("ne", HOW.load(f, "swap"), 0)
     a, b, stride_a, stride_b = _factors(f, layout, slots, swap)
     end = end_of(f, store_sums, f.mul(slots.load(f, "m"), slots.load(f, "n")))
-    block, transposed_at = _prepare(f, layout, end, slots, swap, stride_a, stride_b, thin)
-    if not thin and is_pipelined(layout.numbers):
+    block, transposed_at = _prepare(f, layout, end, slots, swap, stride_a, stride_b, gemv)
+    if not gemv and is_pipelined(layout.numbers):
         block = replace(block, pending=no_pending_tile(f, layout))
     k = slots.load(f, "k")
-    if thin:
+    if gemv:
         _gemv(block, a, b, k)
     else:
         _blocks_of_k(block, a, b, k, slots)
@@ -143,13 +143,13 @@ def _factors(
 
 def _prepare(
     f: Function, layout: ScratchLayout, end: End, slots: Slots, swap: Val,
-    stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], thin: bool,
+    stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], gemv: bool,
 ) -> tuple[_Block, Val]:  # fmt: skip
     """Divide the scratch memory, and select the operands to pack."""
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.mul(rows, 2) if thin else f.add(packed_count(f, numbers, whole), int(numbers.offsets))
+    depth = f.mul(rows, 2) if gemv else f.add(packed_count(f, numbers, whole), int(numbers.offsets))
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -159,7 +159,7 @@ def _prepare(
     partial, partial_row = _partial_sums(f, numbers, slots, there, ("m0", "n0"), (sums, sums_row))
     by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
     direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
-    fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
+    fused = f.const("i1", False) if numbers.group > 1 or gemv else f.and_(by_row, f.xor(single, f.const("i1", True)))
     m, n, k = (slots.load(f, s) for s in ("m", "n", "k"))
     block = _Block(
         f,
@@ -176,7 +176,7 @@ def _prepare(
         partial,
         partial_row,
         swap,
-        is_far(f, numbers, m, n, k, thin=thin),
+        is_far(f, numbers, m, n, k, gemv=gemv),
         PackedDot(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
         end,
         None,

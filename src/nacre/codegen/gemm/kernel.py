@@ -87,7 +87,7 @@ def gemm(
     epilogue: EpilogueFunction | None = None,
     over: bool = False,
     level: bool = False,
-    thin: bool = False,
+    gemv: bool = False,
     matrix: DType | None = None,
     name: str = "contract",
 ) -> tuple[ModuleText, Gemm]:
@@ -97,68 +97,68 @@ def gemm(
     `loads` for each operand in its memory type.  It returns one vector for each output, in the output's memory type.
     Without it the sums are rounded once to the one output (default: `dtype`).
 
-    The kernel takes every size.  A `thin` kernel, the GEMV, takes only those for which `is_gemv` holds, and is faster.
+    The kernel takes every size.  A `gemv` kernel, the GEMV, takes only those for which `is_gemv` holds, and is faster.
     It may take B as a `matrix` of a narrower type, whose elements the dtype holds exactly; A is then the row.  The
     module `include`s that of `shared_parts`, which kernels that differ only in their epilogues have in common.
 
     Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
     for an unknown operand kind or outputs without an epilogue.
     """
-    layout = _layout(isa, dtype, thin, matrix)
+    layout = _layout(isa, dtype, gemv, matrix)
     arithmetic = layout.numbers
     spec = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(spec)
-    slots = Slots((*common_slots(thin), *epilogue_slots(spec), *BLOCKING))
+    slots = Slots((*common_slots(gemv), *epilogue_slots(spec), *BLOCKING))
     module = ModuleText(name)
-    module.include(shared_parts(isa, dtype, thin, matrix)[-1])
-    slow = not thin and is_slow(arithmetic, spec)
+    module.include(shared_parts(isa, dtype, gemv, matrix)[-1])
+    slow = not gemv and is_slow(arithmetic, spec)
     if not spec.is_plain(arithmetic):
         emit_merge(module, arithmetic, layout.shape.vectors, spec, slots, not slow)
-    if spec.full and not thin:
+    if spec.full and not gemv:
         emit_epilogue_prefetch(module, arithmetic, spec, slots)
     if slow:
         emit_pipelined_epilogue(module, layout, spec, slots)
-    emit_kernel(module, name, layout, spec, slots, thin)
-    return module, Gemm(name, slots.names, layout.tiling(not spec.in_place(arithmetic), thin))
+    emit_kernel(module, name, layout, spec, slots, gemv)
+    return module, Gemm(name, slots.names, layout.tiling(not spec.in_place(arithmetic), gemv))
 
 
 @cache
 def shared_parts(
-    isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None
+    isa: Isa, dtype: DType, gemv: bool = False, matrix: DType | None = None
 ) -> tuple[ModuleText, ModuleText]:
     """The functions that all products of a dtype share: all but the epilogue.
 
     Of two modules, which may be compiled in parallel, the second includes the first: tiles, and their callers.
     """
-    layout = _layout(isa, dtype, thin, matrix)
+    layout = _layout(isa, dtype, gemv, matrix)
     tiles = ModuleText(f"contract.{dtype.short}.tiles")
-    (_emit_gemv if thin else _emit_packed)(tiles, layout)
+    (_emit_gemv if gemv else _emit_packed)(tiles, layout)
     module = ModuleText(f"contract.{dtype.short}")
     module.include(tiles)
-    if not thin:
+    if not gemv:
         emit_prefetch(module, layout.numbers)
-    items, block, store_sums = shared_names(layout, thin)
+    items, block, store_sums = shared_names(layout, gemv)
     emit_store_sums(module, layout.numbers, store_sums)
-    emit_block(module, layout, thin, block, store_sums)
-    emit_items(module, layout.numbers, thin, items, block)
+    emit_block(module, layout, gemv, block, store_sums)
+    emit_items(module, layout.numbers, gemv, items, block)
     return tiles, module
 
 
-def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> ScratchLayout:
+def _layout(isa: Isa, dtype: DType, gemv: bool, matrix: DType | None) -> ScratchLayout:
     plain = numbers(isa, dtype)
     return ScratchLayout(
-        plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
+        plain if gemv else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
     )
 
 
 def is_gemv(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
-    """Whether a product has few rows or columns, so that the GEMV kernel (`thin`) fits and is faster."""
+    """Whether a product has few rows or columns, so that the GEMV kernel (`gemv`) fits and is faster."""
     plain = numbers(isa, dtype)
     oriented = orient(ScratchLayout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
     slow = grouped(plain).group > 1 and not (
         integer_numbers(plain) and oriented.axis == "k"
     )  # than packed dot instructions
-    return oriented.thin and (oriented.m <= FEW_ROWS or not slow)
+    return oriented.gemv and (oriented.m <= FEW_ROWS or not slow)
 
 
 def _check(spec: GemmEpilogue) -> None:

@@ -29,7 +29,7 @@ CHAINS = 8  # least multiply-add chains of a tile that hide their latency
 class GemmTiling:
     """The properties of a kernel on which its plans depend.
 
-    `spills` says that partial sums are stored in scratch memory, because C cannot hold them; `thin` that the kernel is
+    `spills` says that partial sums are stored in scratch memory, because C cannot hold them; `gemv` that the kernel is
     the GEMV.
     """
 
@@ -40,7 +40,7 @@ class GemmTiling:
     panel: int  # columns of one
     block_at: int  # where packed B begins in scratch memory
     spills: bool
-    thin: bool
+    gemv: bool
     group: int = 1  # numbers of k in an element of packed factors
 
 
@@ -70,7 +70,7 @@ class Orientation:
     swap: bool
 
     @property
-    def thin(self) -> bool:
+    def gemv(self) -> bool:
         return 1 <= self.m <= FEW and self.axis != "-"
 
 
@@ -105,15 +105,15 @@ def make_plans(
         return (GemmPlan(0, 1, tiling.block_at, 1, 1, 0),)
     oriented = orient(tiling, m, n, k, axes)
     m, n, b_axis, swap = oriented.m, oriented.n, oriented.axis, int(oriented.swap)
-    if tiling.thin and not oriented.thin:
+    if tiling.gemv and not oriented.gemv:
         raise ArgumentError(
-            f"contract: the thin kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
+            f"contract: the gemv kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
             "factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
-    if tiling.thin:
+    if tiling.gemv:
         cuts = [(m, _gemv_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
         cuts = sorted(
@@ -131,7 +131,7 @@ def _plan(
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
+    depth = 2 * rows if tiling.gemv else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
     scratch = _scratch(tiling, rows, columns, depth, bool(swap), tiling.spills and k > BLOCK)
     return GemmPlan(items, grain, scratch, rows, columns, swap)
 
@@ -233,7 +233,7 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
 def product_cut(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
     return choose(
-        f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
+        f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.gemv:d} {sizes} {threads}",
         product_cuts(tiling, sizes, threads),
     )
 

@@ -52,10 +52,10 @@ def share(f: Function, amount: Val, parts: Val | int) -> Val:
     return f.binary("udiv", f.sub(f.add(amount, parts), 1), parts)
 
 
-def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, thin: bool) -> Val:
+def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, gemv: bool) -> Val:
     """Whether the matrices of a product of a size are in memory instead of a cache."""
     sizes = f.mul(m, k), f.mul(k, n), f.mul(m, n)
-    if thin:
+    if gemv:
         return f.icmp("sgt", f.add(f.add(*sizes[:2]), sizes[2]), FAR_THIN // numbers.stored_bytes)
     return f.icmp("sgt", f.smax(f.smax(*sizes[:2]), sizes[2]), FAR // numbers.stored_bytes)
 

@@ -32,7 +32,7 @@ def prepacked_bytes(tiling: GemmTiling, m: Size, n: Size, k: Size, by_row: bool)
     Packed dot groups are always packed, which is negligible with many rows; else tiles pack rows as they multiply.
     """
     few = not isinstance(m, int) or m <= MANY
-    worth = not tiling.thin and (few if tiling.group > 1 else not by_row)
+    worth = not tiling.gemv and (few if tiling.group > 1 else not by_row)
     if not (worth and isinstance(n, int) and isinstance(k, int)) or n * k * tiling.bytes < LEAST * tiling.group:
         return 0
     depth = -(-min(k, BLOCK) // 16) * 16 // tiling.group + (tiling.group > 1)

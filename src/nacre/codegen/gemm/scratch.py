@@ -65,7 +65,7 @@ class ScratchLayout:
         """Where packed B begins: behind the two row panels that alternate."""
         return self.panel_copies_at + 2 * self.panel_copy
 
-    def tiling(self, spills: bool, thin: bool) -> GemmTiling:
+    def tiling(self, spills: bool, gemv: bool) -> GemmTiling:
         """The properties on which plans depend."""
         return GemmTiling(
             self.lanes,
@@ -75,7 +75,7 @@ class ScratchLayout:
             self.panel,
             self.block_at,
             spills,
-            thin,
+            gemv,
             self.numbers.group,
         )
 

@@ -24,15 +24,15 @@ HOW = Slots(("Merge", "Prefetch", "Pipelined", "in_place", "plain", "expected", 
 ITEMS = {"args": "ptr", "how": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
 
 
-def common_slots(thin: bool) -> tuple[str, ...]:
+def common_slots(gemv: bool) -> tuple[str, ...]:
     """The names of the first slots of every product; a GEMV has no `Packed`."""
-    return ("A", "B", *(() if thin else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
+    return ("A", "B", *(() if gemv else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
 
 
-def shared_names(layout: ScratchLayout, thin: bool) -> tuple[str, str, str]:
+def shared_names(layout: ScratchLayout, gemv: bool) -> tuple[str, str, str]:
     """The functions that kernels share: of items, of a block, and of sums without an epilogue."""
     items, block, store_sums = (
-        layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "store_sums")
+        layout.matrix.part(f"{'gemv_' if gemv else ''}{name}") for name in ("items", "block", "store_sums")
     )
     return items, block, store_sums
 
@@ -59,12 +59,12 @@ def end_of(f: Function, store_sums: str, size: Val) -> End:
 
 
 def emit_kernel(
-    module: ModuleText, name: str, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, thin: bool
+    module: ModuleText, name: str, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, gemv: bool
 ) -> None:
     """Write the kernel, which passes its descriptor to the function that all products of its type share."""
     numbers = layout.numbers
     f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, isa=numbers.isa)
-    items, _, store_sums = shared_names(layout, thin)
+    items, _, store_sums = shared_names(layout, gemv)
     plain = epilogue.is_plain(numbers)
     functions = (
         (store_sums if plain else "merge"),
@@ -80,13 +80,13 @@ def emit_kernel(
     f.ret()
 
 
-def emit_items(module: ModuleText, numbers: Numbers, thin: bool, name: str, block: str) -> None:
+def emit_items(module: ModuleText, numbers: Numbers, gemv: bool, name: str, block: str) -> None:
     """@items(args, how, lo, hi, scratch): items number blocks of rows fastest, then blocks of columns, then the batch.
 
     Adjacent blocks of rows run as one, so that B is packed once for them.
     """
     f = module.function(name, "void", ITEMS, linkage="internal", isa=numbers.isa)
-    slots = Slots(common_slots(thin))
+    slots = Slots(common_slots(gemv))
     swap = f.icmp("ne", HOW.load(f, "swap"), 0)
     sizes = slots.load(f, "m"), slots.load(f, "n")
     m, n = f.select(swap, sizes[1], sizes[0]), f.select(swap, sizes[0], sizes[1])

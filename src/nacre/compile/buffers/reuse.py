@@ -15,7 +15,7 @@ from dataclasses import replace
 from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
-from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, paths, settled, walk
+from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, paths, walk, with_loops
 from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
 
@@ -234,7 +234,7 @@ def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, c
         """The loop with the carries whose two places alternate."""
         return replace(loop, swaps=tuple(swaps.get(loop.number, ())))
 
-    return settled(tree, change) if carries else tree
+    return with_loops(tree, change) if carries else tree
 
 
 def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], tree: Tree) -> bool:

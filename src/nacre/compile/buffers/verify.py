@@ -133,7 +133,7 @@ class _Checker:
         return end
 
     def loop(self, row: DriverRow, loop: Loop, top: int) -> None:
-        """Run a loop: some iterations, and none at all where that is possible, then its `ending`."""
+        """Run a loop: some iterations, and none at all where that is possible, then its `epilogue`."""
         turn = row.target - 1
         trips = evaluate(UNKNOWN_TRIPS if loop.trips is None else loop.trips, self.sizes)
         self.trips[loop.number] = max(trips, 0)

@@ -117,7 +117,7 @@ class FusedEpilogue:
     `cost` is the approximate number of instructions for an element.
     """
 
-    ending: EpilogueCode
+    code: EpilogueCode
     reads: tuple[View, ...]
     writes: tuple[Var, ...]
     cost: int

@@ -212,7 +212,7 @@ def window_steps(
     if missing:
         return missing
     places: dict[str, Where] = {**dict(zip(family.operands, views, strict=True)), family.result: result}
-    prologue, epilogue = before and before.code, behind and behind.ending
+    prologue, epilogue = before and before.code, behind and behind.code
     cost = 4 * about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
     if before is not None:
         places |= zip(before.code.names, before.reads, strict=True)
@@ -221,7 +221,7 @@ def window_steps(
     if behind is not None:
         places[family.result], *rest = behind.writes
         others = tuple(rest)
-        places |= zip(behind.ending.names, (*behind.reads, *others), strict=True)
+        places |= zip(behind.code.names, (*behind.reads, *others), strict=True)
         cost += behind.cost * product(e.outputs[0].type.shape[1:])
     steps = _steps(isa, family, e.outputs[0].type.dtype.memory, about, prologue, epilogue)
     batch = e.inputs[0].type.shape[0]

@@ -58,7 +58,7 @@ class Form:
     """
 
     dtype: DType
-    thin: bool
+    gemv: bool
     matrix: DType | None
     result: DType
 
@@ -71,7 +71,7 @@ def _contraction(isa: Isa, form: Form) -> tuple[Code, Gemm]:
 def product_code(isa: Isa, form: Form, **options: Any) -> tuple[Code, Gemm]:
     """The kernel of a product, with `gemm`'s options for an epilogue; products of one form share the other parts."""
     options = options or {"outputs": [form.result]}
-    module, plan = gemm(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **options)
+    module, plan = gemm(isa, form.dtype, gemv=form.gemv, matrix=form.matrix, name="nacre_kernel", **options)
     shared, units = _shared(isa, form)
     rest, names = _difference(module, shared)
     return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
@@ -80,7 +80,7 @@ def product_code(isa: Isa, form: Form, **options: Any) -> tuple[Code, Gemm]:
 @lru_cache(maxsize=256)
 def _shared(isa: Isa, form: Form) -> tuple[ModuleText, tuple[Unit, Unit]]:
     """The code that products of a form share, as a module and as units."""
-    tiles, module = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    tiles, module = shared_parts(isa, form.dtype, form.gemv, form.matrix)
     rest, names = _difference(module, tiles)
     return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
 
@@ -141,10 +141,10 @@ def gemm_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[T
 def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
     """The kernel for factors read in place; None where a narrower matrix has no contiguous axis."""
     dtype, matrix = (x.type.dtype for x in e.inputs)
-    thin, result = _is_thin(isa, dtype, a, b), e.outputs[0].type.dtype
+    gemv, result = _is_thin(isa, dtype, a, b), e.outputs[0].type.dtype
     if matrix is dtype:
-        return Form(dtype, thin, None, result)
-    return Form(dtype, thin, matrix, result) if thin else None
+        return Form(dtype, gemv, None, result)
+    return Form(dtype, gemv, matrix, result) if gemv else None
 
 
 def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
@@ -353,9 +353,9 @@ def convolution_epilogue_steps(
 ) -> list[TemplateStep]:
     """The launches of a convolution with the cluster that is its epilogue."""
     described = _described(family, e)
-    steps = _epilogue_steps(isa, family, described, about.ending)
+    steps = _epilogue_steps(isa, family, described, about.code)
     result, *others = about.writes
-    more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
+    more: dict[str, Place] = dict(zip(about.code.names, (*about.reads, *others), strict=True))
     return written_beside(_convolution(family, e, described.conv, steps, views, result, more), others)
 
 

@@ -243,7 +243,7 @@ def _while(p: GraphWriter, e: Equation) -> None:
 def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) -> None:
     """Append a loop to the plan, preceded by its launches that need not be repeated."""
     storage, tree = p.values.storage, p.launches.tree
-    within = [*launches((*loop.test, *loop.body, *loop.ending))]
+    within = [*launches((*loop.test, *loop.body, *loop.epilogue))]
     held = {*own, *(v for c in p.launches.carries for v in (c.given, c.made, c.result))}
     writers: dict[int, int] = {}
     for k in within:
@@ -259,7 +259,7 @@ def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) ->
             once.append(k)
             changing.difference_update(launch.writes)
     test, body = (tuple(n for n in part if n not in once) for part in (loop.test, loop.body))
-    tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.ending)]
+    tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.epilogue)]
 
 
 def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:

@@ -13,7 +13,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
-from nacre.nn.functional.dropouts import check_probability, kept, scaled
+from nacre.nn.functional.dropouts import check_probability, keep_mask, scaled
 from nacre.nn.functional.softmaxes import exponentials, share
 
 __all__ = ["scaled_dot_product_attention"]
@@ -75,7 +75,7 @@ def _attended(
     last = len(scores.type.shape) - 1
     raised, total = exponentials(scores, last, attn_mask is not None)
     if dropout_p > 0.0:
-        raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
+        raised = pointwise.select(keep_mask(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
     mixed: Any = linear_algebra.matmul(raised, v)
     return _divided(mixed, total, attn_mask is not None)
 

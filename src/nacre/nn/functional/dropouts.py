@@ -86,7 +86,7 @@ def _dropped(
     if not training or p == 0.0:
         return distinct(held, held)
     drawn = shape if inner is None else shape[: len(shape) - inner]
-    mask = kept(drawn, p, key)
+    mask = keep_mask(drawn, p, key)
     if inner is not None:
         mask = view.broadcast(mask, shape, tuple(range(len(drawn))))
     return pointwise.select(mask, *scaled(held, p))
@@ -100,7 +100,7 @@ def check_probability(operation: str, p: float) -> float:
     return p
 
 
-def kept(shape: Any, p: float, key: TensorLike | None) -> Any:
+def keep_mask(shape: Any, p: float, key: TensorLike | None) -> Any:
     """Bools that are true with probability 1 − p."""
     drawn: Any = random.bits(shape, key=key)
     return pointwise.ge(drawn, filled(drawn, min(round(p * 2**32), 2**32 - 1)))
@@ -149,7 +149,7 @@ def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, lead
     def compute(v: Any) -> Any:
         """Dropped elements saturate at selu's lower limit."""
         drawn = shape if leading is None else shape[:leading]
-        mask = view.broadcast(kept(drawn, p, None), shape, tuple(range(len(drawn))))
+        mask = view.broadcast(keep_mask(drawn, p, None), shape, tuple(range(len(drawn))))
         return where(mask, v, filled(v, low)) * factor + shift
 
     return composite(operation, held, compute)
