@@ -22,7 +22,7 @@ from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
 from nacre.nn import functional as F
 from nacre.trace.value import Value, layout_of
-from nn import torch_cases
+from nn.pytorch import torch_cases
 from ops.table import ROWS
 from optim import torch_cases as optimisers
 from same_bits import operands

@@ -15,7 +15,7 @@ import nacre as nc
 from nacre import nn, optim
 from nacre.nn import utils
 
-EXPECTED: dict[str, Any] = json.loads(Path(__file__).with_name("norm_values.json").read_text())
+EXPECTED: dict[str, Any] = json.loads(Path(__file__).parent.joinpath("pytorch", "norm_values.json").read_text())
 
 
 def numbers(shape: Any, seed: int) -> Any:

@@ -1,6 +1,6 @@
 """Write the results of PyTorch's weight and spectral norms to `norm_values.json`.
 
-python tests/nn/write_norm_values.py        (where PyTorch is installed)
+python tests/nn/pytorch/write_norm_values.py        (where PyTorch is installed)
 """
 
 from __future__ import annotations

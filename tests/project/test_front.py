@@ -17,7 +17,7 @@ from rich.console import Console
 import nacre as nc
 from nacre import nn
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MOST_LINES = 130

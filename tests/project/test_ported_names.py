@@ -17,7 +17,7 @@ from nacre.base import hints
 from nacre.base.porting.functions import NACRE
 from nacre.base.porting.keywords import KEYWORDS
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("from_pytorch.md", "from_jax.md", "from_numpy.md")
 X = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
 MODEL = nn.Linear(2, 2)
@@ -251,7 +251,7 @@ def test_names_in_the_tables_exist(page: str) -> None:
 
 def literals() -> Iterator[str]:
     """The texts in the package's files, with `…` for what f-strings hold between braces."""
-    for path in (Path(__file__).parents[1] / "src" / "nacre").rglob("*.py"):
+    for path in (Path(__file__).parents[2] / "src" / "nacre").rglob("*.py"):
         parts: set[ast.AST] = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):  # a text before its parts
             if isinstance(node, ast.JoinedStr):

@@ -1,6 +1,6 @@
 """Write PyTorch's results for the cases of `torch_cases.py` to `torch_values.json`.
 
-    python tests/nn/write_torch_values.py        (where PyTorch is installed)
+    python tests/nn/pytorch/write_torch_values.py        (where PyTorch is installed)
 
 For each case the file holds the shapes of the results and of the gradients of all floating-point inputs and
 parameters, each with two weighted sums of its numbers, computed in float64.

@@ -14,7 +14,7 @@ import pytest
 import nacre as nc
 from nacre import data, deploy, nn, optim, train
 
-WEBSITE = Path(__file__).parents[1] / "docs" / "website"
+WEBSITE = Path(__file__).parents[2] / "docs" / "website"
 sys.path.insert(0, str(WEBSITE))
 public: Any = import_module("public")
 sys.path.remove(str(WEBSITE))

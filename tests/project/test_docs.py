@@ -12,7 +12,7 @@ import pytest
 
 from deploy.calls import can_link
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def load(path: Path) -> ModuleType:

@@ -14,7 +14,7 @@ import pytest
 from nacre import nn
 from surface import NAMES
 
-WEBSITE = Path(__file__).parents[1] / "docs" / "website"
+WEBSITE = Path(__file__).parents[2] / "docs" / "website"
 sys.path.insert(0, str(WEBSITE))
 public: Any = import_module("public")
 reference: Any = import_module("reference")

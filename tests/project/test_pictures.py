@@ -10,7 +10,7 @@ from xml.etree import ElementTree as tree
 
 import pytest
 
-from test_docs import ROOT, load  # type: ignore[import-not-found]
+from project.test_docs import ROOT, load  # type: ignore[import-not-found]
 
 FIGURES = ROOT / "docs" / "figures"
 MAKE = load(ROOT / "docs" / "pictures" / "make.py")

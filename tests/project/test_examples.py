@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STEPS = 3
 
 

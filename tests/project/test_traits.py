@@ -23,7 +23,7 @@ from nacre.ir.axes import AxisRule
 from nacre.ir.primitive import Element, Linear, Nest, Primitive, registered
 from nacre.kernel.ast import OPERATIONS, REDUCTIONS
 
-ROOT = Path(__file__).parents[1] / "src" / "nacre"
+ROOT = Path(__file__).parents[2] / "src" / "nacre"
 SHARED = ("base", "native", "runtime", "kernel", "codegen")  # rooms below primitives, or beside them, with words alike
 NAMES = set(registered()) - set(OPERATIONS) - set(REDUCTIONS)
 LIMIT = 5

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-FILE = Path(__file__).parents[1] / "run.py"
+FILE = Path(__file__).parents[2] / "run.py"
 
 
 @pytest.fixture

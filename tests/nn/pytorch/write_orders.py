@@ -1,6 +1,6 @@
 """Write the names and shapes of PyTorch's parameters and state, in its order, to `orders.json`.
 
-python tests/nn/write_orders.py        (where PyTorch is installed)
+python tests/nn/pytorch/write_orders.py        (where PyTorch is installed)
 """
 
 from __future__ import annotations

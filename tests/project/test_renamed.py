@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-TABLE = json.loads(Path(__file__).with_name("renamed.json").read_text(encoding="utf-8"))
+TABLE = json.loads(Path(__file__).parents[1].joinpath("renamed.json").read_text(encoding="utf-8"))
 
 
 def found(module: str) -> bool:

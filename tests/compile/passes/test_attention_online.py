@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from compile.test_attention import ISAS, Sizes, both, chosen, equations, normal
+from compile.passes.test_attention import ISAS, Sizes, both, chosen, equations, normal
 from nacre import nn
 from nacre.base.dtypes import float32
 from nacre.compile.pipeline import compile_graph
