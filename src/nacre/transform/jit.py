@@ -94,10 +94,6 @@ class Jitted:
         self.order: list[ConcreteFunction] = []
         _all.add(self)
 
-    def _forget(self) -> None:
-        self.fast_ambient = self.only = None
-        self.known, self.fast, self.order = {}, {}, []
-
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -440,7 +436,8 @@ def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]
 
 def _forget() -> None:
     for jitted in list(_all):
-        jitted._forget()
+        jitted.fast_ambient = jitted.only = None
+        jitted.known, jitted.fast, jitted.order = {}, {}, []
 
 
 forget_on_change(_forget)

@@ -75,7 +75,7 @@ class Partition:
     nodes: list[Node]
     node_of: Mapping[Var, Node]  # the computing node, also for views of its values
     producer: dict[Var, Equation]
-    source: Mapping[Var, Var]  # view -> the value it is a view of
+    source: dict[Var, Var]  # view -> the value it is a view of
     inline: Mapping[Var, int]  # values that are computed wherever they are read
     flat: dict[Var, Atom]
     strides: Mapping[Atom, tuple[Size, ...]]  # given or chosen ones
