@@ -160,14 +160,14 @@ class Jitted:
             concrete = self._trace(key, types, args, kwargs, why)
         concrete.generation = began
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
-        if found is not None and began == generation():
-            return found
-        with _first:
-            if current := began == generation():
-                variants.append(concrete)
-                self.order.append(concrete)
-        if not current:  # a pass or a kernel was registered meanwhile
+        if found is None:
+            variants.append(concrete)
+            self.order.append(concrete)
+        if began != generation():  # a pass or a kernel was registered meanwhile
+            self.order = [c for c in self.order if c is not concrete]
             return self._find(key, values, types, args, kwargs)
+        if found is not None:
+            return found
         self._prefer(concrete)
         self._warn()
         return concrete
