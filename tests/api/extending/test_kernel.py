@@ -258,3 +258,26 @@ def test_definitions_of_one_name_and_version_are_kept_apart_on_disk(
     for body, value in BODIES.items():
         line = [sys.executable, "-c", SHARED.format(body=body)]
         assert subprocess.run(line, check=True, capture_output=True, text=True).stdout.split()[0] == value
+
+
+FIRST = """
+import numpy as np
+import nacre as nc
+x = nc.tensor(np.ones((3, 3), np.float32))
+if {register}:
+    nc.register_kernel("dot", "*", lambda *x, **p: True, lambda types, results, **params: f'''
+    kernel k(a: {{types[0]}}, b: {{types[1]}}) -> (c: {{results[0]}}):
+      for i in 3:
+        for j in 3:
+          c[i, j] = 7.0:f32''')
+print(nc.jit(lambda x: x @ x)(x).tolist()[0][0])
+"""
+
+
+def test_a_kernel_that_is_registered_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))
+    for register, value in ((False, "3.0"), (True, "7.0")):
+        line = [sys.executable, "-c", FIRST.format(register=register)]
+        assert subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip() == value
