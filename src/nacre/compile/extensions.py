@@ -53,7 +53,9 @@ def versions(graph: Graph) -> list[str] | None:
     if PASSES:
         used |= {p for p in registered().values() if p.outside}  # a pass may insert any of these
     order = " ".join(PASSES)
-    found = [(f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()]
+    found: list[tuple[str, str | None, Any]] = [
+        (f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()
+    ]
     for p in used:
         if OWN.get(p) is not p.lowering:
             found.append((f"primitive {p.name}", p.version, getattr(p.lowering, "rule", None)))
@@ -84,7 +86,7 @@ def _describe(x: Any, add: Callable[[bytes], object], seen: set[int]) -> None:
         _describe(x.co_consts, add, seen)
     elif isinstance(x, FunctionType):
         add(x.__qualname__.encode())
-        if id(x) in seen or (x.__module__.startswith("nacre.") and not x.__closure__):
+        if id(x) in seen or (str(x.__module__).startswith("nacre.") and not x.__closure__):
             return
         seen.add(id(x))
         cells = [c.cell_contents for c in x.__closure__ or () if c != CellType()]

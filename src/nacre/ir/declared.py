@@ -79,7 +79,8 @@ def declared_types(
     for name, value in _listed(bound):
         parameter = signature.parameters.get(name)
         said = None if parameter is None or parameter.annotation is inspect.Parameter.empty else parameter.annotation
-        kind = KINDS.get(said or NAMED.get(name, ""))
+        usual = "" if primitive.outside else NAMED.get(name, "")  # other packages name parameters as they like
+        kind = KINDS.get(said or usual)
         if kind is not None and not kind[0](value):
             raise GraphError(f"{primitive.name}: {name} must be {kind[1]}; got {str(value)[:80]}")
     try:

@@ -171,3 +171,14 @@ def test_programs_are_stored_on_disk_under_a_version(tmp_path: Path, monkeypatch
         "[4.0, 4.0, 4.0] True"
     ]
     assert [run(2, ""), run(3, "")] == ["[3.0, 3.0, 3.0] True", "[4.0, 4.0, 4.0] True"]
+
+
+def test_parameters_have_any_name(tmp_path: Path) -> None:
+    names = ("size", "stride", "padding", "axis", "axes", "dtype", "shape")
+    for name in names:
+        scope: dict[str, Any] = {}
+        exec(f"def element(x, *, {name}):\n    return x * {name}", scope)
+        f = nc.primitive(f"outside_{name}", element=scope["element"], version="1")
+        program = nc.freeze(nc.jit(lambda x, f=f, name=name: f(x, **{name: 3})), nc.ones(2))
+        nc.save_program(program, tmp_path / name)
+        assert nc.load_program(tmp_path / name)(nc.ones(2)).tolist() == [3.0, 3.0]
