@@ -290,3 +290,13 @@ def test_an_output_does_not_overwrite_an_input_that_another_side_still_reads() -
 
     update(y)
     assert (holder.v.numpy() == wanted).all()
+
+
+def test_a_row_of_a_broadcast_operand_of_a_loop_ends_within_the_operand() -> None:
+    x = nc.random.normal((4, 64))
+
+    def f(x: Any) -> Any:
+        rows = nc.broadcast_to(x[:, None, :] * 2, (4, 4, 64))
+        return nc.scan(lambda c, row: (nc.tanh(c + row) * 2, c), nc.zeros((4, 64)), rows)[0]
+
+    assert (nc.jit(f)(x).numpy() == f(x).numpy()).all()

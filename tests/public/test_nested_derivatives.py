@@ -211,6 +211,10 @@ def test_a_wrapped_way_within_a_wrapped_way(seed: int) -> None:
     check(*wrapped(seed, 1 + seed % 2))
 
 
+def test_a_constant_in_the_loop_of_a_reduction_and_behind_it() -> None:
+    check(*wrapped(326, 3))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_many_wrapped_ways_three_deep(block: int) -> None:

@@ -38,8 +38,8 @@ class Memo:
 
     def forget(self) -> None:
         """Drop all compiled functions, because code is compiled in another way from now on."""
-        self.known.clear()
         self.met.clear()
+        self.turns.clear(self.known)
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that has no compiled function; compile one if the types occurred before."""
@@ -47,10 +47,8 @@ class Memo:
         if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, tensors)):
             return result
         if key in self.met:
-            types, before = tuple(x.type for x in tensors), generation()
-            self.turns.fill(self.known, key, LIMIT, lambda: _compiled(function, types) or function)
-            if before != generation():
-                self.known.pop(key, None)
+            types = tuple(x.type for x in tensors)
+            self.turns.fill(self.known, key, LIMIT, lambda: _compiled(function, types) or function, generation)
         if len(self.met) >= LIMIT:
             self.met.clear()
         self.met.add(key)

@@ -88,8 +88,17 @@ class Turns:
                 self._end(thread, before)
                 raise
 
-    def fill(self, known: MutableMapping[K, V], key: K, limit: int, make: Callable[[], V]) -> V:
+    def fill(
+        self,
+        known: MutableMapping[K, V],
+        key: K,
+        limit: int,
+        make: Callable[[], V],
+        version: Callable[[], object] = lambda: None,
+    ) -> V:
         """`known[key]`, made by one thread if missing; at the limit the oldest entry is dropped.
+
+        A value is not stored if `version` has changed while it was made (see `clear`).
 
         >>> known = {}
         >>> Turns().fill(known, "three", 100, lambda: 3), known
@@ -100,14 +109,22 @@ class Turns:
             """The value that another thread has added, or a new one."""
             found = known.get(key)
             if found is None:
+                before = version()
                 found = make()
                 with self._state:
                     if len(known) >= limit:
                         known.pop(next(iter(known)), None)
-                    known[key] = found
+                    if version() == before:
+                        known[key] = found
             return found
 
         return self.take((id(known), hash(key)), look)
+
+    def clear(self, *caches: MutableMapping[Any, Any]) -> None:
+        """Empty what `fill` has filled.  The version changes first, so that no value of before is stored later."""
+        with self._state:
+            for known in caches:
+                known.clear()
 
     def _begin(self, thread: int, key: Hashable) -> None:
         with self._state:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import count
+from types import CellType, CodeType, FunctionType
+from typing import Any
 
 from nacre.base.records import dataclass
 from nacre.ir.graph import Graph
@@ -45,16 +48,51 @@ def changed() -> None:
 
 
 def versions(graph: Graph) -> list[str] | None:
-    """The extensions that a program of a graph uses, with their versions; None if one has no version."""
+    """The extensions that a program of a graph uses, with versions and digests; None if one has no version."""
     used = _primitives(graph)
     if PASSES:
         used |= {p for p in registered().values() if p.outside}  # a pass may insert any of these
-    found: dict[str, str | None] = {f"pass {p.name}": p.version for p in PASSES.values()}
-    found.update({f"primitive {p.name}": p.version for p in used if OWN.get(p) is not p.lowering})
+    order = " ".join(PASSES)
+    found = [(f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()]
+    for p in used:
+        if OWN.get(p) is not p.lowering:
+            found.append((f"primitive {p.name}", p.version, getattr(p.lowering, "rule", None)))
     for p in used.union(OWN):
         outside = [k for k in p.kernels if not k.is_ours]
-        found.update({f"kernel {p.name} {number} {k.target}": k.version for number, k in enumerate(outside)})
-    return sorted(f"{what} {version!r}" for what, version in found.items()) if all(found.values()) else None
+        found += [(f"kernel {p.name} {n} {k.target}", k.version, (k.rule, k.match)) for n, k in enumerate(outside)]
+    if not all(version for _, version, _ in found):
+        return None
+    return sorted(f"{what} {version!r} {digest(code)}" for what, version, code in found)
+
+
+def digest(code: Any) -> str:
+    """A hash of functions' bytecode and constants, with the functions and plain values that they refer to.
+
+    It separates definitions of one name and version.  Objects of other kinds are represented by their type.
+    """
+    found = sha256()
+    _describe(code, found.update, set())
+    return found.hexdigest()[:16]
+
+
+def _describe(x: Any, add: Callable[[bytes], object], seen: set[int]) -> None:
+    if isinstance(x, tuple | list):
+        for part in x:  # pyright: ignore[reportUnknownVariableType]
+            _describe(part, add, seen)
+    elif isinstance(x, CodeType):
+        add(x.co_code + " ".join(x.co_names).encode())
+        _describe(x.co_consts, add, seen)
+    elif isinstance(x, FunctionType):
+        add(x.__qualname__.encode())
+        if id(x) in seen or (x.__module__.startswith("nacre.") and not x.__closure__):
+            return
+        seen.add(id(x))
+        cells = [c.cell_contents for c in x.__closure__ or () if c != CellType()]
+        globals_ = [x.__globals__[n] for n in x.__code__.co_names if n in x.__globals__]
+        _describe([x.__code__, list(x.__defaults__ or ()), cells, globals_], add, seen)
+    else:
+        plain = x is None or isinstance(x, str | bytes | int | float | bool)
+        add((repr(x) if plain else type(x).__qualname__).encode() + b";")
 
 
 def _primitives(graph: Graph) -> set[Primitive]:

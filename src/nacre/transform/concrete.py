@@ -87,6 +87,7 @@ class ConcreteFunction:
     changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes; their new values follow the results
     superseded: tuple[int, ...] = ()  # the results computed only from variables that the call then overwrites
     calls: int = 0
+    generation: int = 0  # of the compiler's passes and kernels, see `compile.extensions`
     plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
     donating: Callable[..., Any] | None = None  # the native entry that updates variables in place
     direct: Callable[..., Any] | None = None  # the native entry from arguments to the answer, variables included

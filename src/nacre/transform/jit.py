@@ -158,13 +158,16 @@ class Jitted:
         why = reason(self.function, key, variants, self.order)
         with gc_paused(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, why)
-        if began != generation():  # a pass or a kernel was registered meanwhile
-            return self._find(key, values, types, args, kwargs)
+        concrete.generation = began
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
+        if found is None:
+            variants.append(concrete)
+            self.order.append(concrete)
+        if began != generation():  # a pass or a kernel was registered meanwhile
+            self.order = [c for c in self.order if c is not concrete]
+            return self._find(key, values, types, args, kwargs)
         if found is not None:
             return found
-        variants.append(concrete)
-        self.order.append(concrete)
         self._prefer(concrete)
         self._warn()
         return concrete
@@ -215,11 +218,15 @@ class Jitted:
         if concrete.quick is None:
             return
         _, types, ambient = cast("Any", concrete.key)
+        if self.fast_ambient is ambient and self.fast.get(types) is concrete.quick:
+            return
         with _first:
+            if concrete.generation != generation():
+                return
             self.fast_ambient = self.fast_ambient or ambient
-        if self.fast_ambient is ambient and self.fast.get(types) is not concrete.quick:
-            self.fast[types] = concrete.quick
-            self.only = concrete.quick if len(self.fast) == 1 else None
+            if self.fast_ambient is ambient:
+                self.fast[types] = concrete.quick
+                self.only = concrete.quick if len(self.fast) == 1 else None
 
     def _run(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         concrete.calls += 1
@@ -435,9 +442,10 @@ def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]
 
 
 def _forget() -> None:
-    for jitted in list(_all):
-        jitted.fast_ambient = jitted.only = None
-        jitted.known, jitted.fast, jitted.order = {}, {}, []
+    with _first:
+        for jitted in list(_all):
+            jitted.fast_ambient = jitted.only = None
+            jitted.known, jitted.fast, jitted.order = {}, {}, []
 
 
 forget_on_change(_forget)

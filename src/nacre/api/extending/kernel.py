@@ -11,6 +11,7 @@ from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.base.hints import closest
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.compile import pipeline as pipeline  # the package's kernels are registered first
 from nacre.compile.lowering import kernel_registry
 from nacre.compile.lowering.kernel_registry import RegisteredKernel
 from nacre.ir.graph import Equation

@@ -252,7 +252,7 @@ class _Lowering:
 
     def row_statements(self, finished: int, body: list[Stmt]) -> None:
         """Row values that are known after pass `finished`, and stores of those that are stored values."""
-        self.block = []
+        self.block, self.memo = [], {}  # names of a pass are known only inside its loops
         for e in self.node.equations:
             v = e.outputs[0]
             if self.levels.row.get(v) != finished + 1:

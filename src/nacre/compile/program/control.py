@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from nacre.base.dims import Size, product
-from nacre.base.types import TensorType, row_major
+from nacre.base.types import Shape, TensorType, row_major
 from nacre.codegen.gemm.plan import FEW
 from nacre.compile.buffers.reuse import Carry
 from nacre.compile.fusion.fuse import large
@@ -88,25 +88,35 @@ def _view(p: GraphWriter, x: Atom) -> View:
     return p.fusion.views[x]
 
 
-def _part(p: GraphWriter, x: Atom, type: TensorType, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
-    """A part of x, from an element on, that advances by a stride in elements with each iteration of a loop."""
+def _part(p: GraphWriter, x: Atom, axes: int, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
+    """A part of x with its last axes, from an element on, that advances by a stride with each iteration of a loop."""
     view, width = _view(p, x), x.type.dtype.itemsize
     base, first = p.values.number(view.base), (view.offset + offset) * width
     if first == 0 and loop < 0:
         return base
-    return p.values.new(PlannedValue("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
+    rank = x.type.rank - axes
+    nbytes = _covered(x.type.shape[rank:], view.strides[rank:]) * width
+    return p.values.new(PlannedValue("part", nbytes, of=base, offset=first, stride=stride * width, loop=loop))
+
+
+def _covered(shape: Shape, strides: Sequence[Size]) -> Size:
+    """The number of elements from the first one of a view to its last one; of all of them for symbolic sizes."""
+    pairs = [(n, s) for n, s in zip(shape, strides, strict=True) if isinstance(n, int) and isinstance(s, int)]
+    if len(pairs) < len(shape) or any(n == 0 or s < 0 for n, s in pairs):
+        return product(shape)
+    return 1 + sum((n - 1) * s for n, s in pairs)
 
 
 def _as_given(p: GraphWriter, x: Atom) -> Place:
     """The place of an operand that is read whole."""
-    return _part(p, x, x.type), _view(p, x).strides
+    return _part(p, x, x.type.rank), _view(p, x).strides
 
 
 def _rows(p: GraphWriter, x: Atom, length: Size, reverse: bool, loop: int) -> Place:
     """The place of the row of an operand or result in each iteration."""
     step, *strides = _view(p, x).strides
     first, move = ((length - 1) * step, -1 * step) if reverse else (0, step)
-    return _part(p, x, x.type.with_shape(x.type.shape[1:]), first, move, loop), tuple(strides)
+    return _part(p, x, x.type.rank - 1, first, move, loop), tuple(strides)
 
 
 def _results(child: GraphWriter, places: Sequence[int]) -> None:

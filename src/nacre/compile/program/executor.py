@@ -42,9 +42,8 @@ class CompilingExecutor:
 
     def forget(self) -> None:
         """Drop all programs, because code is compiled in another way from now on."""
-        self.kernels, self.strided, self.equal = {}, {}, {}  # threads that compile now store into the old ones
         self.met.clear()
-        NATIVE.clear()
+        self.turns.clear(self.kernels, self.strided, self.equal, NATIVE)
 
     # ---- one primitive
 
@@ -57,10 +56,8 @@ class CompilingExecutor:
                 self.met.clear()
             self.met.add(key)
         elif all(map(is_concrete, inputs)):
-            types, before = tuple(x.type for x in inputs), generation()
-            self.turns.fill(NATIVE, key, REMEMBERED, lambda: self.quick(primitive, types, params))
-            if before != generation():
-                NATIVE.pop(key, None)
+            types = tuple(x.type for x in inputs)
+            self.turns.fill(NATIVE, key, REMEMBERED, lambda: self.quick(primitive, types, params), generation)
 
     def quick(
         self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
@@ -111,7 +108,9 @@ class CompilingExecutor:
             return ()
         if any(x.layout is not None for x in inputs):
             return self.evaluate_strided(primitive, inputs, params, types)
-        kernel = self.turns.fill(self.kernels, key, REMEMBERED, lambda: self.prepare(primitive, types, params))
+        kernel = self.turns.fill(
+            self.kernels, key, REMEMBERED, lambda: self.prepare(primitive, types, params), generation
+        )
         return kernel(*inputs)
 
     def keep(self, key: object, kernel: Callable[..., Any]) -> None:
@@ -134,7 +133,11 @@ class CompilingExecutor:
         kernel = self.strided.get(key)
         if kernel is None:
             kernel = self.turns.fill(
-                self.strided, key, REMEMBERED, lambda: self.prepare_strided(primitive, inputs, params, types)
+                self.strided,
+                key,
+                REMEMBERED,
+                lambda: self.prepare_strided(primitive, inputs, params, types),
+                generation,
             )
         return kernel(*inputs)
 
@@ -225,7 +228,7 @@ class CompilingExecutor:
         found: Executable | None = graph.kept.get(place)
         if found is None:
             key = graph, STATE.numerics
-            found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph))
+            found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph), generation)
             graph.kept[place] = found
         return found
 
