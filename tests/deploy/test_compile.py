@@ -161,7 +161,7 @@ def test_columns_of_a_table_are_the_template_answers() -> None:
     for k, row in enumerate(found.rows):
         sizes = [n if isinstance(n, int) else n.evaluate({"m": k + 2}) for n in step.cut_sizes]
         cut = step.cut(tuple(sizes), 3)
-        assert row == (cut.extent, cut.grain, cut.scratch, *cut.words)
+        assert row == (cut.extent, cut.grain, cut.scratch, *cut.arguments)
     assert len(found.rows) == 69 and np.array_equal(found.column(0), [r[0] for r in found.rows])
 
 

@@ -235,7 +235,7 @@ def test_derivatives_of_fewer_heads_than_threads(causal: bool) -> None:
     for k, sizes in enumerate([Sizes((1,), 530, 400, 9, 16), Sizes((), 270, 700, 20, 5), Sizes((2,), 700, 140, 5, 5)]):
         assert_same(both(causal=causal), sizes.operands(normal(k)))
         seen = backward_cut(PanelModel(16, 4, 14), (1, sizes.queries, sizes.keys, sizes.depth, sizes.width), 5)
-        assert seen.extent > 5 and seen.words[1]
+        assert seen.extent > 5 and seen.arguments[1]
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
