@@ -45,37 +45,53 @@ class Scope:
 
 def affine(e: Expr, scope: Scope) -> Affine:
     """The affine form of an int64 expression."""
-    match e:
-        case Const():
-            return Affine((), int(e.value))
-        case Extent():
-            return Affine((), e.size)
-        case Local() if e.name in scope.lets and pure(scope.lets[e.name]):
-            return affine(scope.lets[e.name], scope)
-        case Apply(dtype=dtype) if dtype is int64:
-            return _apply(e, scope)
-        case _:
-            return Affine(((e, 1),), 0)
+    return _Forms(scope, {}, {}).of(e)
 
 
-def _apply(e: Apply, scope: Scope) -> Affine:
-    alone = Affine(((e, 1),), 0)
-    if e.op in ("add", "sub"):
-        a, b = (affine(x, scope) for x in e.args)
-        return a.plus(b, 1 if e.op == "add" else -1)
-    if e.op == "neg":
-        return ZERO.plus(affine(e.args[0], scope), -1)
-    if e.op == "mul":
-        a, b = (affine(x, scope) for x in e.args)
-        for x, y in ((a, b), (b, a)):
-            if not x.terms:
-                return ZERO.plus(y, x.constant)
+@dataclass(frozen=True)
+class _Forms:
+    """The affine forms in a scope: of the names, and of shared expressions by their identity."""
+
+    scope: Scope
+    names: dict[str, Affine]
+    shared: dict[int, Affine]
+
+    def of(self, e: Expr) -> Affine:
+        """The form of an expression."""
+        match e:
+            case Const():
+                return Affine((), int(e.value))
+            case Extent():
+                return Affine((), e.size)
+            case Local() if e.name in self.names:
+                return self.names[e.name]
+            case Local() if e.name in self.scope.lets and pure(self.scope.lets[e.name]):
+                found = self.names[e.name] = self.of(self.scope.lets[e.name])
+                return found
+            case Apply(dtype=dtype) if dtype is int64:
+                if id(e) not in self.shared:
+                    self.shared[id(e)] = self._operation(e)
+                return self.shared[id(e)]
+            case _:
+                return Affine(((e, 1),), 0)
+
+    def _operation(self, e: Apply) -> Affine:
+        alone = Affine(((e, 1),), 0)
+        if e.op in ("add", "sub"):
+            a, b = map(self.of, e.args)
+            return a.plus(b, 1 if e.op == "add" else -1)
+        if e.op == "neg":
+            return ZERO.plus(self.of(e.args[0]), -1)
+        if e.op == "mul":
+            a, b = map(self.of, e.args)
+            for x, y in ((a, b), (b, a)):
+                if not x.terms:
+                    return ZERO.plus(y, x.constant)
+        if e.op in ("idiv", "rem"):
+            a, b = map(self.of, e.args)
+            split = _split(a, b.constant, self.scope) if not b.terms else None
+            return alone if split is None else split[0] if e.op == "idiv" else split[1]
         return alone
-    if e.op in ("idiv", "rem"):
-        a, b = (affine(x, scope) for x in e.args)
-        split = _split(a, b.constant, scope) if not b.terms else None
-        return alone if split is None else split[0] if e.op == "idiv" else split[1]
-    return alone
 
 
 def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | None:
@@ -135,7 +151,7 @@ def offset(buffer: Buffer, index: Sequence[Expr], scope: Scope) -> Affine:
 
 def pure(e: Expr) -> bool:
     """Whether an expression reads no memory."""
-    return not isinstance(e, Load) and all(pure(c) for c in children(e))
+    return not any_of(e, lambda part: isinstance(part, Load))
 
 
 def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
@@ -149,4 +165,12 @@ def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
 
 def any_of(e: Expr, test: Callable[[Expr], bool]) -> bool:
     """Whether a test holds for an expression or one of its subexpressions."""
-    return test(e) or any(any_of(c, test) for c in children(e))
+    todo, seen = [e], {id(e)}
+    while todo:
+        part = todo.pop()
+        if test(part):
+            return True
+        new = [c for c in children(part) if id(c) not in seen]
+        seen.update(map(id, new))
+        todo += new
+    return False

@@ -134,18 +134,21 @@ def accumulated(body: Sequence[Stmt]) -> list[str]:
 
 def memory_obstacle(loop: For, scope: Scope) -> str | None:
     """Why iterations of a loop may store to the same elements; None if they store to different ones."""
+    folded = accumulated(loop.body)
+    for name in written(loop.body):
+        if name not in folded and not separate(loop, name, scope):
+            return f"its rounds may store to the same elements of {name}"
+    return None
+
+
+def separate(loop: For, buffer: str, scope: Scope) -> bool:
+    """Whether iterations of a loop access different elements of a buffer that they store to."""
     lets = {s.name: s.value for s in statements(loop.body) if isinstance(s, Let)}
     extents = {s.index: s.extent for s in (loop, *_loops(loop.body))}
     inside = Scope({**scope.extents, **extents}, {**scope.lets, **lets})
     changing = varying(loop.body, loop.index)
-    folded = accumulated(loop.body)
-    for name in written(loop.body):
-        if name in folded:
-            continue
-        accesses = list(_accesses(loop.body, name))
-        if not any(_separates(loop, axis, inside, changing) for axis in zip(*accesses, strict=True)):
-            return f"its rounds may store to the same elements of {name}"
-    return None
+    accesses = list(_accesses(loop.body, buffer))
+    return any(_separates(loop, axis, inside, changing) for axis in zip(*accesses, strict=True))
 
 
 def _loops(body: Sequence[Stmt]) -> Iterable[For]:

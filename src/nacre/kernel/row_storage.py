@@ -26,7 +26,7 @@ from nacre.kernel.ast import (
     While,
     statements,
 )
-from nacre.kernel.dependence import loaded
+from nacre.kernel.dependence import loaded, loads
 from nacre.kernel.rewrite import map_body
 
 
@@ -38,8 +38,9 @@ def kept_in_results(kernel: Kernel, spared: frozenset[str]) -> Kernel:
         loops.append(body[0])
         body = body[0].body
     results = {b.name: b for b in kernel.outputs if b.name not in spared}
+    allocations = [s.buffer.name for s in statements(body) if isinstance(s, Alloc)]
     for s in body:
-        if isinstance(s, Alloc) and len(s.buffer.shape) == 1:
+        if isinstance(s, Alloc) and len(s.buffer.shape) == 1 and allocations.count(s.buffer.name) == 1:
             found = _store(body, s.buffer, results)
             if found is not None:
                 del results[found.buffer]
@@ -50,8 +51,11 @@ def kept_in_results(kernel: Kernel, spared: frozenset[str]) -> Kernel:
 
 
 def _store(body: Sequence[Stmt], row: Buffer, results: dict[str, Buffer]) -> Store | None:
-    """The store of a result's row in the last loop that reads a scratch row, if it is the last statement there."""
-    last = next((s for s in reversed(body) if row.name in loaded((s,))), None)
+    """The store of a result's row in the last loop that uses a scratch row, if it is the last statement there.
+
+    Elements of the result are then free until that store, and the row's element at its index is not used behind it.
+    """
+    last = next((s for s in reversed(body) if _places((s,), row.name)), None)
     if not isinstance(last, For) or not isinstance(last.body[-1], Store):
         return None
     store = last.body[-1]
@@ -60,9 +64,16 @@ def _store(body: Sequence[Stmt], row: Buffer, results: dict[str, Buffer]) -> Sto
         return None
     *outer, place = store.index or (None,)
     plain = place == Index(last.index) and all(isinstance(i, Index | Const) and i != place for i in outer)
+    alone = all(index == (place,) for index in _places((last,), row.name))
     once = sum(isinstance(s, Store) and s.buffer == store.buffer for s in statements(tuple(body))) == 1
     whole = last.extent == row.shape[0] == result.shape[-1] and (result.strides or (1,))[-1] == 1
-    return store if plain and once and whole and store.buffer not in loaded(body) else None
+    return store if plain and alone and once and whole and store.buffer not in loaded(body) else None
+
+
+def _places(body: Sequence[Stmt], row: str) -> list[tuple[Expr, ...]]:
+    """The indices at which a body loads from a row and stores to it."""
+    stored = [s.index for s in statements(tuple(body)) if isinstance(s, Store) and s.buffer == row]
+    return stored + [e.index for e in loads(body) if e.buffer == row]
 
 
 def _moved(body: Sequence[Stmt], alloc: Alloc, store: Store) -> tuple[Stmt, ...]:

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from nacre.base.dtypes import float32, int32
 from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.pipeline import compile_graph
 from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, const, index_add
+from nacre.kernel.parse import parse
 from nacre.runtime.plan import ALIGN, Launch, Plan, PlannedValue, arena, epochs
 
 some = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -160,3 +162,17 @@ def test_a_value_that_is_only_copied_into_a_result_is_computed_there() -> None:
     ((given, made),) = copy.over
     assert plan.values[given].kind == "part" and plan.values[given].of == made
     assert step(u).tolist() == [[4, 5], [2, 4], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "once"),
+    [
+        ("for i in 8:\n    y[i] = neg(x[i])", True),
+        ("for i in 2:\n    for j in 4:\n      y[i * 4 + j] = neg(x[i * 4 + j])", True),
+        ("for i in 3:\n    for j in 8:\n      y[j] = neg(x[j])", False),
+        ("for i in 8:\n    let j = rem(i, 4)\n    y[j] = neg(x[j])", False),
+    ],
+)
+def test_a_result_overwrites_no_operand_if_it_is_stored_repeatedly(body: str, once: bool) -> None:
+    found = parse(f"kernel k(x: f32[8]) -> (y: f32[8]):\n  {body}\n")
+    assert overwritable(found) == ([(0, 0)] if once else [])

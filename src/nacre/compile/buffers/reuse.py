@@ -1,7 +1,7 @@
 """Memory reuse: which results may overwrite an operand.
 
 A kernel may write a result over an operand if the work item that writes an element reads the same element of the
-operand before, and no other item reads it.  If the operand has no later use, the two share memory: a temporary reuses
+operand before, and no other item reads it.  An element is stored once only.  If the operand has no later use, the two share memory: a temporary reuses
 its place in the arena, and a variable is updated in place.
 
 Loop carries are updated in place by the same rule; otherwise they have two places that alternate.
@@ -14,7 +14,9 @@ from dataclasses import replace
 
 from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
-from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
+from nacre.kernel.affine import Scope
+from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Let, Load, Stmt, Store, While, children, expressions
+from nacre.kernel.dependence import separate
 from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, paths, walk, with_loops
 from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
@@ -58,7 +60,8 @@ def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
     """Whether all loads of x, at the index at which y is stored, come before that store."""
     mentions = [s for s in body if next(_loads(s, x), None) or next(_stores(s, y), None)]
     if len(mentions) == 1 and isinstance(mentions[0], For):
-        return _before(mentions[0].body, x, y)
+        lets = {s.name: s.value for s in body if isinstance(s, Let)}
+        return _before(mentions[0].body, x, y) and _once(mentions[0], y, Scope({}, lets))
     stored: tuple[Expr, ...] | None = None
     indices: set[tuple[Expr, ...]] = set()
     for s in mentions:
@@ -72,6 +75,11 @@ def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
         if stores:
             stored = stores[0]
     return stored is not None and indices == {stored}
+
+
+def _once(loop: For, y: str, scope: Scope) -> bool:
+    """Whether iterations of a loop store to different elements."""
+    return loop.parallel or not next(_stores(loop, y), None) or separate(loop, y, scope)
 
 
 def _inside(s: Stmt) -> tuple[Stmt, ...]:
