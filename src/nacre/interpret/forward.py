@@ -140,6 +140,8 @@ def _tangents(
                 if partial is not None and t is not None
             ]
             return [_total(terms)]
+        case Multilinear(_, together) if together is not None:
+            return [_total(_terms(primitive, together, xs, ts, params))]
         case Multilinear(transposes):
             terms = [
                 bind(primitive, *xs[:i], t, *xs[i + 1 :], **params)
@@ -164,6 +166,25 @@ def _total(terms: Sequence[Value]) -> Value | None:
     for t in terms:
         total = t if total is None else add(total, t)
     return total
+
+
+def _terms(
+    primitive: Primitive,
+    together: Callable[[int, Sequence[TensorType], Mapping[str, Any]], frozenset[int]],
+    xs: Sequence[Value],
+    ts: Sequence[Value | None],
+    params: Mapping[str, Any],
+) -> list[Value]:
+    """The terms of a tangent: one for each group of operands in which the operation is linear together."""
+    groups: dict[frozenset[int], dict[int, Value]] = {}
+    for i, t in enumerate(ts):
+        if t is not None:
+            groups.setdefault(together(i, [x.type for x in xs], params) | {i}, {})[i] = t
+    terms: list[Value] = []
+    for group, moved in groups.items():
+        held = [moved[k] if k in moved else zeros(x.type) if k in group else x for k, x in enumerate(xs)]
+        terms.append(bind(primitive, *held, **params))
+    return terms
 
 
 def _push_linear(

@@ -76,7 +76,7 @@ def declared_types(
         bound = signature.bind(*types, **params)
     except TypeError as fault:
         raise GraphError(f"{primitive.name}: operands and parameters must match {signature}; {fault}") from None
-    for name, value in _listed(bound):
+    for name, value in () if primitive.outside else _listed(bound):  # which checks its own parameters
         parameter = signature.parameters.get(name)
         said = None if parameter is None or parameter.annotation is inspect.Parameter.empty else parameter.annotation
         usual = "" if primitive.outside else NAMED.get(name, "")  # other packages name parameters as they like

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -22,7 +23,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
 from nacre.ir.declared import declared_types
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import primitive_named, registered
+from nacre.ir.primitive import Params, primitive_named, registered
 from nacre.ir.text import DTYPES, NUMPY_LITTLE, RESERVED, float_bits
 
 DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # limits of the parser
@@ -376,7 +377,10 @@ class _Parser:
         inputs = self._operands(line, values, known, ")")
         self._graph_params(line, params, depth)
         known.update(defined)
-        equation = Equation(primitive_named(name), inputs, params, outputs, line.comment)
+        primitive = primitive_named(name)
+        if primitive.arranged is not None:
+            params = _arranged(primitive.arranged, params, line)
+        equation = Equation(primitive, inputs, params, outputs, line.comment)
         _check(equation, line)
         return equation
 
@@ -443,6 +447,13 @@ def _bound(head: _Line) -> int:
         head.at -= 1
         head.fail("an integer")
     return int(text)
+
+
+def _arranged(rule: Callable[[Params], dict[str, Any]], params: Params, line: _Line) -> dict[str, Any]:
+    try:
+        return rule(params)
+    except Error as fault:
+        raise GraphError(f"line {line.number}: {fault}") from None
 
 
 def _check(e: Equation, line: _Line) -> None:

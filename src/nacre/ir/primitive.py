@@ -9,7 +9,7 @@ Primitives never broadcast or promote; the public functions do that first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 
@@ -60,9 +60,14 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Multilinear:
-    """Linear in each operand separately (mul, dot, convolution); `transposes` as in `Linear`."""
+    """Linear in each operand separately (mul, dot, convolution); `transposes` as in `Linear`.
+
+    `together(i, types, params)`, if present, gives the other operands in which the operation is linear together with
+    operand i: they are zero in the term of its tangent.
+    """
 
     transposes: tuple[Callable[..., Any] | None, ...]
+    together: Callable[[int, Sequence[TensorType], Params], frozenset[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +238,7 @@ class Primitive:
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
     takes_prologue: bool = False  # its kernels may compute a pointwise cluster that only they read
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
+    arranged: Callable[[Params], dict[str, Any]] | None = None  # checks parameters from outside, which == may confuse
     version: str | None = None  # of a definition outside of the package; programs without one are not cached on disk
     main_results: frozenset[str] | None = None  # the parameter `results` names the computed ones, at least one of these
     kernels: list[Any] = field(default_factory=list[Any])  # `compile` chooses among them, see `register_kernel`
@@ -247,7 +253,13 @@ class Primitive:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return primitive_named, (self.name,)
+        return primitive_named, (self.name, self.version)
+
+    def __copy__(self) -> Primitive:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Primitive:
+        return self
 
     @property
     def outside(self) -> bool:
@@ -263,12 +275,19 @@ class Primitive:
 _registry: dict[str, Primitive] = {}
 
 
-def primitive_named(name: str) -> Primitive:
-    """The registered primitive of a name."""
-    try:
-        return _registry[name]
-    except KeyError:
-        raise ArgumentError(f"primitive: no primitive is named {name!r}") from None
+def primitive_named(name: str, version: str | None = None) -> Primitive:
+    """The registered primitive of a name, whose `version` must be this one if it is given."""
+    found = _registry.get(name)
+    if found is None:
+        raise ArgumentError(
+            f"primitive: a primitive must be named {name!r}; got none; import the module that defines it first"
+        )
+    if version is not None and found.version != version:
+        raise ArgumentError(
+            f"primitive: {name} must have version {version!r}; got {found.version!r}; import the module that defines "
+            "that version"
+        )
+    return found
 
 
 def withdraw(name: str) -> None:

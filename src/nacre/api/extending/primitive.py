@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from inspect import Parameter, Signature, signature
+from typing import Any, Final, cast
 
 from nacre.api.extending.expression import ScalarExpression
 from nacre.api.extending.nest import kernel_of_text
-from nacre.api.operands import TensorLike, as_tensor, filled, operands
+from nacre.api.extending.parameters import Declared, declared, plain_params
+from nacre.api.extending.rules import (
+    Rule,
+    Transposes,
+    batch_rule,
+    no_derivative,
+    partial_rule,
+    require_sizes,
+    tangent_rule,
+)
+from nacre.api.extending.running import running
+from nacre.api.operands import TensorLike, as_tensor, operands
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
 from nacre.base.dtypes import ALL, FLOATS, DType, as_dtype, float32
-from nacre.base.errors import ArgumentError, DTypeError, Error, GradientError, KindError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.primitive import (
@@ -22,7 +34,7 @@ from nacre.ir.primitive import (
     Derivative,
     Element,
     Jvp,
-    Linear,
+    Multilinear,
     Nest,
     Operand,
     Pointwise,
@@ -40,7 +52,7 @@ from nacre.trace.value import Value
 
 __all__ = ["primitive"]
 
-Rule = Callable[..., Any]
+PLACES: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 COST: Final = 20  # approximate instructions for an element
 FORMS: Final = "pass one of them: element=lambda x: x * x, or nest= with result="
 
@@ -68,15 +80,22 @@ def primitive(
     its output is the result, whose type is `result(*types, **params)`: a type, or a shape and a dtype.
 
     A derivative is one of three.  `partials[i](y, *xs)` is the derivative of the result by operand i, for `element`.
-    `transposes[i](g, *xs)` is the cotangent of operand i, for an operation that is linear in these operands together.
-    `jvp(y, xs, ts)` is the tangent of the result, linear in `ts`, in which None is no tangent.  None in the place of
-    a rule means no derivative.  Rules call public functions, so they are differentiated and batched, too.
+    `transposes[i](g, *xs)` is the cotangent of operand i, for an operation that is linear in operand i when the others
+    are fixed.  The rule may read the other operands, as that of a product does.  If it does not read one, the operation
+    is linear in both together, as a sum is.  `jvp(y, xs, ts)` is the tangent of the result, linear in `ts`, in which
+    None is no tangent.  The last two rules return None for zero.  None in the place of a rule means that there is no
+    derivative by this operand: differentiating by it is an error.
 
-    `batch(xs, axes)` gives the result for batched operands, and its batch axis; `element` needs none.  Keyword-only
-    parameters of `element` or `result` are parameters of the function, and every rule takes them by name.
+    Rules call public functions, so they are differentiated and batched, too.  They run when a program is made, and
+    depend on their arguments alone: not on variables, and not on Python values that change.
 
-    Programs of the primitive are stored on disk only with a `version`; give a new one whenever a rule changes.  A name
-    may be defined again; earlier functions have their old definition.
+    `batch(xs, axes)` gives the result for batched operands and its batch axis, or None for a result without one.
+    `axes` has None for an operand without a batch axis.  `element` needs no such rule.  Keyword-only parameters of
+    `element` or `result` are parameters of the function, and every rule takes them by name.  They are numbers, strings,
+    dtypes, sizes, or tuples of these.  `result(*types)` must name each operand.
+
+    Programs of the primitive are stored on disk and saved as files only with a `version`; give a new one whenever a
+    rule changes.  A name may be defined again; earlier functions have their old definition.
 
     >>> swish = nc.primitive(
     ...     "swish",
@@ -88,19 +107,22 @@ def primitive(
     >>> nc.grad(lambda x: swish(x).sum())(nc.tensor([0.0, 1.0]))
     Tensor([0.5       , 0.92767054], f32[2])
     """
-    _require_name(name)
-    if (element is None) == (nest is None) or (nest is None) != (result is None):
-        given = [n for n, rule in (("element", element), ("nest", nest), ("result", result)) if rule is not None]
-        raise ArgumentError(f"primitive: element, or nest with result, must be given; got {given}; {FORMS}")
-    for word, rule in (("element", element), ("nest", nest), ("result", result), ("jvp", jvp), ("batch", batch)):
-        if rule is not None and not callable(rule):
-            raise KindError(f"primitive: {word} must be a function; got {shown(rule)}; pass a lambda or a def")
-    accepted = _dtypes(dtypes)
-    found = _Definition(name, accepted, *_derivative(name, partials, transposes, jvp, element is not None), version)
+    rules = {"element": element, "nest": nest, "result": result, "jvp": jvp, "batch": batch}
+    _require_definition(name, rules, version)
+    lists = _derivatives(partials, transposes, jvp, element is not None)
+    main = element or result
+    assert main is not None
+    count, params = _places(main), declared(name, _parameters(main))
+    _require_rules(name, lists, count, params)
+    for word, rule, given in (("jvp", jvp, "y xs ts"), ("batch", batch, "xs axes"), ("nest", nest, "types type")):
+        _require_arguments(f"{word} of {name}", rule, given.split(), params)
+    found = _Definition(
+        name, count, _dtypes(dtypes), params, lists["partials"], lists["transposes"], jvp, batch, version
+    )
     if element is not None:
-        return found.pointwise(element, batch)
+        return found.pointwise(element)
     assert nest is not None and result is not None
-    return found.explicit(nest, result, batch)
+    return found.explicit(nest, result)
 
 
 @dataclass(frozen=True)
@@ -108,85 +130,108 @@ class _Definition:
     """The common part of both forms of a definition."""
 
     name: str
+    count: int  # of operands
     dtypes: tuple[DType, ...]
-    derivative: Derivative | None
-    count: int | None  # number of the derivative's rules
+    params: Declared
+    partials: tuple[Rule | None, ...] | None
+    transposes: tuple[Rule | None, ...] | None
+    jvp: Rule | None
+    batch: Rule | None
     version: str
+    made: dict[DType, DType] = field(default_factory=dict[DType, DType])  # dtypes of results, without parameters
 
-    def pointwise(self, element: Rule, batch: BatchRule | None) -> Callable[..., Tensor]:
+    def pointwise(self, element: Rule) -> Callable[..., Tensor]:
         """The function of a primitive whose elements are expressions."""
-        count, name = _places(element), self.name
-        self.require_count(count)
-        made = {d: _result_dtype(name, element, count, d) for d in self.dtypes} if _plain(element) else {}
-        derivative = self.derivative
-        if derivative is None and made and not any(d.is_differentiable for d in made.values()):
-            derivative = Constant()
+        count, name, made = self.count, self.name, self.made
+        if _plain(element):
+            made.update({d: _result_dtype(name, element, count, d, {}) for d in self.dtypes})
 
         def type_rule(*types: TensorType, **params: Any) -> TensorType:
             """The operands' common shape, with the dtype of the expression."""
             x = require_same(name, types)
-            return x.with_dtype(made.get(x.dtype) or _result_dtype(name, element, count, x.dtype, params))
+            dtype = made.get(x.dtype)
+            return x.with_dtype(dtype or _result_dtype(name, element, count, x.dtype, plain_params(params)))
 
         def rule(
-            index: tuple[Expr, ...], read: tuple[Operand, ...], types: Any, result: TensorType, **params: Any
+            index: tuple[Expr, ...], read: tuple[Operand, ...], types: Any, result: TensorType, /, **params: Any
         ) -> Expr:
             """The expression of the operands' elements at the index."""
-            return _expression(name, element, [operand(index) for operand in read], params)
+            return _expression(name, element, [operand(index) for operand in read], plain_params(params))
 
-        def lined(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
+        def lined(inputs: Sequence[Value], axes: Sequence[int | None], /, **params: Any) -> tuple[Value, int]:
             """Align the batch axes and apply the operation once."""
             met, place = line_up(inputs, axes)
             return bind(defined, *met, **params), place
 
         def applied(*xs: TensorLike, **params: Any) -> Tensor:
             """Promote and broadcast the operands, and apply the primitive."""
-            _require_operands(name, element, count, len(xs), params)
+            held = self.arranged(xs, params)
             met = operands(name, *xs) if len(xs) > 1 else list(map(as_tensor, xs))
             self.require_dtype(met[0].type.dtype)
-            return bind(defined, *met, **params)
+            return bind(defined, *met, **held)
 
-        defined = self.define(type_rule, Element(rule, cost=COST), derivative, batch or lined)
+        defined = self.define(type_rule, Element(rule, cost=COST), lined)
         return _named(applied, defined, element)
 
-    def explicit(self, nest: Rule, result: Rule, batch: BatchRule | None) -> Callable[..., Tensor]:
+    def explicit(self, nest: Rule, result: Rule) -> Callable[..., Tensor]:
         """The function of a primitive with its own nest."""
-        count, name = _places(result), self.name
-        self.require_count(count)
+        name = self.name
 
         def type_rule(*types: TensorType, **params: Any) -> TensorType:
             """The type according to the definition."""
-            return _as_type(name, result(*types, **params))
+            with running(f"result of {name}"):
+                return require_sizes(name, _as_type(name, result(*types, **plain_params(params))))
 
-        def rule(types: tuple[TensorType, ...], results: tuple[TensorType, ...], **params: Any) -> Kernel:
+        def rule(types: tuple[TensorType, ...], results: tuple[TensorType, ...], /, **params: Any) -> Kernel:
             """The kernel of the definition's text."""
-            return kernel_of_text(name, nest(types, results[0], **params), types, results)
+            with running(f"nest of {name}"):
+                return kernel_of_text(name, nest(types, results[0], **plain_params(params)), types, results)
 
         def applied(*xs: TensorLike, **params: Any) -> Tensor:
             """Apply the primitive to the unchanged operands."""
-            _require_operands(name, result, count, len(xs), params)
+            held = self.arranged(xs, params)
             met = [as_tensor(x) for x in xs]
             for x in met:
                 self.require_dtype(x.type.dtype)
-            return bind(defined, *met, **params)
+            return bind(defined, *met, **held)
 
-        defined = self.define(type_rule, Nest(rule), self.derivative, batch)
+        defined = self.define(type_rule, Nest(rule), None)
         return _named(applied, defined, result)
 
-    def define(
-        self, type_rule: Rule, lowering: Element | Nest, derivative: Derivative | None, batch: BatchRule | None
-    ) -> Primitive:
+    def define(self, type_rule: Rule, lowering: Element | Nest, batch: BatchRule | None) -> Primitive:
         """The primitive, which replaces an earlier one of its name."""
-        withdraw(self.name)
-        held = derivative or Jvp(_no_derivative(self.name))
-        return Primitive(self.name, type_rule, lowering, held, batch, version=self.version)
 
-    def require_count(self, count: int) -> None:
-        """Raise ArgumentError unless there is a rule for each operand."""
-        if self.count is not None and self.count != count:
+        def result(types: tuple[TensorType, ...], params: Mapping[str, Any]) -> TensorType:
+            """The type of the result."""
+            return type_rule(*types, **params)
+
+        withdraw(self.name)
+        derivative = self.derivative(result)
+        batch = batch if self.batch is None else batch_rule(self.name, self.batch, result)
+        arranged = self.params.arranged
+        return Primitive(self.name, type_rule, lowering, derivative, batch, arranged=arranged, version=self.version)
+
+    def derivative(self, result: Callable[[tuple[TensorType, ...], Mapping[str, Any]], TensorType]) -> Derivative:
+        """The derivative by the rules of the definition."""
+        name = self.name
+        if self.partials is not None:
+            return Pointwise(tuple(partial_rule(name, k, rule) for k, rule in enumerate(self.partials)))
+        if self.transposes is not None:
+            held = Transposes(name, self.transposes, result)
+            return Multilinear(tuple(map(held.transposed, range(self.count))), held.together)
+        if self.jvp is not None:
+            return Jvp(tangent_rule(name, self.jvp))
+        if self.made and not any(d.is_differentiable for d in self.made.values()):
+            return Constant()
+        return Jvp(no_derivative(name))
+
+    def arranged(self, given: tuple[TensorLike, ...], params: dict[str, Any]) -> dict[str, Any]:
+        """All parameters of a call, with defaults.  Raises ArgumentError for a wrong number of operands."""
+        if len(given) != self.count:
             raise ArgumentError(
-                f"primitive: {self.name} must have a rule of its derivative for each of {count} operands; "
-                f"got {self.count}; write None for an operand that is not differentiated"
+                f"{self.name}: the operation takes {self.count} operands; got {len(given)}; pass one tensor for each"
             )
+        return self.params.arranged(params) if params or self.params.defaults else params
 
     def require_dtype(self, dtype: DType) -> None:
         """Raise DTypeError unless operands may have the dtype."""
@@ -197,6 +242,19 @@ class _Definition:
 
 
 # ---- checks of a definition
+
+
+def _require_definition(name: object, rules: Mapping[str, object], version: object) -> None:
+    """Raise an error unless a definition has a name, one of the forms, functions for rules, and a version."""
+    _require_name(name)
+    given = [word for word in ("element", "nest", "result") if rules[word] is not None]
+    if given not in (["element"], ["nest", "result"]):
+        raise ArgumentError(f"primitive: element, or nest with result, must be given; got {given}; {FORMS}")
+    for word, rule in rules.items():
+        if rule is not None and not callable(rule):
+            raise KindError(f"primitive: {word} must be a function; got {shown(rule)}; pass a lambda or a def")
+    if not isinstance(version, str):
+        raise KindError(f"primitive: version must be a str; got {shown(version)}; write, for example, '1'")
 
 
 def _require_name(name: object) -> None:
@@ -218,51 +276,59 @@ def _dtypes(dtypes: Sequence[DType]) -> tuple[DType, ...]:
     return found
 
 
-def _derivative(
-    name: str,
-    partials: Sequence[Rule | None] | None,
-    transposes: Sequence[Rule | None] | None,
-    jvp: Rule | None,
-    elementwise: bool,
-) -> tuple[Derivative | None, int | None]:
-    given = [word for word, r in (("partials", partials), ("transposes", transposes), ("jvp", jvp)) if r is not None]
+Lists = dict[str, tuple[Rule | None, ...] | None]
+
+
+def _derivatives(partials: Any, transposes: Any, jvp: Rule | None, elementwise: bool) -> Lists:
+    """The lists of rules by their words.  Raises ArgumentError for more than one derivative."""
+    lists = {"partials": _listed("partials", partials), "transposes": _listed("transposes", transposes)}
+    given = [word for word, rule in (*lists.items(), ("jvp", jvp)) if rule is not None]
     if len(given) > 1:
         raise ArgumentError(f"primitive: a derivative must be given once; got {' and '.join(given)}; keep one of them")
-    if partials is not None:
-        if not elementwise:
-            raise ArgumentError("primitive: partials must belong to an element; got a nest; write transposes or jvp")
-        return Pointwise(tuple(f and _partial(name, f) for f in partials)), len(partials)
-    if transposes is not None:
-        return Linear(tuple(transposes)), len(transposes)
-    return (None if jvp is None else Jvp(jvp)), None
+    if partials is not None and not elementwise:
+        raise ArgumentError("primitive: partials must belong to an element; got a nest; write transposes or jvp")
+    return lists
 
 
-def _partial(name: str, rule: Rule) -> Rule:
-    def checked(y: Value, *xs: Value, **params: Any) -> Any:
-        """The partial derivative; a number stands for a tensor of it."""
-        found = rule(y, *xs, **params)
-        if isinstance(found, bool | int | float):
-            return filled(y, float(found))
-        held = as_tensor(found)
-        if held.type != y.type:
-            raise ShapeError(
-                f"{name}: a partial derivative must have the type of the result, {y.type}; got {held.type}; "
-                "compute it from the operands, element by element"
+def _listed(word: str, rules: Any) -> tuple[Rule | None, ...] | None:
+    """The rules of a list; raises KindError unless they are functions, or None."""
+    if rules is None:
+        return None
+    if not isinstance(rules, list | tuple):
+        raise KindError(f"primitive: {word} must be a list of functions; got {shown(rules)}; write [f]")
+    listed = tuple(cast("Sequence[Any]", rules))
+    for k, rule in enumerate(listed):
+        if rule is not None and not callable(rule):
+            raise KindError(f"primitive: {word}[{k}] must be a function, or None; got {shown(rule)}; pass a lambda")
+    return listed
+
+
+def _require_rules(name: str, lists: Lists, count: int, params: Declared) -> None:
+    """Raise ArgumentError unless each list has a rule for each operand, which takes its arguments."""
+    for word, rules in lists.items():
+        if rules is not None and len(rules) != count:
+            raise ArgumentError(
+                f"primitive: {name} must have a rule of its derivative for each of {count} operands; "
+                f"got {len(rules)}; write None for an operand that is not differentiated"
             )
-        return held
+        given = ["y" if word == "partials" else "g", *(f"x{k}" for k in range(count))]
+        for k, rule in enumerate(rules or ()):
+            _require_arguments(f"{word}[{k}] of {name}", rule, given, params)
 
-    return checked
 
-
-def _no_derivative(name: str) -> Rule:
-    def refused(*args: Any, **params: Any) -> Any:
-        """Raise GradientError."""
-        raise GradientError(
-            f"{name}: a derivative must be defined to differentiate it; got none; give `primitive` its partials, "
-            "transposes or jvp"
-        )
-
-    return refused
+def _require_arguments(what: str, rule: Rule | None, given: Sequence[str], params: Declared) -> None:
+    """Raise KindError unless a rule takes its arguments, and the parameters by name."""
+    if rule is None:
+        return
+    try:
+        taken = signature(rule)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    try:
+        taken.bind(*given, **dict.fromkeys(params.defaults))
+    except TypeError as fault:
+        wanted = ", ".join([*given, *(["*", *params.defaults] if params.defaults else [])])
+        raise KindError(f"primitive: {what} must take ({wanted}); got {taken}: {fault}") from None
 
 
 def _parameters(rule: Rule) -> list[Parameter]:
@@ -277,7 +343,7 @@ def _plain(rule: Rule) -> bool:
 def _places(rule: Rule) -> int:
     """The number of operands that a rule takes."""
     listed = _parameters(rule)
-    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in listed)
+    count = sum(p.kind in PLACES for p in listed)
     if not count or any(p.kind is p.VAR_POSITIONAL for p in listed):
         raise ArgumentError(
             f"primitive: element or result must have a parameter for each operand; got {signature(rule)}; "
@@ -286,33 +352,10 @@ def _places(rule: Rule) -> int:
     return count
 
 
-def _require_operands(name: str, rule: Rule, count: int, given: int, params: dict[str, Any]) -> None:
-    """Raise ArgumentError unless a call has the operands and the parameters that a definition names."""
-    if given != count:
-        raise ArgumentError(f"{name}: the operation takes {count} operands; got {given}; pass one tensor for each")
-    listed = [p for p in _parameters(rule) if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
-    if not listed and not params:
-        return
-    needed = {p.name for p in listed if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
-    known = {p.name for p in listed if p.kind is p.KEYWORD_ONLY}
-    wrong: set[str] = params.keys() - known
-    free = any(p.kind is p.VAR_KEYWORD for p in listed)
-    if (wrong and not free) or needed - params.keys():
-        raise KindError(
-            f"{name}: the parameters must be {', '.join(sorted(known)) or 'none'}; got "
-            f"{', '.join(params) or 'none'}; pass each that has no default by its name"
-        )
-    for word, value in params.items():
-        try:
-            hash(value)
-        except TypeError:
-            raise KindError(
-                f"{name}: parameters must be numbers, strings, dtypes or tuples; got {word}={shown(value)}; "
-                "pass tensors as operands"
-            ) from None
-
-
 def _named(applied: Callable[..., Tensor], defined: Primitive, rule: Rule) -> Callable[..., Tensor]:
+    places = [p.replace(kind=p.POSITIONAL_ONLY) for p in _parameters(rule) if p.kind in PLACES]
+    keywords = [p for p in _parameters(rule) if p.kind not in PLACES]
+    applied.__signature__ = Signature([*places, *keywords])  # type: ignore[attr-defined] - names for `dynamic_shapes`
     applied.__name__ = applied.__qualname__ = defined.name
     applied.__doc__ = rule.__doc__ or f"The primitive {defined.name}."
     applied.primitive = defined  # type: ignore[attr-defined] - for `register_kernel`
@@ -323,7 +366,8 @@ def _named(applied: Callable[..., Tensor], defined: Primitive, rule: Rule) -> Ca
 
 
 def _expression(name: str, element: Rule, read: Sequence[Expr], params: dict[str, Any]) -> Expr:
-    found = element(*map(ScalarExpression, read), **params)
+    with running(f"element of {name}"):
+        found = element(*map(ScalarExpression, read), **params)
     if not isinstance(found, ScalarExpression):
         raise KindError(
             f"primitive: the element of {name} must be an expression; got {shown(found)}; compute it from its "
@@ -332,11 +376,11 @@ def _expression(name: str, element: Rule, read: Sequence[Expr], params: dict[str
     return found.expr
 
 
-def _result_dtype(name: str, element: Rule, count: int, dtype: DType, params: dict[str, Any] | None = None) -> DType:
+def _result_dtype(name: str, element: Rule, count: int, dtype: DType, params: dict[str, Any]) -> DType:
     """The dtype of the expression for operands of a dtype, after a check of the expression's own types."""
     inputs = tuple(Buffer(f"x{k}", dtype, ()) for k in range(count))
     reads = [Local(f"v{k}", dtype) for k in range(count)]
-    expr = _expression(name, element, reads, params or {})
+    expr = _expression(name, element, reads, params)
     lets = [Let(f"v{k}", Load(f"x{k}", (), dtype)) for k in range(count)]
     body = (*lets, Store("y", (), expr))
     try:
