@@ -11,6 +11,7 @@ from nacre.base.errors import KindError, ShapeError
 from nacre.base.types import TensorType
 from nacre.kernel.ast import Kernel
 from nacre.kernel.bounds import require_inside, with_zeros
+from nacre.kernel.distinct import with_distinct_names
 from nacre.kernel.parse import parse
 from nacre.kernel.verify import verify
 
@@ -34,7 +35,8 @@ def kernel_of_text(name: str, text: Any, types: Sequence[TensorType], results: S
                 f"{name}: the {word} of the kernel must be dense, with types {needed}; got {got}; "
                 "write the types into the text"
             )
-    verify(kernel)
+    kernel = with_distinct_names(kernel)
+    verify(kernel, gathers=False)
     require_inside(kernel)
     complete = with_zeros(kernel)
     verify(complete)
