@@ -47,9 +47,10 @@ def test_a_name_of_a_block_around_is_refused() -> None:
     [
         "  parallel for i in 4:\n    if true:\n      let j = 0\n      y[i + j] = x[i]\n"
         "    else:\n      let j = 1\n      y[i + j] = x[i]\n",
-        "  parallel for i in 2:\n    for j in 4:\n      y[i * 4 + j] = x[j]\n    for j in 2:\n      y[i * 4 + j] = x[j]\n"
-        "    for k in 5:\n      y[i * 3 + k] = x[k]\n",
-        "  parallel for i in 4:\n    for j in 4:\n      y[i * 2 + j] = x[j]\n    for j in 2:\n      y[i * 2 + j] = x[j]\n",
+        "  parallel for i in 2:\n    for j in 4:\n      y[i * 4 + j] = x[j]\n    for j in 2:\n"
+        "      y[i * 4 + j] = x[j]\n    for k in 5:\n      y[i * 3 + k] = x[k]\n",
+        "  parallel for i in 4:\n    for j in 4:\n      y[i * 2 + j] = x[j]\n    for j in 2:\n"
+        "      y[i * 2 + j] = x[j]\n",
     ],
 )
 def test_iterations_are_compared_under_distinct_names(body: str) -> None:

@@ -1,8 +1,8 @@
 """Memory reuse: which results may overwrite an operand.
 
 A kernel may write a result over an operand if the work item that writes an element reads the same element of the
-operand before, and no other item reads it.  An element is stored once only.  If the operand has no later use, the two share memory: a temporary reuses
-its place in the arena, and a variable is updated in place.
+operand before, and no other item reads it.  An element is stored once only.  If the operand has no later use, the two
+share memory: a temporary reuses its place in the arena, and a variable is updated in place.
 
 Loop carries are updated in place by the same rule; otherwise they have two places that alternate.
 """
