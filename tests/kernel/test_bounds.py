@@ -115,7 +115,6 @@ def test_other_accesses_are_refused(name: str) -> None:
         ("alloc s: f32[((n - 5)//2)]", "at least 0"),
         ("alloc s: f32[-1]", "at least 0"),
         ("for i in n * n:\n  pass", "less than 2"),
-        ("for i in 9223372036854775808:\n  pass", "less than 2"),
     ],
 )
 def test_extents_are_at_least_zero(body: str, bound: str) -> None:
@@ -145,7 +144,7 @@ def test_products_of_sizes_that_parameters_store_are_known() -> None:
 
 def test_operations_on_indices_are_not_nested_too_deep() -> None:
     names = "".join(f"\nlet a{k + 1} = a{k} + a{k}" for k in range(200))
-    with pytest.raises(GraphError, match="nested at most 100 deep, through names"):
+    with pytest.raises(GraphError, match="nested at most 100 deep, through names of int64"):
         require_inside(kernel(f"let a0 = at[0]{names}\ny[0] = x[0, minimum(a200, 7)]", y="f32[8]"))
     require_inside(kernel(f"let a0 = 0{''.join(names.splitlines(True)[:61])}\nfor i in n:\n  y[i] = x[i, a60]"))
 

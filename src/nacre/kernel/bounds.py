@@ -40,7 +40,7 @@ from nacre.kernel.text import show_expression
 from nacre.kernel.value_bounds import Sizes, Values
 
 LARGEST = (1 << 63) - 1
-DEEPEST = 100  # nested operations on int64, through names
+DEEPEST = 100  # nested operations
 
 
 def require_inside(kernel: Kernel) -> None:
@@ -106,6 +106,7 @@ class _Walk:
     def statement(self, s: Stmt) -> _Walk:
         """Check one statement; returns the position after it."""
         for e in expressions(s):
+            self.depth(e)
             self.loads(e)
         match s:
             case Let():
@@ -154,20 +155,19 @@ class _Walk:
             )
 
     def depth(self, e: Expr) -> int:
-        """The number of nested operations on int64 in an expression; GraphError if there are too many."""
+        """The number of nested operations in an expression, through names of int64 too; GraphError if it is large."""
         if isinstance(e, Local):
-            return self.depths[e.name]
-        found = 1 + max(map(self.depth, children(e)), default=0) if e.dtype is int64 else 0
+            return self.depths[e.name] if e.dtype is int64 else 0
+        found = 1 + max(map(self.depth, children(e)), default=0)
         if found > DEEPEST:
             raise GraphError(
-                f"kernel: operations on int64 must be nested at most {DEEPEST} deep, through names too; got more in "
-                f"{show_expression(e)}; store the value in scratch of dtype i64"
+                f"kernel: operations must be nested at most {DEEPEST} deep, through names of int64 too; got more; "
+                "store an inner value in scratch"
             )
         return found
 
     def loads(self, e: Expr) -> None:
         """Check the loads in an expression."""
-        self.depth(e)
         match e:
             case Load():
                 self.access(e.buffer, e.index)
@@ -183,7 +183,6 @@ class _Walk:
     def access(self, buffer: str, index: Sequence[Expr]) -> None:
         """Check the indices of an access."""
         for axis, (e, size) in enumerate(zip(index, self.buffers[buffer].shape, strict=True)):
-            self.depth(e)
             if not self.values.from_zero_to(e, size - 1):
                 raise GraphError(
                     f"kernel: an index must provably be from 0 to {size - 1}, in axis {axis} of {buffer}; got "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
-from nacre.base.dims import Dim, Size
+from nacre.base.dims import LIMIT, Dim, Size
 from nacre.base.dtypes import DType, bool_, dtype_named, int64
 from nacre.base.errors import DTypeError, GraphError, ShapeError
 from nacre.base.records import dataclass
@@ -41,6 +41,8 @@ TOKEN = re.compile(
     r"|(?P<sign><-|->|//|\.\.|[-+*^()\[\],:=]))"
 )
 T = TypeVar("T")
+DEEPEST = 64  # nested blocks, and nested brackets of a line
+LARGEST_POWER = 16
 
 
 @dataclass
@@ -57,13 +59,21 @@ def parse(text: str) -> Kernel:
 
     Raises GraphError, with the line, if the text is not a kernel.
     """
+    if not text.strip():
+        raise GraphError(
+            "parse: a kernel must begin with `kernel name(inputs) -> (outputs):`; got an empty text; write one"
+        )
     kept = [Line(n, len(t) - len(t.lstrip()), t.strip()) for n, t in enumerate(text.splitlines(), 1) if t.strip()]
     reader = _Kernel(kept)
     try:
         return reader.kernel()
-    except (GraphError, DTypeError, ShapeError, KeyError, ValueError, IndexError) as fault:
-        line = kept[min(reader.at, len(kept) - 1)] if kept else Line(0, 0, "")
-        raise GraphError(f"parse: {fault}; line {line.number}: {line.text}") from None
+    except (GraphError, DTypeError, ShapeError) as fault:
+        line = kept[min(reader.at, len(kept) - 1)]
+        raise GraphError(f"parse: {fault}; line {line.number}: {_cut(line.text)}") from None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 @dataclass
@@ -76,13 +86,17 @@ class _Kernel:
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     indices: set[str] = field(default_factory=set[str])
     locals: dict[str, DType] = field(default_factory=dict[str, DType])
+    depth: int = 0  # of the current block
 
     def kernel(self) -> Kernel:
         """Read bounds, head and body."""
         for line in self.lines[1:]:  # bounds are read first, because the head refers to the symbols
             if not line.text.startswith("where "):
                 break
-            name, _, low, _, high = Tokens(line.text[6:], self).rest()
+            bounds = re.fullmatch(r"where\s+(\w+)\s+in\s+(\d{1,18})\s*\.\.\s*(\d{1,18})", line.text)
+            if bounds is None:
+                raise GraphError(f"expected bounds such as `where n in 1..64`; got {_cut(line.text)!r}")
+            name, low, high = bounds.groups()
             self.symbols[name] = _size(Dim.symbol(name, int(low), int(high)))
         head = Tokens(self.lines[0].text, self)
         head.take("kernel")
@@ -104,6 +118,9 @@ class _Kernel:
         body: list[Stmt] = []
         if self.at >= len(self.lines) or self.lines[self.at].indent <= outer:
             raise GraphError("expected a body")
+        if self.depth >= DEEPEST:
+            raise GraphError(f"expected at most {DEEPEST} nested blocks; got more")
+        self.depth += 1
         indent = self.lines[self.at].indent
         before = dict(self.locals), dict(self.buffers), set(self.indices)
         while self.at < len(self.lines) and self.lines[self.at].indent == indent:
@@ -113,6 +130,7 @@ class _Kernel:
             else:
                 body.append(self.statement(line))
         self.locals, self.buffers, self.indices = before
+        self.depth -= 1
         return tuple(body)
 
     def statement(self, line: Line) -> Stmt:
@@ -138,9 +156,9 @@ class _Kernel:
     def loop(self, t: Tokens, line: Line) -> For:
         """Read a loop's head with its marks, and its block."""
         words: list[str] = []
-        while t.peek() != "for":
+        while t.peek() in ("parallel", "vector"):
             words.append(t.next())
-        t.next()
+        t.take("for")
         index = t.name()
         t.take("in")
         extent = t.size()
@@ -173,6 +191,8 @@ class _Kernel:
             return Alloc(buffer)
         if word == "accumulate" and after != "[":
             op = t.name()
+            if op not in REDUCTIONS:
+                raise GraphError(f"expected a reduction of {', '.join(REDUCTIONS)}; got {op!r}")
             names = [t.name() for _ in range(REDUCTIONS[op]) if t.skip(",")]
             t.take("<-")
             return Accumulate(op, tuple(names), tuple(t.expression() for _ in names if t.skip(",")))
@@ -189,7 +209,7 @@ class Tokens:
     """The tokens of a line, read from left to right."""
 
     def __init__(self, text: str, kernel: _Kernel) -> None:
-        self.kernel, self.at = kernel, 0
+        self.kernel, self.at, self.depth = kernel, 0, 0
         self.tokens: list[str] = []
         place = 0
         while place < len(text):
@@ -240,10 +260,6 @@ class Tokens:
         if self.at < len(self.tokens):
             raise GraphError(f"expected the end of the line; got {self.peek()!r}")
 
-    def rest(self) -> list[str]:
-        """The tokens not yet taken."""
-        return self.tokens[self.at :]
-
     def name(self) -> str:
         """Take a name; GraphError if something else is next."""
         token = self.next()
@@ -258,8 +274,17 @@ class Tokens:
         while self.peek() != closing:
             if found:
                 self.take(",")
-            found.append(read())
+            found.append(self.nested(read))
         self.take(closing)
+        return found
+
+    def nested(self, read: Callable[[], T]) -> T:
+        """What is read inside of brackets; GraphError if they are nested too deep."""
+        if self.depth >= DEEPEST:
+            raise GraphError(f"expected at most {DEEPEST} nested brackets; got more; bind inner values with `let`")
+        self.depth += 1
+        found = read()
+        self.depth -= 1
         return found
 
     # ---- buffers and sizes
@@ -292,11 +317,11 @@ class Tokens:
     def _factor(self) -> Size:
         if self.peek() == "-":
             self.next()
-            return self._factor() * -1
+            return self.nested(self._factor) * -1
         base = self._atom()
         if self.peek() == "^":
             self.next()
-            power, one = int(self.next()), base
+            power, one = self._positive(LARGEST_POWER), base
             for _ in range(power - 1):
                 base = base * one
         return base
@@ -304,17 +329,24 @@ class Tokens:
     def _atom(self) -> Size:
         token = self.next()
         if token == "(":
-            inner = self.size()
+            inner = self.nested(self.size)
             if self.peek() == "//":
                 self.next()
-                inner = inner // int(self.next())
+                inner = inner // self._positive(LIMIT)
             self.take(")")
             return inner
         if re.fullmatch(r"-?\d+", token):
-            return int(token)
+            return self._integer(token, int64)
         if not re.fullmatch(r"[A-Za-z_]\w*", token):
             raise GraphError(f"expected a size; got {token!r}")
         return self.kernel.symbols.setdefault(token, _size(Dim.symbol(token)))
+
+    def _positive(self, greatest: int) -> int:
+        """Take an integer from 1."""
+        token = self.next()
+        if not re.fullmatch(r"\d{1,18}", token) or not 1 <= int(token) <= greatest:
+            raise GraphError(f"expected an integer from 1 to {greatest}; got {token!r}")
+        return int(token)
 
     # ---- expressions
 
@@ -332,7 +364,7 @@ class Tokens:
     def _primary(self) -> Expr:
         token = self.next()
         if token == "(":
-            inner = self.expression()
+            inner = self.nested(self.expression)
             self.take(")")
             return inner
         if re.match(r"-?(\d|inf\b|nan\b)", token):
@@ -361,8 +393,24 @@ class Tokens:
             self.next()
             dtype = dtype_named(self.name())
         if not dtype.is_float:
-            return Const(int(token), dtype)
+            return Const(self._integer(token, dtype), dtype)
         return Const(math.nan if token == "nan" else float(token), dtype)
+
+    @staticmethod
+    def _integer(token: str, dtype: DType) -> int:
+        if not re.fullmatch(r"-?\d+", token):
+            raise GraphError(
+                f"expected an integer of dtype {dtype.short}; got {token}; write {token}:f32 for a float32"
+            )
+        if not dtype.is_integer:
+            raise GraphError(
+                f"expected a number of integer or floating dtype, or true or false; got {token}:{dtype.short}"
+            )
+        low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        high = low + (1 << dtype.bits) - 1
+        if len(token) > 21 or not low <= int(token) <= high:
+            raise GraphError(f"expected a number of dtype {dtype.short} from {low} to {high}; got {_cut(token)}")
+        return int(token)
 
     def _operation(self, op: str) -> Expr:
         if op == "size":

@@ -43,7 +43,7 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.parse import parse
 
-__all__ = ["lines", "parse", "show", "show_expression"]
+__all__ = ["lines", "parse", "show", "show_expression", "symbols"]
 
 INFIX = {"add": "+", "sub": "-", "mul": "*"}
 
@@ -57,7 +57,7 @@ def lines(kernel: Kernel) -> Iterator[tuple[str, Stmt | None]]:
     """The lines of a kernel's text, each with its statement, or the one that it begins."""
     inputs, outputs = (", ".join(map(_buffer, bs)) for bs in (kernel.inputs, kernel.outputs))
     yield f"kernel {kernel.name}({inputs}) -> ({outputs}):", None
-    for s in sorted(_symbols(kernel), key=lambda s: s.name):
+    for s in sorted(symbols(kernel), key=lambda s: s.name):
         if (s.low, s.high) != (0, LIMIT):
             yield f"  where {s.name} in {s.low}..{s.high}", None
     yield from _block(kernel.body, "  ")
@@ -136,7 +136,9 @@ def _number(c: Const) -> str:
     return text if c.dtype is int64 else f"{text}:{c.dtype.short}"
 
 
-def _symbols(kernel: Kernel) -> set[Symbol]:
+def symbols(kernel: Kernel) -> set[Symbol]:
+    """The symbols of all sizes in a kernel."""
+
     def sizes() -> Iterable[Size]:
         """All sizes that the kernel mentions."""
         scratch = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)]

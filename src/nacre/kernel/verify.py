@@ -38,12 +38,13 @@ from nacre.kernel.text import lines, show_expression
 AROUND = 3  # lines shown before and after a fault
 
 
-def verify(kernel: Kernel) -> None:
+def verify(kernel: Kernel, gathers: bool = True) -> None:
     """Check a kernel.
 
-    Raises GraphError that describes the fault and shows the lines around it.
+    Raises GraphError that describes the fault and shows the lines around it.  With `gathers`, the kernel's author knows
+    that iterations of marked loops that store at loaded positions are independent.
     """
-    checker = _Checker(kernel)
+    checker = _Checker(kernel, gathers)
     try:
         checker.kernel()
     except _Fault as fault:
@@ -71,6 +72,7 @@ class _Checker:
     """Walks a kernel and tracks the names in scope."""
 
     whole: Kernel
+    gathers: bool
     current: Stmt | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     extents: dict[str, object] = field(default_factory=dict[str, object])
@@ -88,7 +90,9 @@ class _Checker:
             self.buffer(b)
         for s in statements(self.whole.body):
             if isinstance(s, Accumulate):
+                self.current = s
                 for a in s.accumulators:
+                    _require(a not in names, f"an accumulator must be scratch; {a} is an input or an output")
                     self.folded[a] = self.folded.get(a, 0) + 1
         self.block(self.whole.body)
 
@@ -143,16 +147,24 @@ class _Checker:
         """Check a loop: its index, its extent, its marks and its body."""
         self.free(s.index)
         _require(not isinstance(s.extent, int) or s.extent >= 0, f"an extent must be at least 0; got {s.extent}")
-        if s.parallel or s.vector:
-            scope = Scope({t.index: t.extent for t in self.loops}, dict(self.locals))
-            why = obstacle(s, scope) if s.parallel else memory_obstacle(s, scope)  # lanes may accumulate
-            mark = "parallel" if s.parallel else "vector"
-            _require(why is None or self._gathers(s), f"iterations of a {mark} loop must be independent; {why}")
         self.extents[s.index] = s.extent
         self.loops.append(s)
         self.block(s.body)
         self.loops.pop()
         del self.extents[s.index]
+        if s.parallel or s.vector:
+            self.current = s
+            self.marked(s)
+
+    def marked(self, s: For) -> None:
+        """Check that iterations of a loop with a mark are independent."""
+        scope = Scope({t.index: t.extent for t in self.loops}, dict(self.locals))
+        why = obstacle(s, scope) if s.parallel else memory_obstacle(s, scope)  # lanes may accumulate
+        mark = "parallel" if s.parallel else "vector"
+        _require(
+            why is None or (self.gathers and self._gathers(s)),
+            f"iterations of a {mark} loop must be independent; {why}; remove `{mark}`",
+        )
 
     def _gathers(self, s: For) -> bool:
         """Whether a loop stores at loaded positions; only the kernel's author knows whether they are independent."""
