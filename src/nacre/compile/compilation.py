@@ -11,7 +11,7 @@ from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.program.launches import KernelForms, LaunchWriter
 from nacre.compile.program.settings import is_verified
-from nacre.ir.graph import Graph
+from nacre.ir.graph import Equation, Graph
 from nacre.kernel.ast import Kernel
 from nacre.native.engine import Target, isa_of
 from nacre.native.isa import Isa
@@ -99,12 +99,27 @@ class Compilation:
                 break
         return self
 
-    def simplify_body(self, graph: Graph) -> Graph:
-        """The body of a loop or a side of a branch, behind the graph passes that run on those."""
+    def simplify_body(self, graph: Graph, last: str | None = None) -> Graph:
+        """The body of a loop or a side of a branch, behind the graph passes that run on those, up to the last one."""
         for each in self.passes:
             if isinstance(each, GraphPass) and each.bodies:
                 graph = each.apply(graph, self.verify)
+            if each.name == last:
+                break
         return graph
+
+    def with_bodies(self, graph: Graph, last: str) -> Graph:
+        """The graph with the bodies of its loops and branches, at any depth, behind the passes up to the last one."""
+
+        def behind(p: object) -> object:
+            """A parameter behind the passes, if it is a body."""
+            return self.with_bodies(self.simplify_body(p, last), last) if isinstance(p, Graph) else p
+
+        equations = [
+            Equation(e.primitive, e.inputs, {k: behind(p) for k, p in e.params.items()}, e.outputs, e.source)
+            for e in graph.equations
+        ]
+        return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
 
     def kernel_forms(self, kernel: Kernel) -> KernelForms:
         """A nest behind each kernel pass."""

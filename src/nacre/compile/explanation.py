@@ -44,6 +44,7 @@ class Explanation:
     def after(self, name: str) -> str:
         """What a compiler pass of this name leaves: the graph, the clusters, the kernels, or the plan.
 
+        Bodies of loops and branches are behind the passes that run on them, too.
         Raises ArgumentError, with the names of all passes, for another name.
         """
         known = {p.name: p for p in passes()}
@@ -58,7 +59,7 @@ class Explanation:
             return show_plan(c.plan, self.sizes)
         if c.launches is not None:
             return "\n\n".join(_behind(stage, name) for stage in c.launches.stages)
-        return str(c.graph) if c.fusion is None else _clusters(c.fusion)
+        return str(c.with_bodies(c.graph, name)) if c.fusion is None else _clusters(c.fusion)
 
     @property
     def stages(self) -> list[Stage]:

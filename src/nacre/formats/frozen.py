@@ -2,6 +2,7 @@
 
 The file's metadata hold `format` (nacre-program), `version`, `graph` (the text of `ir/text`), and `structure` (the form
 of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
+A file with operations from outside the package has `primitives`, their versions by name in JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
 from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.formats.safetensors import File, opened, save
+from nacre.ir.graph import Graph
 from nacre.ir.parse import parse
+from nacre.ir.primitive import Primitive, registered
 from nacre.ir.text import print_graph
 
 __all__ = [
@@ -35,20 +38,30 @@ def save_program(
     """Freeze a function or model on example arguments (or take a `Program`), write it to a file, and return the
     program.
 
-    `examples` and `dynamic_shapes` are those of `freeze`.  The write is atomic.  Raises the errors of `freeze`, and
-    DeviceError if the file cannot be written.
+    `examples` and `dynamic_shapes` are those of `freeze`.  The write is atomic.  Raises the errors of `freeze`,
+    ArgumentError for an operation of `nacre.primitive` without a version, and DeviceError if the file cannot be
+    written.
 
     >>> _ = nc.save_program(nn.Linear(3, 2).eval(), "linear.safetensors", nc.ones((4, 3)))
     >>> nc.load_program("linear.safetensors")
     <program Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
     """
     program = freeze(function, *examples, dynamic_shapes=dynamic_shapes)
+    versions = {p.name: p.version for p in _outside(program.graph)}
+    unversioned = sorted(name for name, version in versions.items() if not version)
+    if unversioned:
+        raise ArgumentError(
+            f"save_program: an operation from outside must have a version to be saved; {unversioned[0]} has none; pass "
+            'version="1" to nc.primitive, and another one whenever a rule changes'
+        )
     listed = {
         "inputs": program.inputs,
         "outputs": program.outputs,
         "weights": list(program.weights),
         "structure": _described(program.structure),
     }
+    if versions:
+        listed["primitives"] = dict(sorted(versions.items()))
     texts = {name: json.dumps(value) for name, value in listed.items()}
     save(program.weights, path, {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts})
     return program
@@ -57,7 +70,8 @@ def save_program(
 def load_program(path: str | os.PathLike[str]) -> Program:
     """Read a program from a file; it takes tensors and gives the bits of the original function.
 
-    Raises ArgumentError or GraphError, with the reason, for any other file.  Nothing in a file is run as Python.
+    Raises ArgumentError or GraphError, with the reason, for any other file, and for one with an operation of
+    `nacre.primitive` that is not defined, or has another version.  Nothing in a file is run as Python.
 
     >>> _ = nc.save_program(lambda x: x * 2, "twice.safetensors", nc.ones(2))
     >>> nc.load_program("twice.safetensors")(nc.tensor([1.0, 5.0])).tolist()
@@ -81,7 +95,11 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 
 def _program(path: str | os.PathLike[str], file: File) -> Program:
+    versions = _versions(path, file.metadata.get("primitives", "{}"))
     graph = parse(file.metadata["graph"])
+    unnamed = sorted(p.name for p in _outside(graph) if p.name not in versions)
+    if unnamed:
+        raise _wrong(path, f"it has no version of {unnamed[0]}, an operation from outside")
     inputs, outputs, weights = (_names(path, file.metadata, name) for name in ("inputs", "outputs", "weights"))
     structure = _structure(json.loads(file.metadata["structure"]), 0)
     if sorted(weights) != sorted(file.entries) or len(inputs) + len(weights) != len(graph.inputs):
@@ -93,6 +111,33 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
         if weights_by_name[name].type is not v.type:
             raise _wrong(path, f"the graph takes {v.type} for {name}, which is {weights_by_name[name].type}")
     return Program(graph, inputs, outputs, weights_by_name, structure)
+
+
+def _versions(path: str | os.PathLike[str], text: str) -> dict[str, str]:
+    """The versions of a file's operations from outside.  Raises ArgumentError unless they are defined here."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in cast("dict[str, object]", found).values()):
+        raise _wrong(path, "its primitives are not versions by name")
+    for name, version in cast("dict[str, str]", found).items():
+        known = registered().get(name)
+        if known is None or not known.outside:
+            raise ArgumentError(
+                f"load_program: operations of the program must be defined; {name[:80]} of {os.fspath(path)} is not; "
+                "import the module that defines it first"
+            )
+        if known.version != version:
+            raise ArgumentError(
+                f"load_program: operations must have the versions that the program was saved with; {name} has version "
+                f"{known.version!r}; {os.fspath(path)} needs {version[:80]!r}; save the program again, or import the "
+                "module that defines that version"
+            )
+    return cast("dict[str, str]", found)
+
+
+def _outside(graph: Graph) -> set[Primitive]:
+    """The operations from outside the package in a graph and in the graphs within it."""
+    inner = [_outside(p) for e in graph.equations for p in e.params.values() if isinstance(p, Graph)]
+    return {e.primitive for e in graph.equations if e.primitive.outside}.union(*inner)
 
 
 def _wrong(path: str | os.PathLike[str], text: str) -> ArgumentError:

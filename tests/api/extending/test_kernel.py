@@ -171,6 +171,51 @@ def test_bad_kernels_are_refused(message: str) -> None:
         REFUSED[message]()
 
 
+def test_a_match_that_depends_on_a_symbolic_size_is_none() -> None:
+    f = operation()
+    nc.register_kernel(f, "*", lambda x: x.shape[0] > 3, doubled)
+    g = nc.jit(lambda x: f(x), dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})
+    assert g(nc.ones((2, 1))).tolist() == [1.0] * 2 and g(nc.ones((5, 1))).tolist() == [1.0] * 5
+    h = nc.jit(lambda x: f(x), dynamic_shapes={"x": {0: nc.Dim("n", min=4)}})
+    assert h(nc.ones((5, 1))).tolist() == [2.0] * 5 and f(nc.ones((5, 1))).tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("word", ["match", "build"])
+def test_an_error_of_a_kernel_names_it(word: str) -> None:
+    def fails(*types: Any) -> Any:
+        raise nc.ShapeError("mine")
+
+    f = operation()
+    nc.register_kernel(f, "*", *((fails, doubled) if word == "match" else (lambda x: True, fails)))
+    with pytest.raises(nc.ShapeError, match="mine") as caught:
+        f(nc.ones((2, 2)))
+    assert caught.value.__notes__[0] == f"raised in {word} of a kernel of outside_rows"
+
+
+@pytest.mark.parametrize("word", ["match", "build", "nest"])
+def test_registering_while_a_kernel_is_built_is_refused(word: str) -> None:
+    def registers(*types: Any) -> Any:
+        nc.register_kernel("dot", "*", lambda *x: True, doubled)
+
+    f = nc.primitive("outside_nested", result=lambda x: x, nest=registers) if word == "nest" else operation()
+    if word != "nest":
+        nc.register_kernel(f, "*", *((registers, doubled) if word == "match" else (lambda x: True, registers)))
+    with pytest.raises(nc.Error, match=f"must not change while code is compiled; got a call in {word} of"):
+        f(nc.ones((2, 2)))
+
+
+def test_a_kernel_gets_plain_parameters() -> None:
+    def body(types: Any, t: Any, by: float) -> str:
+        return f"kernel k(x: {types[0]}) -> (y: {t}):\n  for i in {t.shape[0]}:\n    y[i] = mul(x[i], {by}:f32)"
+
+    seen: list[Any] = []
+    f = nc.primitive("outside_by", result=lambda x, *, by: x, nest=lambda types, t, *, by: body(types, t, by))
+    nc.register_kernel(
+        f, "*", lambda x, *, by: seen.append(by) or True, lambda types, ts, *, by: body(types, ts[0], by + 1)
+    )
+    assert f(nc.ones(1), by=2.0).tolist() == [3.0] and type(seen[0]) is float
+
+
 def test_registering_while_a_function_is_traced_is_refused() -> None:
     f = operation()
 

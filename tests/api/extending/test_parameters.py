@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.ir.primitive import withdraw
 
 
 def kind() -> Callable[..., Any]:
@@ -190,3 +191,43 @@ def test_an_operation_is_pickled_by_its_name_and_version() -> None:
     assert copy.deepcopy(f.primitive) is f.primitive  # type: ignore[attr-defined]
     with pytest.raises(nc.Error, match="outside_pickled must have version '1'; got '2'"):
         pickle.loads(held)
+
+
+def saved(path: Any, version: str = "1", name: str = "outside_saved") -> None:
+    f = nc.primitive(name, element=lambda x, *, by=2.0: x * by, version=version)
+    nc.save_program(lambda x: nc.fori_loop(0, 2, lambda k, y: f(y), x), path, nc.ones(1))
+
+
+def test_a_saved_program_needs_the_versions_of_its_operations(tmp_path: Any) -> None:
+    path = tmp_path / "p.safetensors"
+    with pytest.raises(nc.Error, match="must have a version to be saved; outside_saved has none; pass version="):
+        saved(path, "")
+    saved(path)
+    assert nc.load_program(path)(nc.ones(1)).tolist() == [4.0]
+    nc.primitive("outside_saved", element=lambda x, *, by=9.0: x * by, version="1")  # the default is in the file
+    assert nc.load_program(path)(nc.ones(1)).tolist() == [4.0]
+    nc.primitive("outside_saved", element=lambda x, *, by=2.0: x + by, version="2")
+    with pytest.raises(nc.Error, match=r"outside_saved has version '2'; .* needs '1'; save the program again"):
+        nc.load_program(path)
+    withdraw("outside_saved")
+    with pytest.raises(nc.Error, match=r"outside_saved of .* is not; import the module that defines it first"):
+        nc.load_program(path)
+
+
+def test_a_file_must_name_the_versions_of_its_operations(tmp_path: Any) -> None:
+    path = tmp_path / "p.safetensors"
+    saved(path)
+    data = path.read_bytes()
+    for bad, reason in ((b'"primitiveS"', "it has no version of outside_saved"),):
+        path.write_bytes(data.replace(b'"primitives"', bad))
+        with pytest.raises(nc.Error, match=reason):
+            nc.load_program(path)
+    name = b'\\"outside_saved\\": \\"1\\"'
+    for other, reason in (
+        (b'\\"exp\\":              1', "not versions by name"),
+        (b'\\"exp\\":           \\"1\\"', "exp of"),
+    ):
+        assert data.count(name) == 1
+        path.write_bytes(data.replace(name, other.ljust(len(name))[: len(name)]))
+        with pytest.raises(nc.Error, match=reason):
+            nc.load_program(path)

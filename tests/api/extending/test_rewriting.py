@@ -72,6 +72,75 @@ def test_bodies_of_loops_and_branches_are_separate_graphs() -> None:
     assert nc.scan(lambda c, x: (c, nc.exp(x)), x, nc.ones(2))[1].tolist() == [10.0, 10.0]
 
 
+def test_an_explanation_shows_bodies_behind_the_pass() -> None:
+    register()
+    f = nc.jit(lambda x: nc.fori_loop(0, 3, lambda k, y: nc.cond(y > 0, nc.exp, lambda y: y, y) + nc.exp(y), x))
+    before, after = f.explain(nc.tensor(1.0)).after("simplification"), f.explain(nc.tensor(1.0)).after("outside")
+    assert before.count("= exp(") == 2 and after.count("= exp(") == 0 and after.count("= mul(") == 2
+
+
+def test_operands_are_numbered() -> None:
+    seen: list[Any] = []
+    wrong: list[Callable[[Any], Any]] = [
+        lambda o: o.constant(9),
+        lambda o: o.definition(-2),
+        lambda o: o.constant("a"),
+        lambda o: o.definition(1.0),
+        lambda o: o.definition(None),
+    ]
+
+    def rule(operation: Any) -> Any:
+        if operation.name == "exp":
+            for ask in wrong:
+                with pytest.raises(nc.Error, match=r"operation\.(constant|definition): ") as caught:
+                    ask(operation)
+                seen.append(type(caught.value))
+            assert operation.definition(-1) is operation.definition(0) is None
+
+    register(rule)
+    nc.exp(nc.ones(3))
+    assert [issubclass(t, IndexError) for t in seen] == [True, True, False, False, False]
+
+
+def test_rules_get_plain_parameters() -> None:
+    scaled = nc.primitive("outside_scaled", element=lambda x, *, by, flag: x * by)
+    seen: list[Any] = []
+    register(lambda o: seen.append(o.params) if o.name == "outside_scaled" else None)
+    scaled(nc.ones(2), by=-0.0, flag=True)
+    assert repr(dict(seen[0])) == "{'by': -0.0, 'flag': True}" and type(seen[0]["flag"]) is bool
+
+
+def test_an_earlier_handle_does_not_remove_a_later_pass() -> None:
+    early, late = register(), register(lambda o: o.operands[0] * 7 if o.name == "exp" else None)
+    for _ in range(2):
+        early.remove()
+        assert nc.exp(nc.ones(1)).tolist() == [7.0]
+    late.remove()
+    assert nc.exp(nc.zeros(1)).tolist() == [1.0] and not extensions.PASSES
+
+
+def test_a_rule_that_uses_variables_is_refused() -> None:
+    step = nc.nn.Parameter(nc.tensor(0.5))
+    for use in (
+        lambda x: x * step,
+        lambda x: (step.assign(nc.sum(x)), x)[1],
+        lambda x: x + nc.random.uniform(x.shape),
+    ):
+        register(lambda o, use=use: use(o.operands[0]) if o.name == "exp" else None)
+        for _ in range(2):
+            with pytest.raises(nc.TraceError, match="the rule of pass outside: a rule must depend on its arguments"):
+                nc.exp(nc.ones(()))
+    assert step.value.item() == 0.5
+
+
+def test_registering_in_a_rule_is_refused() -> None:
+    register(lambda o: register(name="inner") and None if o.name == "exp" else None)
+    with pytest.raises(
+        nc.Error, match="must not change while code is compiled; got a call in the rule of pass outside"
+    ):
+        nc.exp(nc.ones(3))
+
+
 def test_symbolic_sizes_constants_and_parameters() -> None:
     seen: list[Any] = []
 
@@ -148,8 +217,9 @@ def test_bad_passes_are_refused(message: str) -> None:
 
 def test_an_error_in_a_rule_is_the_users_own() -> None:
     register(lambda o: {}["missing"] if o.name == "exp" else None)
-    with pytest.raises(KeyError, match="missing"):
+    with pytest.raises(KeyError, match="missing") as caught:
         nc.exp(nc.ones(3))
+    assert caught.value.__notes__[0] == "raised in the rule of pass outside, for exp(f32[3])"
 
 
 def test_a_rule_that_compiles_is_refused() -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.api.extending.nest import kernel_of_text
+from nacre.api.extending.parameters import plain_params
+from nacre.api.extending.running import require_outside, running
 from nacre.base.arguments import shown
-from nacre.base.errors import ArgumentError, KindError, StateError
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.hints import closest
-from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile import pipeline as pipeline  # the package's kernels are registered first
 from nacre.compile.lowering import kernel_registry
@@ -34,7 +35,8 @@ def register_kernel(
 
     `primitive` is a function that `nacre.primitive` returned, or the name of a primitive as `nacre explain` prints it.
     `target` is the name of an instruction set, or a pattern of names with `*` and `?`.  The kernel computes an
-    operation if `match(*types, **params)` is true for the types of its operands.
+    operation if `match(*types, **params)` is true for the types of its operands.  Their sizes may be symbolic; a match
+    that depends on such a size is none.
 
     `build(types, results, **params)` gets the types of the operands and of the results, and returns a kernel in kernel
     IR, whose inputs are the operands, and whose outputs are the results.  It must compute the same bits as the kernel
@@ -68,24 +70,33 @@ def register_kernel(
     require_text("register_kernel", "target", target, "write '*' for all")
     require_text("register_kernel", "version", version, "write, for example, '1'")
 
-    def matches(isa: Isa, e: Equation) -> bool:
-        """Whether the kernel computes an equation."""
-        return bool(match(*(x.type for x in e.inputs), **e.params))
+    return kernel_registry.register_kernel(
+        found, target, _match(found.name, match), Nest(_nest(found.name, build)), version=version
+    )
 
+
+def _match(name: str, match: Callable[..., bool]) -> Callable[[Isa, Equation], bool]:
+    def matches(isa: Isa, e: Equation) -> bool:
+        """Whether the kernel computes an equation; not if that depends on a symbolic size."""
+        types = [x.type for x in e.inputs]
+        with running(f"match of a kernel of {name}"):
+            try:
+                return bool(match(*types, **plain_params(e.params)))
+            except ShapeError as fault:
+                if all(t.static for t in types) or not str(fault).startswith("dimension: "):
+                    raise
+                return False
+
+    return matches
+
+
+def _nest(name: str, build: Callable[..., str]) -> Callable[..., Kernel]:
     def written(types: tuple[TensorType, ...], results: tuple[TensorType, ...], **params: Any) -> Kernel:
         """The kernel of the text."""
-        return kernel_of_text(found.name, build(types, results, **params), types, results)
+        with running(f"build of a kernel of {name}"):
+            return kernel_of_text(name, build(types, results, **plain_params(params)), types, results)
 
-    return kernel_registry.register_kernel(found, target, matches, Nest(written), version=version)
-
-
-def require_outside(operation: str) -> None:
-    """Raise StateError inside of a function that is being traced or transformed."""
-    if STATE.word:
-        raise StateError(
-            f"{operation}: compilation must not change inside of a transformation; got a call while a function is "
-            "traced; call it before, at the top of the program"
-        )
+    return written
 
 
 def require_text(operation: str, word: str, given: object, advice: str) -> None:

@@ -1,6 +1,6 @@
 """Parameters of operations from outside: their names and defaults, and values that == does not confuse.
 
-Compiled code is found by parameters, which are compared with ==.  So True, 1 and 1.0, and 0.0 and -0.0, are kept as
+Compiled code is found by parameters, which are compared with ==.  So True, 1 and 1.0, and 0.0 and -0.0, become
 values that differ.  The rules of a definition get plain values.
 """
 

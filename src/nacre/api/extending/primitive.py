@@ -80,22 +80,18 @@ def primitive(
     its output is the result, whose type is `result(*types, **params)`: a type, or a shape and a dtype.
 
     A derivative is one of three.  `partials[i](y, *xs)` is the derivative of the result by operand i, for `element`.
-    `transposes[i](g, *xs)` is the cotangent of operand i, for an operation that is linear in operand i when the others
-    are fixed.  The rule may read the other operands, as that of a product does.  If it does not read one, the operation
-    is linear in both together, as a sum is.  `jvp(y, xs, ts)` is the tangent of the result, linear in `ts`, in which
-    None is no tangent.  The last two rules return None for zero.  None in the place of a rule means that there is no
-    derivative by this operand: differentiating by it is an error.
+    `transposes[i](g, *xs)` is the cotangent of operand i, for an operation that is linear in it when the others are
+    fixed.  The operation is linear in operands i and j together, as a sum is, if rule i does not read operand j.
+    `jvp(y, xs, ts)` is the tangent of the result, linear in `ts`, in which None is no tangent.  Both may return None
+    for zero.  None in the place of a rule makes it an error to differentiate by the operand.  Rules call public
+    functions, run when a program is made, and depend on their arguments alone.
 
-    Rules call public functions, so they are differentiated and batched, too.  They run when a program is made, and
-    depend on their arguments alone: not on variables, and not on Python values that change.
+    `batch(xs, axes)` gives the result for batched operands and its batch axis, or None; `element` needs none.
+    Keyword-only parameters of `element` or `result` are parameters of the function, and every rule takes them by name.
+    `result(*types)` must name each operand.
 
-    `batch(xs, axes)` gives the result for batched operands and its batch axis, or None for a result without one.
-    `axes` has None for an operand without a batch axis.  `element` needs no such rule.  Keyword-only parameters of
-    `element` or `result` are parameters of the function, and every rule takes them by name.  They are numbers, strings,
-    dtypes, sizes, or tuples of these.  `result(*types)` must name each operand.
-
-    Programs of the primitive are stored on disk and saved as files only with a `version`; give a new one whenever a
-    rule changes.  A name may be defined again; earlier functions have their old definition.
+    Programs of the primitive are stored on disk and saved only with a `version`; give a new one whenever a rule
+    changes.  A name may be defined again; earlier functions have their old definition.
 
     >>> swish = nc.primitive(
     ...     "swish",
@@ -113,9 +109,7 @@ def primitive(
     main = element or result
     assert main is not None
     count, params = _places(main), declared(name, _parameters(main))
-    _require_rules(name, lists, count, params)
-    for word, rule, given in (("jvp", jvp, "y xs ts"), ("batch", batch, "xs axes"), ("nest", nest, "types type")):
-        _require_arguments(f"{word} of {name}", rule, given.split(), params)
+    _require_rules(name, lists, {"jvp": jvp, "batch": batch, "nest": nest}, count, params)
     found = _Definition(
         name, count, _dtypes(dtypes), params, lists["partials"], lists["transposes"], jvp, batch, version
     )
@@ -303,8 +297,13 @@ def _listed(word: str, rules: Any) -> tuple[Rule | None, ...] | None:
     return listed
 
 
-def _require_rules(name: str, lists: Lists, count: int, params: Declared) -> None:
-    """Raise ArgumentError unless each list has a rule for each operand, which takes its arguments."""
+ARGUMENTS: Final = {"jvp": ("y", "xs", "ts"), "batch": ("xs", "axes"), "nest": ("types", "type")}
+
+
+def _require_rules(name: str, lists: Lists, others: Mapping[str, Rule | None], count: int, params: Declared) -> None:
+    """Raise ArgumentError unless each list has a rule for each operand, and each rule takes its arguments."""
+    for word, rule in others.items():
+        _require_arguments(f"{word} of {name}", rule, ARGUMENTS[word], params)
     for word, rules in lists.items():
         if rules is not None and len(rules) != count:
             raise ArgumentError(

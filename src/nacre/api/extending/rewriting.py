@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
-from nacre.api.extending.kernel import require_outside, require_text
+from nacre.api.extending.kernel import require_text
+from nacre.api.extending.parameters import plain_params
+from nacre.api.extending.recording import recorded_graph
+from nacre.api.extending.running import RUNNING, require_outside, running
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import shown
-from nacre.base.errors import ArgumentError, GraphError, KindError, StateError
+from nacre.base.arguments import is_whole, shown
+from nacre.base.errors import ArgumentError, AxisError, GraphError, KindError, StateError
 from nacre.base.records import dataclass
-from nacre.base.state import gradients
 from nacre.base.types import TensorType
 from nacre.compile.extensions import PASSES as OUTSIDE
 from nacre.compile.extensions import OutsidePass, changed
 from nacre.compile.pipeline import PASSES
-from nacre.interpret.stage import StagedValue, Staging, constant, derived
+from nacre.interpret.stage import StagedValue, Staging, constant
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
 from nacre.ir.rewrite import inline
 from nacre.trace.bind import bind
@@ -44,12 +46,21 @@ class Operation:
 
     def definition(self, k: int) -> Operation | None:
         """The operation that computed operand k; None for an argument or a constant."""
-        return self.made.get(_atom(self.operands[k]))
+        return self.made.get(_atom(self._operand("definition", k)))
 
     def constant(self, k: int) -> np.ndarray | None:
         """The numbers of operand k; None if they are not known while compiling."""
-        atom = _atom(self.operands[k])
+        atom = _atom(self._operand("constant", k))
         return atom.array if isinstance(atom, Literal) else None
+
+    def _operand(self, asked: str, k: object) -> Tensor:
+        """Operand k.  Raises KindError or AxisError for a number that no operand has."""
+        if not is_whole(k):
+            raise KindError(f"operation.{asked}: the number of an operand must be an integer; got {shown(k)}")
+        count, number = len(self.operands), index(cast("int", k))
+        if not -count <= number < count:
+            raise AxisError(f"operation.{asked}: {self.name} has {count} operands; got {number}")
+        return self.operands[number]
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(str(x.type) for x in self.operands)})"
@@ -58,25 +69,18 @@ class Operation:
 Rule = Callable[[Operation], Any]
 
 
-class _Running(threading.local):
-    """The name of the pass whose rule a thread runs."""
-
-    rule = ""
-
-
-_running = _Running()
-
-
 @dataclass(frozen=True, eq=False)
 class RegisteredPass:
     """A registered pass; `remove()` removes it."""
 
     name: str
+    held: OutsidePass
 
     def remove(self) -> None:
-        """Remove the pass; everything is compiled without it from now on."""
+        """Remove the pass; everything is compiled without it from now on.  A later pass of its name stays."""
         require_outside("remove")
-        if OUTSIDE.pop(self.name, None) is not None:
+        if OUTSIDE.get(self.name) is self.held:
+            del OUTSIDE[self.name]
             changed()
 
     def __repr__(self) -> str:
@@ -121,9 +125,9 @@ def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") ->
         )
     if not callable(rule):
         raise KindError(f"register_pass: rule must be a function; got {shown(rule)}; pass a lambda or a def")
-    OUTSIDE[name] = OutsidePass(name, contract, lambda graph: _rewritten(name, rule, graph), version)
+    held = OUTSIDE[name] = OutsidePass(name, contract, lambda graph: _rewritten(name, rule, graph), version)
     changed()
-    return RegisteredPass(name)
+    return RegisteredPass(name, held)
 
 
 def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
@@ -144,7 +148,8 @@ def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
             recording.source, before = e.source, len(recording.equations)
             operands = tuple(map(value, e.inputs))
             operation = _operation(e, operands, made)
-            found = rule(operation)
+            with running(f"the rule of pass {name}, for {operation}"):
+                found = rule(operation)
             if found is None:
                 given = bind(e.primitive, *operands, **e.params)
                 results = given if e.primitive.multiple else (given,)
@@ -158,17 +163,13 @@ def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
             known.update(zip(e.outputs, results, strict=True))
         return [value(a) for a in graph.outputs]
 
-    if _running.rule:
+    if RUNNING.what:
         raise StateError(
-            f"{name}: a rule must not compile; got a call of a compiled function in the rule of {_running.rule}; call "
+            f"{name}: a rule must not compile; got a call of a compiled function in {RUNNING.what}; call "
             "functions that are not jitted"
         )
-    try:
-        _running.rule = name
-        with gradients(True):
-            behind = derived(follow, graph.input_types, graph.name)
-    finally:
-        _running.rule = ""
+    what = f"the rule of pass {name}"
+    behind = recorded_graph(what, follow, graph.input_types, graph.name, "use numbers that do not change")
     if not replaced:
         return graph
     builder = Builder(graph.name)
@@ -178,7 +179,7 @@ def _rewritten(name: str, rule: Rule, graph: Graph) -> Graph:
 
 def _operation(e: Equation, operands: tuple[Value, ...], made: Mapping[Any, Operation]) -> Operation:
     types = tuple(v.type for v in e.outputs)
-    params = MappingProxyType(dict(e.params))
+    params = MappingProxyType(plain_params(e.params))
     return Operation(e.primitive.name, cast("tuple[Tensor, ...]", operands), params, types, MappingProxyType(made))
 
 

@@ -8,23 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-import numpy as np
-
 from nacre.api.extending.parameters import plain_params
+from nacre.api.extending.recording import recorded_graph
 from nacre.api.extending.running import running
 from nacre.api.operands import filled
 from nacre.base.arguments import is_whole, shown
-from nacre.base.errors import AxisError, GradientError, KindError, ShapeError, TraceError
+from nacre.base.errors import AxisError, GradientError, KindError, ShapeError
 from nacre.base.records import dataclass
-from nacre.base.state import gradients
 from nacre.base.types import TensorType, normal_axis, unlike
-from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.linearity import obstacle
-from nacre.interpret.stage import run, stage
-from nacre.ir.graph import Graph, Literal
+from nacre.interpret.stage import run
+from nacre.ir.graph import Graph
 from nacre.ir.primitive import LinearInput
-from nacre.ir.rewrite import live_equations, substitute, without_dead_code
-from nacre.trace.value import Value, is_concrete
+from nacre.ir.rewrite import live_equations, without_dead_code
+from nacre.trace.value import Value
 
 Rule = Callable[..., Any]
 Types = tuple[TensorType, ...]
@@ -32,14 +29,14 @@ KEPT: Final = 1024  # recorded graphs of a rule; then it starts again
 
 
 class Recorded:
-    """A rule, and its graphs by what they are made for."""
+    """The recorded graphs of a rule, by types and parameters."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.known: dict[object, Any] = {}
 
     def take(self, key: object, make: Callable[[], Any]) -> Any:
-        """What was made for a key before, or is made now."""
+        """The entry of a key, made at its first use."""
         found = self.known.get(key)
         if found is None:
             found = make()
@@ -49,25 +46,9 @@ class Recorded:
         return found
 
     def graph(self, rule: Callable[..., list[Value]], types: Sequence[TensorType]) -> Graph:
-        """The graph of a rule for arguments of these types.  Raises TraceError if it reads what is not an argument."""
-        with running(self.what), gradients(True):
-            trace = stage(rule, types, self.what, "")
-        if trace.variables:
-            named = trace.variables[0].variable
-            raise TraceError(
-                f"{self.what}: a rule must depend on its arguments alone; it reads or assigns variable "
-                f"{named.name or named.number} of type {named.type}, such as a parameter or the state of nc.random; "
-                "make its value an operand of the operation"
-            )
-        for x in trace.captures:
-            if not is_concrete(x) or x.node is not None:
-                raise TraceError(
-                    f"{self.what}: a rule must depend on its arguments alone; it uses a tensor of type {x.type} that "
-                    "is traced or requires a gradient; make it an operand of the operation"
-                )
-        inputs = trace.graph.inputs[trace.arguments :]
-        known = {v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(inputs, trace.captures, strict=True)}
-        return without_dead_code(substitute(trace.graph, known) if known else trace.graph)
+        """The graph of a rule for arguments of these types.  Raises TraceError if it reads anything else."""
+        with running(self.what):
+            return without_dead_code(recorded_graph(self.what, rule, types, self.what, "make it an operand"))
 
     def tensor(self, found: object, wanted: TensorType, what: str) -> Value:
         """The result of a rule, which must be a tensor of a type."""
