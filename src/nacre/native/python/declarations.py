@@ -22,7 +22,6 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, ParamSpec, TypeVar, overload
 
-from nacre.base.records import dataclass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,12 +70,11 @@ def _stem(names: dict[str, Any]) -> str:
     return str(names.get("__name__", "")).rpartition(".")[2].strip("_")
 
 
-@dataclass(frozen=True)
 class Initial:
     """A part of a variable's initial value: an address, the elements of an array, or a text."""
 
-    kind: str
-    of: Any
+    def __init__(self, kind: str, of: Any) -> None:
+        self.kind, self.of = kind, of
 
 
 @overload
@@ -105,10 +103,17 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     return made
 
 
-def external(function: Callable[P, R]) -> Callable[P, R]:
+@overload
+def external(function: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def external(*, symbol: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def external(function: Callable[..., Any] | None = None, *, symbol: str | None = None) -> Any:
     """Declare a function of the C library or of CPython, whose body is `...`; `*more` stands for further arguments."""
-    made: Any = NativeFunction(function, "external", None)
-    return made
+    if function is None:
+        return lambda given: NativeFunction(given, "external", symbol)
+    return NativeFunction(function, "external", symbol)
 
 
 def variable(

@@ -15,7 +15,17 @@ from nacre.native.python.memory import Memory
 from nacre.native.python.ssa import Computed, Part
 from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, PointerKind, struct_of
 
-PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.cmpop, ast.Load)
+PURE: Final = (
+    ast.Name,
+    ast.Constant,
+    ast.Compare,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.Load,
+)
 
 
 class Expressions(Memory):
@@ -64,7 +74,9 @@ class Expressions(Memory):
         if isinstance(node.value, bytes):
             name = self.unit.text(node.value + b"\0")
             return self.symbol(name, PointerKind(IntKind(8, False)))
-        self.fail(node, f"{node.value!r}: a constant must be a number, a bool or bytes; got another kind; use null or b…")
+        self.fail(
+            node, f"{node.value!r}: a constant must be a number, a bool or bytes; got another kind; use null or b…"
+        )
 
     def _name(self, node: ast.Name) -> Item:
         if node.id in self.frame.assigned or node.id in self.frame.kinds:
@@ -74,7 +86,9 @@ class Expressions(Memory):
             return found
         if isinstance(found, NativeVariable):
             return self.symbol(self.unit.variable(found), PointerKind(struct_of(found.owner)))
-        self.fail(node, f"{node.id}: a value must be a number, function or variable; got {found!r}; import another name")
+        self.fail(
+            node, f"{node.id}: a value must be a number, function or variable; got {found!r}; import another name"
+        )
 
     def _module_constant(self, node: ast.Attribute) -> int | float | None:
         """The number that a name of another Python module stands for, or None for a field."""
@@ -84,7 +98,9 @@ class Expressions(Memory):
         owner = self.global_item(base.id, base)
         found = getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
         if isinstance(owner, ModuleType) and not isinstance(found, int | float):
-            self.fail(node, f"{ast.unparse(node)}: a name of a module must be a number; got {found!r}; import it instead")
+            self.fail(
+                node, f"{ast.unparse(node)}: a name of a module must be a number; got {found!r}; import it instead"
+            )
         return found
 
     # ---- operators
@@ -229,7 +245,9 @@ class Expressions(Memory):
             return handler(self, node, wanted)
         pointer = self.any_value(node.func)
         if not isinstance(pointer.kind, FunctionKind):
-            self.fail(node, f"{ast.unparse(node.func)}: only functions are called; got {pointer.kind}; correct the name")
+            self.fail(
+                node, f"{ast.unparse(node.func)}: only functions are called; got {pointer.kind}; correct the name"
+            )
         kind = pointer.kind
         arguments = self._arguments(node, kind.parameters, False)
         return self.add(kind.result, (pointer, *arguments), lambda f, v: f.call_value(v[0], kind.result.llvm, v[1:]))

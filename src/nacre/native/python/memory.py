@@ -52,7 +52,9 @@ class Memory(Arithmetic):
         if isinstance(index, int):
             return self._shift(base, index * element.nbytes, element), element
         if not isinstance(index, Computed) or not isinstance(index.kind, IntKind):
-            self.fail(node, f"{ast.unparse(node)}: an index must be an integer; got {ast.unparse(node.slice)}; convert it")
+            self.fail(
+                node, f"{ast.unparse(node)}: an index must be an integer; got {ast.unparse(node.slice)}; convert it"
+            )
         wide = self.convert(index, IntKind(64, index.kind.signed), node)
         step = element.nbytes
         if memory_type(element) in ("i8", "i16", "i32", "i64", "float", "double", "ptr") and not _is_compound(element):

@@ -1,11 +1,12 @@
 """The LLVM text of entries in native Python, and of what they need.
 
-    text = module([take, give])                   # the front end runs now
-    text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)    # only if no cache has the text
+text = module([take, give])                   # the front end runs now
+text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)    # only if no cache has the text
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,3 +29,21 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native") -> str:
     for function in unit.queue:  # which grows meanwhile
         compile_function(unit, function)
     return unit.module.text()
+
+
+def sources_of(name: str, source: Callable[[str], bytes | None], known: Sequence[str]) -> list[str]:
+    """A module of this package and those that it imports, directly or not; constants may be from any of them.
+
+    Those in `known`, and what they import, are left out.
+    """
+    found, waiting = list[str](), [name]
+    while waiting:
+        here = waiting.pop()
+        text = source(here) if here not in known and here not in found else None
+        if text is not None:
+            found.append(here)
+            nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom))
+            for node in nodes:
+                if node.module and node.module.split(".")[0] == name.split(".")[0]:
+                    waiting += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+    return found

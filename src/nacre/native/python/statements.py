@@ -85,7 +85,9 @@ class Statements(Expressions):
             found = self.item(node.value)
             values = found.items if isinstance(found, Several) else []
         if not len(names) == len(target.elts) == len(values):
-            self.fail(node, f"assignment: {len(target.elts)} values for names are needed; got {len(values)}; correct it")
+            self.fail(
+                node, f"assignment: {len(target.elts)} values for names are needed; got {len(values)}; correct it"
+            )
         for name, value in zip(names, values):
             self.assign(name, value, node)
 
@@ -234,7 +236,9 @@ class Statements(Expressions):
         outer: Frame | None = self.frame
         while outer is not None:
             if outer.function is function:
-                self.fail(call, f"{function.symbol}: an inlined function must not call itself; got a cycle; use @native")
+                self.fail(
+                    call, f"{function.symbol}: an inlined function must not call itself; got a cycle; use @native"
+                )
             outer = outer.outer
         signature = self.unit.signature(function)
         caller, frame = self.frame, Frame(function, definition(function), signature.result, self.frame)

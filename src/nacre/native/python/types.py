@@ -22,18 +22,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, Typ
 
 from nacre.base.cached_property import cached_property
 from nacre.base.errors import CompileError
-from nacre.base.records import dataclass
 
 T = TypeVar("T")
 WORD: Final = 8  # bytes of a pointer
 
 
-@dataclass(frozen=True)
-class IntKind:
+class _Described:
+    """A type with the values that make it; types of the same values are equal.
+
+    These are no dataclasses, because every process imports this file and a dataclass takes longer to make.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.__dict__.values()))
+
+
+class IntKind(_Described):
     """An integer of a number of bits; its arithmetic wraps around."""
 
-    bits: int
-    signed: bool
+    def __init__(self, bits: int, signed: bool) -> None:
+        self.bits, self.signed = bits, signed
 
     @property
     def llvm(self) -> str:
@@ -62,11 +73,11 @@ class IntKind:
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
 
-@dataclass(frozen=True)
-class FloatKind:
+class FloatKind(_Described):
     """A floating-point number of 32 or 64 bits."""
 
-    bits: int
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
 
     @property
     def llvm(self) -> str:
@@ -86,8 +97,7 @@ class FloatKind:
         return f"f{self.bits}"
 
 
-@dataclass(frozen=True)
-class BoolKind:
+class BoolKind(_Described):
     """True or False: one bit in a register, a byte of 0 or 1 in memory."""
 
     llvm = "i1"
@@ -97,8 +107,7 @@ class BoolKind:
         return "bool"
 
 
-@dataclass(frozen=True)
-class VoidKind:
+class VoidKind(_Described):
     """The result of a function that returns nothing."""
 
     llvm = "void"
@@ -108,13 +117,14 @@ class VoidKind:
         return "None"
 
 
-@dataclass(frozen=True)
-class PointerKind:
+class PointerKind(_Described):
     """A pointer to elements, or a reference to a structure."""
 
-    element: Kind
     llvm = "ptr"
     nbytes = WORD
+
+    def __init__(self, element: Kind) -> None:
+        self.element = element
 
     def __call__(self, *_: object) -> Any:
         """Only so that `typing` accepts it as a type."""
@@ -124,26 +134,26 @@ class PointerKind:
         return str(self.element) if isinstance(self.element, StructKind) else f"ptr[{self.element}]"
 
 
-@dataclass(frozen=True)
-class FunctionKind:
+class FunctionKind(_Described):
     """A pointer to a function."""
 
-    parameters: tuple[Kind, ...]
-    result: Kind
     llvm = "ptr"
     nbytes = WORD
+
+    def __init__(self, parameters: tuple[Kind, ...], result: Kind) -> None:
+        self.parameters, self.result = parameters, result
 
     def __str__(self) -> str:
         return f"Callable[[{', '.join(map(str, self.parameters))}], {self.result}]"
 
 
-@dataclass(frozen=True)
-class ArrayKind:
+class ArrayKind(_Described):
     """Elements in a row, inside of a structure."""
 
-    element: Kind
-    count: int
     llvm = "ptr"  # of its first element
+
+    def __init__(self, element: Kind, count: int) -> None:
+        self.element, self.count = element, count
 
     @property
     def nbytes(self) -> int:
@@ -154,35 +164,33 @@ class ArrayKind:
         return f"Annotated[array[{self.element}], {self.count}]"
 
 
-@dataclass(frozen=True)
-class TupleKind:
+class TupleKind(_Described):
     """Several results of an inlined function."""
 
-    items: tuple[Kind, ...]
     llvm = "void"
     nbytes = 0
+
+    def __init__(self, items: tuple[Kind, ...]) -> None:
+        self.items = items
 
     def __str__(self) -> str:
         return f"tuple[{', '.join(map(str, self.items))}]"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(_Described):
     """A field of a structure: its type and its place."""
 
-    kind: Kind
-    offset: int
+    def __init__(self, kind: Kind, offset: int) -> None:
+        self.kind, self.offset = kind, offset
 
 
-@dataclass(eq=False)
 class StructKind:
     """A structure as C lays it out: each field at a multiple of its alignment."""
 
-    owner: type[Any]
-    names: dict[str, Any]  # the name space of the annotations
-    base: StructKind | None
-
     llvm = "ptr"  # to it
+
+    def __init__(self, owner: type[Any], names: dict[str, Any], base: StructKind | None) -> None:
+        self.owner, self.names, self.base = owner, names, base
 
     @cached_property
     def fields(self) -> dict[str, Field]:
@@ -233,18 +241,18 @@ def memory_type(kind: Kind) -> str:
     return "i8" if kind == BOOL else kind.llvm
 
 
-@dataclass(frozen=True)
-class _Inside:
+class _Inside(_Described):
     """A structure itself, not a reference to it."""
 
-    kind: Kind
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(_Described):
     """The element of an array whose length stands beside it."""
 
-    element: Kind
+    def __init__(self, element: Kind) -> None:
+        self.element = element
 
     def __call__(self, *_: object) -> Any:
         """Only so that `typing` accepts it as a type."""

@@ -162,7 +162,9 @@ def _signature(function: NativeFunction) -> Signature:
         refuse(function, node, f"{node.name}: several results are for @inline alone; write them through a pointer")
     for name, kind in zip([arg.arg for arg in a.args], kinds):
         if isinstance(kind, ArrayKind | StructKind | TupleKind) or kind.llvm == "void":
-            refuse(function, node, f"{name}: a parameter must be a number, bool or pointer; got {kind}; pass a reference")
+            refuse(
+                function, node, f"{name}: a parameter must be a number, bool or pointer; got {kind}; pass a reference"
+            )
     return Signature(tuple(arg.arg for arg in a.args), kinds, result, a.vararg is not None)
 
 
