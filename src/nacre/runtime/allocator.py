@@ -11,8 +11,7 @@ import mmap as system
 from typing import Annotated, Final
 
 from nacre.native.c_library import madvise, mmap, munmap
-from nacre.native.python.body import null
-from nacre.native.python.declarations import inline, native, variable
+from nacre.native.python.declarations import inline, native, null, variable
 from nacre.native.python.intrinsics import cast, leading_zeros
 from nacre.native.python.types import array, i64, ptr, struct, u8, u64
 from nacre.runtime.layouts import AllocatorState

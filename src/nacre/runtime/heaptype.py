@@ -44,11 +44,11 @@ from nacre.native.cpython import (
     TypeSlot,
     TypeSpec,
 )
-from nacre.native.python.body import null
-from nacre.native.python.declarations import address, inline, native, row, text, variable
+from nacre.native.python.declarations import address, inline, native, null, row, text, variable
 from nacre.native.python.intrinsics import cast, stack
 from nacre.native.python.types import array, embed, i32, i64, offset_of, ptr, size_of, struct, u8, u32, u64
-from nacre.runtime.allocator import LARGEST, FreeBlock, class_of, empty_cache, give, state, take
+from nacre.runtime import allocator
+from nacre.runtime.allocator import LARGEST, FreeBlock, class_of, give, state, take
 from nacre.runtime.layouts import BufferObject
 
 FOREIGN: Final = -1  # the class of memory that is not ours
@@ -206,21 +206,21 @@ def sole_owner(unused: PyObject, object: PyObject) -> PyObject:
 
 
 @struct
-class Members:
+class TypeMembers:
     """The attributes, with an empty one at the end."""
 
     items: Annotated[array[embed[MemberDefinition]], 5]
 
 
 @struct
-class Methods:
+class TypeMethods:
     """The static methods, with an empty one at the end."""
 
     items: Annotated[array[embed[MethodDefinition]], 5]
 
 
 @struct
-class Slots:
+class TypeSlots:
     """The functions and tables of the type, with an empty slot at the end."""
 
     items: Annotated[array[embed[TypeSlot]], 7]
@@ -250,8 +250,8 @@ def slot(number: int, value: object) -> TypeSlot:
 
 
 members = variable(
-    Members,
-    initial=Members(
+    TypeMembers,
+    initial=TypeMembers(
         items=row(
             member("address", MEMBER_ULONG, "data"),
             member("nbytes", MEMBER_SSIZE, "nbytes"),
@@ -261,8 +261,8 @@ members = variable(
     ),
 )
 methods = variable(
-    Methods,
-    initial=Methods(
+    TypeMethods,
+    initial=TypeMethods(
         items=row(
             method("allocate", allocate),
             method("wrap", wrap),
@@ -273,8 +273,8 @@ methods = variable(
 )
 DOCUMENTED: Final = "Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol."
 slots = variable(
-    Slots,
-    initial=Slots(
+    TypeSlots,
+    initial=TypeSlots(
         items=row(
             slot(DEALLOCATE, deallocate),
             slot(GETBUFFER, get_buffer),
@@ -313,3 +313,6 @@ def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
 def calibrate(references: u32) -> None:
     """Set the number of references that an object has while it is passed to `sole_owner`, and no other one."""
     this.sole_references = references
+
+
+empty_cache = allocator.empty_cache  # one of the entries

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from nacre.native.python.body import Body, Item
 from nacre.native.python.ssa import Computed
@@ -21,11 +20,9 @@ SIGNS: Final[dict[type[ast.AST], str]] = {
     ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.USub: "-", ast.Invert: "~", ast.Not: "not", ast.UAdd: "+",
     ast.Pow: "**", ast.MatMult: "@", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-PYTHON: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_,
-    "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge,
+PYTHON: Final = {  # names in `operator`
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "<<": "lshift", ">>": "rshift",
+    "&": "and_", "|": "or_", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
 }  # fmt: skip
 OF_INTEGERS: Final = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl"}
 OF_FLOATS: Final = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
@@ -69,7 +66,7 @@ class Arithmetic(Body):
 
     def _folded(self, sign: str, left: float, right: float, node: ast.AST) -> int | float:
         try:
-            found = PYTHON[sign](left, right)
+            found: int | float = getattr(operator, PYTHON[sign])(left, right)
         except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as fault:
             self.fail(node, f"{sign}: the operator must apply to {left} and {right}; {fault}; correct the constant")
         return found

@@ -8,33 +8,20 @@ from typing import Any, NoReturn, TypeAlias
 
 from nacre.base.records import dataclass
 from nacre.native.llvm_values import Val
-from nacre.native.python.declarations import NativeFunction
+from nacre.native.python.declarations import NativeFunction, Null
 from nacre.native.python.source import is_changeable
-from nacre.native.python.ssa import Computed, Construction, Emit, Part, Uninitialised
+from nacre.native.python.ssa import BasicBlock, Computed, Construction, Emit, Uninitialised
 from nacre.native.python.types import (
     BOOL,
+    VOID,
     FloatKind,
     FunctionKind,
     IntKind,
     Kind,
     PointerKind,
     StructKind,
-    VOID,
 )
-from nacre.native.python.unit import Unit, refuse
-
-
-class _Null:
-    """The pointer to nothing."""
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        return "null"
-
-
-null: Any = _Null()
+from nacre.native.python.unit import NativeModule, refuse
 
 
 @dataclass(eq=False)
@@ -44,24 +31,26 @@ class Several:
     items: Sequence[Computed]
 
 
-Item: TypeAlias = Computed | int | float | Several | NativeFunction | _Null  # a number has no type yet
+Item: TypeAlias = Computed | int | float | Several | NativeFunction | Null  # a number has no type yet
 
 
-class Frame:
+class FunctionScope:
     """A function that is being read: the compiled one, or one that is expanded in it."""
 
-    def __init__(self, function: NativeFunction, node: ast.FunctionDef, result: Kind, outer: Frame | None) -> None:
+    def __init__(
+        self, function: NativeFunction, node: ast.FunctionDef, result: Kind, outer: FunctionScope | None
+    ) -> None:
         self.function, self.node, self.result, self.outer = function, node, result, outer
         self.kinds: dict[str, Kind] = {}  # of the local variables
         self.assigned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        self.loops: list[tuple[Part, Part]] = []  # where `continue` and `break` lead
-        self.exit: Part | None = None  # where `return` leads in an expanded function
+        self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead
+        self.exit: BasicBlock | None = None  # where `return` leads in an expanded function
 
 
 class Body:
     """What all parts of the translation of a function share."""
 
-    def __init__(self, unit: Unit, frame: Frame) -> None:
+    def __init__(self, unit: NativeModule, frame: FunctionScope) -> None:
         self.unit, self.frame = unit, frame
         self.ssa = Construction()
 
@@ -93,7 +82,7 @@ class Body:
 
     def symbol(self, name: str, kind: Kind) -> Computed:
         """The address of a function or variable."""
-        return self.add(kind, (), lambda *_: Val(f"@{name}", "ptr"))
+        return self.add(kind, (), lambda _, __: Val(f"@{name}", "ptr"))
 
     def value(self, node: ast.expr, wanted: Kind) -> Computed:
         """The value of an expression, which must have this type."""
@@ -141,7 +130,7 @@ class Body:
             shown = f"{len(found.items)} values"
         else:
             if isinstance(kind, PointerKind | FunctionKind):
-                return self.add(kind, (), lambda *_: Val("null", "ptr"))
+                return self.add(kind, (), lambda _, __: Val("null", "ptr"))
             shown = "null"
         self.fail(node, f"{_shown(node)}: the type must be {kind}; got {shown}; convert it explicitly")
 
@@ -166,7 +155,7 @@ class Body:
         except Uninitialised as fault:
             self._refuse_uninitialised(fault)
 
-    def seal(self, part: Part) -> None:
+    def seal(self, part: BasicBlock) -> None:
         """Note that all blocks before a block are known."""
         try:
             self.ssa.seal(part)
@@ -198,8 +187,9 @@ class Body:
 
 def _is_extension(kind: Kind, of: Kind) -> bool:
     """Whether a reference of one type is also one of another."""
-    pointers = isinstance(kind, PointerKind) and isinstance(of, PointerKind)
-    return pointers and isinstance(kind.element, StructKind) and kind.element.extends(of.element)
+    if not isinstance(kind, PointerKind) or not isinstance(of, PointerKind):
+        return False
+    return isinstance(kind.element, StructKind) and kind.element.extends(of.element)
 
 
 def _shown(node: ast.AST) -> str:

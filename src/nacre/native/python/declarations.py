@@ -1,6 +1,6 @@
 """What a module of native Python declares: functions, functions of other libraries, and variables.
 
-A decorated function stays what it is for a type checker, and runs as plain Python when it is called::
+A type checker sees a decorated function unchanged, and a call from Python runs it as plain Python::
 
     @inline
     def square(x: u64) -> u64:
@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, ParamSpec, TypeVar, overload
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +54,7 @@ class NativeVariable:
 
     def __init__(self, owner: type[Any], kind: str, symbol: str | None, initial: Any, align: int) -> None:
         self.owner, self.kind, self.symbol, self.initial, self.align = owner, kind, symbol, initial, align
-        self.names: dict[str, Any] = sys._getframe(2).f_globals
+        self.names: dict[str, Any] = sys._getframe(2).f_globals  # pyright: ignore[reportPrivateUsage]
 
     def find_symbol(self) -> str:
         """Its symbol: the declared one, else the module and the variable's name there."""
@@ -63,6 +62,19 @@ class NativeVariable:
             return self.symbol
         name = next((k for k, v in self.names.items() if v is self), "variable")
         return f"{_stem(self.names)}.{name}"
+
+
+class Null:
+    """The pointer to nothing, of every pointer type."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "null"
+
+
+null: Any = Null()
 
 
 def _stem(names: dict[str, Any]) -> str:
@@ -93,7 +105,7 @@ def native(function: Callable[..., Any] | None = None, *, symbol: str | None = N
     3
     """
     if function is None:
-        return lambda given: NativeFunction(given, "native", symbol)
+        return partial(NativeFunction, kind="native", symbol=symbol)
     return NativeFunction(function, "native", symbol)
 
 
@@ -112,7 +124,7 @@ def external(*, symbol: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def external(function: Callable[..., Any] | None = None, *, symbol: str | None = None) -> Any:
     """Declare a function of the C library or of CPython, whose body is `...`; `*more` stands for further arguments."""
     if function is None:
-        return lambda given: NativeFunction(given, "external", symbol)
+        return partial(NativeFunction, kind="external", symbol=symbol)
     return NativeFunction(function, "external", symbol)
 
 

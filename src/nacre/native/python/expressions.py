@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from nacre.native.llvm_values import Val
 from nacre.native.python.arithmetic import SIGNS
-from nacre.native.python.body import Item, Several, null
-from nacre.native.python.declarations import NativeFunction, NativeVariable
+from nacre.native.python.body import Item
+from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import HANDLERS
-from nacre.native.python.memory import Memory
-from nacre.native.python.ssa import Computed, Part
+from nacre.native.python.memory import MemoryAccess
+from nacre.native.python.ssa import BasicBlock, Computed
 from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, PointerKind, struct_of
 
 PURE: Final = (
@@ -28,7 +28,7 @@ PURE: Final = (
 )
 
 
-class Expressions(Memory):
+class ExpressionTranslation(MemoryAccess):
     """The translation of expressions."""
 
     def expand(self, function: NativeFunction, arguments: list[Computed], call: ast.Call) -> Item:
@@ -137,23 +137,23 @@ class Expressions(Memory):
         return self.add(BOOL, (value,), lambda f, v: f.xor(v[0], Val("true", "i1")))
 
     def _logic(self, node: ast.BoolOp) -> Item:
-        """`and` or `or` as a value: what comes later is computed only where it matters."""
+        """`and` or `or` as a value: later operands are computed only where they matter."""
         conjunction = isinstance(node.op, ast.And)
         if all(map(_is_pure, node.values)):
             found = self.value(node.values[0], BOOL)
             for each in node.values[1:]:
                 found = self.operate("&" if conjunction else "|", found, self.value(each, BOOL), node)
             return found
-        key, end = (node, self.frame), Part("known", sealed=False)
+        key, end = (node, self.frame), BasicBlock("known", sealed=False)
         for each in node.values[:-1]:
-            value, following = self.value(each, BOOL), Part("more")
+            value, following = self.value(each, BOOL), BasicBlock("more")
             self.ssa.write(key, value)
             self.ssa.jump(*((following, end) if conjunction else (end, following)), condition=value)
             self.ssa.begin(following)
         self.ssa.write(key, self.value(node.values[-1], BOOL))
         return self._joined(key, end, BOOL)
 
-    def _joined(self, key: Any, end: Part, kind: Kind) -> Computed:
+    def _joined(self, key: Any, end: BasicBlock, kind: Kind) -> Computed:
         """Go on where ways meet, with the value that each of them has written."""
         self.ssa.jump(end)
         self.ssa.begin(end)
@@ -172,7 +172,11 @@ class Expressions(Memory):
                 self.fail(node, f"{ast.unparse(node)}: one side must have a type; got none; write one, as u64(…)")
             yes, no = (self.typed(a, kind, node) for a in arms)
             return self.add(kind, (condition, yes, no), lambda f, v: f.select(v[0], v[1], v[2]))
-        yes, no, end = Part("yes", sealed=False), Part("no", sealed=False), Part("chosen", sealed=False)
+        yes, no, end = (
+            BasicBlock("yes", sealed=False),
+            BasicBlock("no", sealed=False),
+            BasicBlock("chosen", sealed=False),
+        )
         self.branch(node.test, yes, no)
         key = node, self.frame
         kind = wanted
@@ -204,13 +208,13 @@ class Expressions(Memory):
             return found if isinstance(found, bool) else None
         return None
 
-    def branch(self, node: ast.expr, yes: Part, no: Part) -> None:
+    def branch(self, node: ast.expr, yes: BasicBlock, no: BasicBlock) -> None:
         """End the block: to one block where a condition holds, else to the other."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.branch(node.operand, no, yes)
         if isinstance(node, ast.BoolOp):
             for each in node.values[:-1]:
-                following = Part("also" if isinstance(node.op, ast.And) else "else", sealed=False)
+                following = BasicBlock("also" if isinstance(node.op, ast.And) else "else", sealed=False)
                 arms = (following, no) if isinstance(node.op, ast.And) else (yes, following)
                 self.branch(each, *arms)
                 self.ssa.begin(following)
@@ -292,6 +296,6 @@ class Expressions(Memory):
 
 
 def _is_pure(node: ast.expr) -> bool:
-    """Whether an expression has names, numbers and operators alone, so that computing it in vain is harmless."""
+    """Whether an expression has names, numbers and operators alone, so that it may be computed where it is not needed."""
     parts = list(ast.walk(node))
     return all(isinstance(n, PURE) and not isinstance(n, ast.FloorDiv | ast.Mod) for n in parts)

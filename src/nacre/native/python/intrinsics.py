@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val
 from nacre.native.python.body import Item, Several
-from nacre.native.python.memory import Memory
+from nacre.native.python.memory import MemoryAccess
 from nacre.native.python.ssa import Computed
 from nacre.native.python.types import (
     BOOL,
@@ -31,7 +31,7 @@ from nacre.native.python.types import (
 from nacre.native.python.unit import evaluated_kind
 
 T = TypeVar("T")
-Handler: TypeAlias = Callable[[Memory, ast.Call, Kind | None], Item]
+Handler: TypeAlias = Callable[[MemoryAccess, ast.Call, Kind | None], Item]
 ORDERS: Final = {"relaxed": "monotonic", **{o: o for o in ("acquire", "release", "acq_rel", "seq_cst")}}
 CHANGES: Final = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
 
@@ -101,14 +101,14 @@ def compare_exchange(place: T, expected: T, new: T, order: str, failure: str) ->
 
 
 def fence(order: str) -> None:
-    """Keep the order of what stands before and behind."""
+    """Keep the order of accesses to memory before and behind this one."""
     raise _native_only("fence")
 
 
 # ---- how they are written
 
 
-def _arguments(body: Memory, call: ast.Call, least: int, most: int) -> list[ast.expr]:
+def _arguments(body: MemoryAccess, call: ast.Call, least: int, most: int) -> list[ast.expr]:
     if call.keywords or not least <= len(call.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
         name = ast.unparse(call.func)
@@ -116,14 +116,14 @@ def _arguments(body: Memory, call: ast.Call, least: int, most: int) -> list[ast.
     return call.args
 
 
-def _kind(body: Memory, node: ast.expr) -> Kind:
+def _kind(body: MemoryAccess, node: ast.expr) -> Kind:
     try:
         return evaluated_kind(body.frame.function, node)
     except Exception as fault:
         body.fail(node, f"{ast.unparse(node)}: a type must stand here; {fault}; write a native type")
 
 
-def _cast(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _cast(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     kind, value = _arguments(body, call, 2, 2)
     to = _kind(body, kind)
     found = body.any_value(value, IntKind(64, False))
@@ -137,13 +137,13 @@ def _cast(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
     body.fail(call, f"cast: one type must be a pointer; got {found.kind} and {to}; use {to}(…) between numbers")
 
 
-def _addr(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _addr(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     (place,) = _arguments(body, call, 1, 1)
     address, kind = body.place(place)
     return body.add(PointerKind(kind), (address,), lambda _, v: v[0])
 
 
-def _stack(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _stack(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     owner, *align = _arguments(body, call, 1, 2)
     kind = _kind(body, owner)
     bytes_ = body.item(align[0]) if align else 0
@@ -152,14 +152,15 @@ def _stack(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
     return body.stack(kind.element, bytes_)
 
 
-def _size(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _size(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     (owner,) = _arguments(body, call, 1, 1)
     kind = _kind(body, owner)
-    inside = isinstance(kind, PointerKind) and isinstance(kind.element, StructKind)
-    return kind.element.nbytes if inside else kind.nbytes  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(kind, PointerKind) and isinstance(kind.element, StructKind):
+        kind = kind.element
+    return kind.nbytes
 
 
-def _offset(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _offset(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     owner, field = _arguments(body, call, 2, 2)
     kind = _kind(body, owner)
     if not isinstance(kind, PointerKind) or not isinstance(kind.element, StructKind):
@@ -171,7 +172,7 @@ def _offset(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
 
 
 def _bits(name: str) -> Handler:
-    def written(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+    def written(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
         """A function of the bits of an integer."""
         (x,) = (body.any_value(a, wanted) for a in _arguments(body, call, 1, 1))
         _require_integer(body, call, x.kind)
@@ -182,7 +183,7 @@ def _bits(name: str) -> Handler:
 
 
 def _minmax(name: str) -> Handler:
-    def written(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+    def written(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
         """The least or greatest of two integers."""
         a, b = (body.item(x, wanted) for x in _arguments(body, call, 2, 2))
         if isinstance(a, int | float) and isinstance(b, int | float):
@@ -196,14 +197,14 @@ def _minmax(name: str) -> Handler:
     return written
 
 
-def _require_integer(body: Memory, node: ast.Call, kind: Kind) -> IntKind:
+def _require_integer(body: MemoryAccess, node: ast.Call, kind: Kind) -> IntKind:
     if not isinstance(kind, IntKind):
         body.fail(node, f"{ast.unparse(node.func)}: the operand must be an integer; got {kind}; convert it")
     return kind
 
 
 def _block(name: str) -> Handler:
-    def written(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+    def written(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
         """A copy or fill of bytes."""
         to, second, count = _arguments(body, call, 3, 3)
         octets = PointerKind(IntKind(8, False))
@@ -220,14 +221,14 @@ def _block(name: str) -> Handler:
 # ---- atomics
 
 
-def _order(body: Memory, node: ast.expr, allowed: str = "relaxed acquire release acq_rel seq_cst") -> str:
+def _order(body: MemoryAccess, node: ast.expr, allowed: str = "relaxed acquire release acq_rel seq_cst") -> str:
     found = node.value if isinstance(node, ast.Constant) else None
     if found not in allowed.split():
         body.fail(node, f"order: it must be one of {allowed}; got {ast.unparse(node)}; write one of them")
     return ORDERS[str(found)]
 
 
-def _atomic_place(body: Memory, node: ast.expr) -> tuple[Computed, Kind, str]:
+def _atomic_place(body: MemoryAccess, node: ast.expr) -> tuple[Computed, Kind, str]:
     """The address of a place, its type, and the alignment as LLVM writes it."""
     address, kind = body.place(node)
     if not isinstance(kind, IntKind | PointerKind | FunctionKind):
@@ -235,7 +236,7 @@ def _atomic_place(body: Memory, node: ast.expr) -> tuple[Computed, Kind, str]:
     return address, kind, f"align {alignment(kind)}"
 
 
-def _atomic_load(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _atomic_load(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     where, how = _arguments(body, call, 2, 2)
     address, kind, align = _atomic_place(body, where)
     order = _order(body, how, "relaxed acquire seq_cst")
@@ -244,7 +245,7 @@ def _atomic_load(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
     )
 
 
-def _atomic_store(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _atomic_store(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     where, what, how = _arguments(body, call, 3, 3)
     address, kind, align = _atomic_place(body, where)
     order = _order(body, how, "relaxed release seq_cst")
@@ -252,7 +253,7 @@ def _atomic_store(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
     return body.add(VOID, (address, value), lambda f, v: f.emit(f"store atomic {v[1]}, {v[0]} {order}, {align}"))
 
 
-def _atomic_change(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _atomic_change(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     operation, where, what, how = _arguments(body, call, 4, 4)
     name = operation.value if isinstance(operation, ast.Constant) else None
     if name not in CHANGES:
@@ -265,7 +266,7 @@ def _atomic_change(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
     )
 
 
-def _compare_exchange(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _compare_exchange(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     where, expected, new, how, failure = _arguments(body, call, 5, 5)
     address, kind, _ = _atomic_place(body, where)
     orders = f"{_order(body, how)} {_order(body, failure, 'relaxed acquire seq_cst')}"
@@ -278,7 +279,7 @@ def _compare_exchange(body: Memory, call: ast.Call, wanted: Kind | None) -> Item
     return Several([before, body.add(BOOL, (made,), lambda f, v: f.op(f"extractvalue {both} {v[0].text}, 1", "i1"))])
 
 
-def _fence(body: Memory, call: ast.Call, wanted: Kind | None) -> Item:
+def _fence(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     (how,) = _arguments(body, call, 1, 1)
     order = _order(body, how, "acquire release acq_rel seq_cst")
     return body.add(VOID, (), lambda f, _: f.emit(f"fence {order}"))

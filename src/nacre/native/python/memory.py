@@ -19,7 +19,7 @@ from nacre.native.python.types import (
 )
 
 
-class Memory(Arithmetic):
+class MemoryAccess(Arithmetic):
     """Places in memory: how they are found, read and written."""
 
     def place(self, node: ast.expr) -> tuple[Computed, Kind]:

@@ -1,4 +1,4 @@
-"""The LLVM text of entries in native Python, and of what they need.
+"""The LLVM text of entries in native Python, and of all functions that they need.
 
 text = module([take, give])                   # the front end runs now
 text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)    # only if no cache has the text
@@ -13,7 +13,7 @@ from typing import Any
 from nacre.base.errors import CompileError
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.statements import compile_function
-from nacre.native.python.unit import Unit
+from nacre.native.python.unit import NativeModule
 
 
 def module(entries: Sequence[Callable[..., Any]], name: str = "native") -> str:
@@ -25,7 +25,7 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native") -> str:
     if len(found) != len(entries):
         wrong = next(e for e in entries if e not in found)
         raise CompileError(f"module: entries must be functions with @native; got {wrong!r}; decorate it")
-    unit = Unit(name, found)
+    unit = NativeModule(name, found)
     for function in unit.queue:  # which grows meanwhile
         compile_function(unit, function)
     return unit.module.text()
@@ -34,7 +34,7 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native") -> str:
 def sources_of(name: str, source: Callable[[str], bytes | None], known: Sequence[str]) -> list[str]:
     """A module of this package and those that it imports, directly or not; constants may be from any of them.
 
-    Those in `known`, and what they import, are left out.
+    Those in `known`, and their imports, are left out.
     """
     found, waiting = list[str](), [name]
     while waiting:

@@ -38,26 +38,28 @@ class Computed:
 class Phi(Computed):
     """The value of a variable where blocks meet."""
 
-    def __init__(self, kind: Kind, block: Part, reader: Hashable) -> None:
-        super().__init__(kind, (), _nothing)
+    def __init__(self, kind: Kind, block: BasicBlock, reader: Hashable) -> None:
+        super().__init__(kind, (), nothing)
         self.block, self.reader = block, reader
 
 
-def _nothing(*_: object) -> None:
-    """Phis are written by their block."""
+def nothing(*_: object) -> None:
+    """Write nothing: the value needs no instruction, or is a phi, which its block writes."""
 
 
-class Part:
+class BasicBlock:
     """A basic block: straight code, and the blocks before it."""
 
     def __init__(self, name: str, sealed: bool = True) -> None:
         self.name, self.sealed = name, sealed
-        self.before: list[Part] = []
+        self.before: list[BasicBlock] = []
         self.phis: list[Phi] = []
         self.code: list[Computed] = []
         self.defined: dict[Hashable, Computed] = {}
         self.waiting: list[tuple[Hashable, Phi]] = []
-        self.end: tuple[Computed | None, tuple[Part, ...]] | None = None  # a condition and successors, or a return
+        self.end: tuple[Computed | None, tuple[BasicBlock, ...]] | None = (
+            None  # a condition and successors, or a return
+        )
         self.label = ""
 
 
@@ -73,11 +75,11 @@ class Construction:
     """The blocks of one function, and the values of its variables in each."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.here: Part | None = None  # where code is added; None where control does not arrive
-        self.begin(Part("start"))
+        self.parts: list[BasicBlock] = []
+        self.here: BasicBlock | None = None  # where code is added; None where control does not arrive
+        self.begin(BasicBlock("start"))
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: BasicBlock) -> None:
         """Add code to a block from now on, if control arrives there."""
         arrives = bool(part.before) or not self.parts
         self.here = part if arrives else None
@@ -91,7 +93,7 @@ class Construction:
             self.here.code.append(made)
         return made
 
-    def jump(self, *to: Part, condition: Computed | None = None) -> None:
+    def jump(self, *to: BasicBlock, condition: Computed | None = None) -> None:
         """End the block: to the only block, or to the first one where the condition holds, else to the second."""
         if self.here is not None:
             self.here.end = condition, to
@@ -123,7 +125,7 @@ class Construction:
             raise Uninitialised(reader)
         return found.now()
 
-    def _read(self, part: Part, variable: Hashable, like: Phi) -> Computed | None:
+    def _read(self, part: BasicBlock, variable: Hashable, like: Phi) -> Computed | None:
         """The value of a variable at the end of a block; a phi that is made has the type of `like`."""
         known = part.defined.get(variable)
         if known is not None:
@@ -171,7 +173,7 @@ class Construction:
                 self._simplified(user)
         return only.now()
 
-    def seal(self, part: Part) -> None:
+    def seal(self, part: BasicBlock) -> None:
         """Note that all blocks before a block are known."""
         part.sealed = True
         for variable, phi in part.waiting:
@@ -199,13 +201,13 @@ class Construction:
 
 
 def _written(value: Computed) -> Val:
-    """The operand that stands for a value: constants and addresses of symbols are written anew."""
+    """The operand that stands for a value: constants stand for themselves."""
     found = value.now()
     assert found.written is not None, "a value must be written before it is used"
     return found.written
 
 
-def _write_end(f: Function, part: Part) -> None:
+def _write_end(f: Function, part: BasicBlock) -> None:
     assert part.end is not None, f"{part.name} must end"
     value, to = part.end
     if not to:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from nacre.native.python.arithmetic import SIGNS
-from nacre.native.python.body import Frame, Item, Several
+from nacre.native.python.body import FunctionScope, Item, Several
 from nacre.native.python.declarations import NativeFunction
-from nacre.native.python.expressions import Expressions
+from nacre.native.python.expressions import ExpressionTranslation
 from nacre.native.python.source import definition
-from nacre.native.python.ssa import Computed, Part
+from nacre.native.python.ssa import BasicBlock, Computed, nothing
 from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind
-from nacre.native.python.unit import Unit, annotation
+from nacre.native.python.unit import NativeModule, annotation
 
 ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 NUMBERED: Final = "range: the bounds must be integers of one type, and the step a number that is not 0"
 
 
-class Statements(Expressions):
+class StatementTranslation(ExpressionTranslation):
     """The translation of statements."""
 
     def block(self, nodes: Sequence[ast.stmt]) -> None:
@@ -116,7 +116,7 @@ class Statements(Expressions):
 
     # ---- control
 
-    def _arm(self, part: Part, nodes: Sequence[ast.stmt], end: Part) -> None:
+    def _arm(self, part: BasicBlock, nodes: Sequence[ast.stmt], end: BasicBlock) -> None:
         """A block of statements, from which control goes to another block."""
         self.ssa.begin(part)
         self.seal(part)
@@ -124,8 +124,8 @@ class Statements(Expressions):
         self.ssa.jump(end)
 
     def _if(self, node: ast.If) -> None:
-        yes, end = Part("then", sealed=False), Part("end", sealed=False)
-        no = Part("else", sealed=False) if node.orelse else end
+        yes, end = BasicBlock("then", sealed=False), BasicBlock("end", sealed=False)
+        no = BasicBlock("else", sealed=False) if node.orelse else end
         self.branch(node.test, yes, no)
         self._arm(yes, node.body, end)
         if node.orelse:
@@ -135,7 +135,11 @@ class Statements(Expressions):
 
     def _while(self, node: ast.While) -> None:
         self._without_else(node)
-        head, body, end = Part("loop", sealed=False), Part("body", sealed=False), Part("end", sealed=False)
+        head, body, end = (
+            BasicBlock("loop", sealed=False),
+            BasicBlock("body", sealed=False),
+            BasicBlock("end", sealed=False),
+        )
         self.ssa.jump(head)
         self.ssa.begin(head)
         self.branch(node.test, body, end)
@@ -156,7 +160,11 @@ class Statements(Expressions):
             self.fail(node, "for: the variable must be a name; got another target; assign it in the loop")
         start, end, step = self._range(node, node.target.id)
         kind, key = start.kind, (node, self.frame)
-        body, following, after = Part("body", sealed=False), Part("next", sealed=False), Part("end", sealed=False)
+        body, following, after = (
+            BasicBlock("body", sealed=False),
+            BasicBlock("next", sealed=False),
+            BasicBlock("end", sealed=False),
+        )
         self.ssa.write(key, start)
         order = ("s" if isinstance(kind, IntKind) and kind.signed else "u") + ("lt" if step > 0 else "gt")
         self.ssa.jump(
@@ -176,7 +184,7 @@ class Statements(Expressions):
         self.ssa.begin(after)
         self.seal(after)
 
-    def _advance(self, key: object, end: Computed, step: int, order: str, body: Part, after: Part) -> None:
+    def _advance(self, key: object, end: Computed, step: int, order: str, body: BasicBlock, after: BasicBlock) -> None:
         """The next number of a range, unless it reaches the end; nothing wraps around."""
         kind = end.kind
         old = self.ssa.read(key, kind)
@@ -233,7 +241,7 @@ class Statements(Expressions):
 
     def expand(self, function: NativeFunction, arguments: list[Computed], call: ast.Call) -> Item:
         """The result of an inlined function."""
-        outer: Frame | None = self.frame
+        outer: FunctionScope | None = self.frame
         while outer is not None:
             if outer.function is function:
                 self.fail(
@@ -241,8 +249,8 @@ class Statements(Expressions):
                 )
             outer = outer.outer
         signature = self.unit.signature(function)
-        caller, frame = self.frame, Frame(function, definition(function), signature.result, self.frame)
-        frame.exit = Part("result", sealed=False)
+        caller, frame = self.frame, FunctionScope(function, definition(function), signature.result, self.frame)
+        frame.exit = BasicBlock("result", sealed=False)
         self.frame = frame
         self.enter(signature.names, signature.kinds, arguments)
         self.block(frame.node.body)
@@ -254,7 +262,7 @@ class Statements(Expressions):
             self.fail(call, f"{function.symbol}: an inlined function must return; got one without an end; use @native")
         if isinstance(frame.result, TupleKind):
             return Several([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items)])
-        return self.add(VOID, (), lambda *_: None) if frame.result == VOID else self.ssa.read((frame, 0), frame.result)
+        return self.add(VOID, (), nothing) if frame.result == VOID else self.ssa.read((frame, 0), frame.result)
 
     def enter(self, names: Sequence[str], kinds: Sequence[Kind], values: Sequence[Computed]) -> None:
         """Give the parameters their values."""
@@ -262,7 +270,7 @@ class Statements(Expressions):
             self.frame.kinds[name] = kind
             self.assign(name, value, self.frame.node)
 
-    def finish(self, exit: Part | None) -> None:
+    def finish(self, exit: BasicBlock | None) -> None:
         """The end of a function's statements."""
         if self.ssa.here is None:
             return
@@ -275,14 +283,14 @@ class Statements(Expressions):
             self.ssa.jump(exit)
 
 
-def compile_function(unit: Unit, function: NativeFunction) -> None:
+def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
     node, signature = definition(function), unit.signature(function)
     linkage = "" if function in unit.entries else "internal"
     result = "zeroext i1" if signature.result == BOOL else signature.result.llvm
     parameters = {f"{name}.in": kind.llvm for name, kind in zip(signature.names, signature.kinds)}
     f = unit.module.function(unit.symbol(function), result, parameters, linkage=linkage)
-    body = Statements(unit, Frame(function, node, signature.result, None))
+    body = StatementTranslation(unit, FunctionScope(function, node, signature.result, None))
     values = [body.add(kind, (), lambda f, _, n=n: f[n]) for n, kind in zip(parameters, signature.kinds)]
     body.enter(signature.names, signature.kinds, values)
     body.block(node.body)

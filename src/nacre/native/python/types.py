@@ -18,7 +18,18 @@ from __future__ import annotations
 import struct as packing
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, dataclass_transform, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from nacre.base.cached_property import cached_property
 from nacre.base.errors import CompileError
@@ -197,8 +208,9 @@ class StructKind:
         """The fields in order; those of the base class are the first."""
         found = dict(self.base.fields) if self.base is not None else {}
         end = self.base.nbytes if self.base is not None else 0
-        for name, written in self.owner.__dict__.get("__annotations__", {}).items():
-            kind = kind_of(eval(written, self.names, {self.owner.__name__: self.owner}))
+        for name, written in self.owner.__annotations__.items():
+            known = {self.owner.__name__: self.owner}
+            kind = kind_of(eval(written, self.names, known) if isinstance(written, str) else written)
             end = _round_up(end, alignment(kind))
             found[name] = Field(kind, end)
             end += kind.nbytes
@@ -313,7 +325,8 @@ def struct(cls: type[T]) -> type[T]:
     Instances are only the initial values of variables.
     """
     known = [b.__dict__["__native__"] for b in cls.__bases__ if "__native__" in b.__dict__]
-    kind = StructKind(cls, sys._getframe(1).f_globals, known[0] if known else None)
+    names = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
+    kind = StructKind(cls, names, known[0] if known else None)
     cls.__native__ = kind  # pyright: ignore[reportAttributeAccessIssue]
     cls.__init__ = _keep_values
     return cls
@@ -341,10 +354,10 @@ def offset_of(owner: type[Any], field: str) -> int:
     return fields[field].offset
 
 
-def size_of(owner: type[Any]) -> int:
+def size_of(owner: Any) -> int:
     """The size of a structure or number in bytes."""
     found = kind_of(owner)
-    return (found.element if isinstance(owner, type) and isinstance(found, PointerKind) else found).nbytes
+    return (found.element if isinstance(found, PointerKind) and owner is not found else found).nbytes
 
 
 def fields_of(owner: type[Any]) -> tuple[str, ...]:
@@ -367,9 +380,10 @@ def kind_of(written: Any) -> Kind:
         return written.kind
     if isinstance(written, Kind):
         return written
-    origin, arguments = get_origin(written), getattr(written, "__args__", ())
+    origin: Any = get_origin(written)
+    arguments: tuple[Any, ...] = getattr(written, "__args__", ())
     if origin is Annotated and isinstance(arguments[0], _Row):
-        return ArrayKind(arguments[0].element, int(written.__metadata__[0]))
+        return ArrayKind(arguments[0].element, int(get_args(written)[1]))
     if origin is tuple:
         return TupleKind(tuple(map(kind_of, arguments)))
     if origin is Callable:

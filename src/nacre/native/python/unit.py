@@ -46,7 +46,7 @@ def refuse(function: NativeFunction, node: ast.AST, message: str) -> NoReturn:
     raise NativeSyntaxError(short(function.function.__code__.co_filename), getattr(node, "lineno", 0), message)
 
 
-class Unit:
+class NativeModule:
     """The native module of some entries."""
 
     def __init__(self, name: str, entries: list[NativeFunction]) -> None:
@@ -120,7 +120,7 @@ class Unit:
     def _initial(self, kind: Kind, value: Any) -> tuple[str, str]:
         """LLVM's type and text of an initial value in memory."""
         if isinstance(kind, StructKind):
-            given: dict[str, Any] = {} if value is None else vars(value)
+            given: dict[str, Any] = {} if value is None else value.__dict__
             parts, end = list[tuple[str, str]](), 0
             for name, field in kind.fields.items():
                 parts += _padding(field.offset - end)
