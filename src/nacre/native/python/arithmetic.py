@@ -29,7 +29,7 @@ OF_FLOATS: Final = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 PREDICATES: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
-class Arithmetic(Body):
+class ArithmeticTranslation(Body):
     """Operators and conversions."""
 
     def operate(self, sign: str, left: Item, right: Item, node: ast.AST) -> Item:

@@ -261,8 +261,9 @@ class ExpressionTranslation(MemoryAccess):
             self.fail(node, f"{to}: one argument is needed; got {len(node.args)}; write one")
         found = self.item(node.args[0])
         if isinstance(found, int | float) and not isinstance(found, bool):
-            exact = isinstance(to, FloatKind) or isinstance(found, int)
-            return self.constant(to, found) if isinstance(to, FloatKind) and exact else self.typed(found, to, node)
+            if isinstance(to, IntKind) and isinstance(found, float):
+                self.fail(node, f"{to}: an integer must be whole; got {found}; round the constant")
+            return self.typed(found, to, node) if isinstance(to, IntKind) else self.constant(to, found)
         return self.convert(self.any_value_of(found, node.args[0]), to, node)
 
     def any_value_of(self, found: Item, node: ast.expr) -> Computed:
@@ -296,6 +297,6 @@ class ExpressionTranslation(MemoryAccess):
 
 
 def _is_pure(node: ast.expr) -> bool:
-    """Whether an expression has names, numbers and operators alone, so that it may be computed where it is not needed."""
+    """Whether an expression is of names, numbers and operators alone, so that it may be computed without need."""
     parts = list(ast.walk(node))
     return all(isinstance(n, PURE) and not isinstance(n, ast.FloorDiv | ast.Mod) for n in parts)

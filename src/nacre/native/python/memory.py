@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from nacre.native.python.arithmetic import Arithmetic
+from nacre.native.python.arithmetic import ArithmeticTranslation
 from nacre.native.python.ssa import Computed
 from nacre.native.python.types import (
     BOOL,
@@ -19,7 +19,7 @@ from nacre.native.python.types import (
 )
 
 
-class MemoryAccess(Arithmetic):
+class MemoryAccess(ArithmeticTranslation):
     """Places in memory: how they are found, read and written."""
 
     def place(self, node: ast.expr) -> tuple[Computed, Kind]:

@@ -47,8 +47,6 @@ class StatementTranslation(ExpressionTranslation):
         elif isinstance(node, ast.Return):
             self._return(node)
         elif isinstance(node, ast.Break | ast.Continue):
-            if not self.frame.loops:
-                self.fail(node, f"{type(node).__name__.lower()}: it must stand in a loop; got none; use return")
             self.ssa.jump(self.frame.loops[-1][isinstance(node, ast.Break)])
         elif isinstance(node, ast.Expr):
             if isinstance(node.value, ast.Call):
