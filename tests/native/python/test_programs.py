@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -13,8 +14,10 @@ from native.python.compiled import compiled, module_of
 
 KINDS = ["i8", "u8", "i16", "u32", "i64", "u64"]
 NAMES = ["a", "b", "c"]
+DEPTH = 3  # of nested statements
 
 
+@cache
 def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
     """An expression of a type; every operation is converted to it, so that Python computes the same."""
     low, high = IntKind(int(kind[1:]), kind[0] == "i").bounds
@@ -39,6 +42,7 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def conditions(kind: str, depth: int) -> st.SearchStrategy[str]:
     inner = expressions(kind, max(0, depth - 1))
     compare = st.builds(lambda a, o, b: f"{a} {o} {b}", inner, st.sampled_from("< <= == != > >=".split()), inner)
@@ -52,14 +56,16 @@ def conditions(kind: str, depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def statements(kind: str, depth: int, loop: bool) -> st.SearchStrategy[list[str]]:
     """Some lines; loops are short."""
     simple = [
         st.builds(lambda n, e: [f"{n} = {e}"], st.sampled_from(NAMES), expressions(kind, 2)),
         st.builds(lambda n, e: [f"{n} = {kind}({n} + {e})"], st.sampled_from(NAMES), expressions(kind, 1)),
         st.just([f"a, b = b, {kind}(a ^ c)"]),
-        expressions(kind, 1).map(lambda e: [f"return {e}"]),
     ]
+    if depth < DEPTH:
+        simple.append(expressions(kind, 1).map(lambda e: [f"return {e}"]))
     if loop:
         simple += [st.just(["break"]), st.just(["continue"])]
     if depth == 0:
@@ -90,7 +96,8 @@ def statements(kind: str, depth: int, loop: bool) -> st.SearchStrategy[list[str]
         conditions(kind, 1),
         block(True),
     )
-    return st.one_of([*simple, choice, choice, counted, repeated])
+    nested = st.one_of(choice, counted, repeated)
+    return st.one_of(st.one_of(simple), nested, nested)
 
 
 def cut(lines: list[str]) -> list[str]:
@@ -106,7 +113,7 @@ def indented(lines: list[str]) -> list[str]:
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[str, str]:
     kind = draw(st.sampled_from(KINDS))
-    groups = draw(st.lists(statements(kind, 3, False), min_size=1, max_size=5))
+    groups = draw(st.lists(statements(kind, DEPTH, False), min_size=2, max_size=5))
     body = cut([line for g in groups for line in g])
     if not body[-1].startswith("return"):
         body.append(f"return {kind}(a + b * c)")
