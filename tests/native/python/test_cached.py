@@ -83,4 +83,6 @@ def test_an_installation_without_sources_is_refused_by_name(package: Path, tmp_p
         path.unlink()
     made = run(package, tmp_path / "cache")
     assert made.returncode != 0
-    assert "native functions need their source" in made.stderr and "install the package with its .py files" in made.stderr
+    assert (
+        "native functions need their source" in made.stderr and "install the package with its .py files" in made.stderr
+    )

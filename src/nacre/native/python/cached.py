@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -39,13 +38,11 @@ def cached_module(name: str, entries: Sequence[str], target: Target) -> str:
     disk, system = objects.shared().disk, f"{sys.platform} {sys.version_info[:2]}"
     key = objects.key_of(f"native Python\n{system}\n{name}\n{','.join(entries)}", target)
     head, _, text = (disk.read(key) or b"").partition(b"\n")
-    if text:
-        known = json.loads(head)
-        if known["hash"] == _hash(known["modules"]):
-            return text.decode()
+    digest, *modules = head.decode().split() or [""]
+    if text and digest == _hash(modules):
+        return text.decode()
     written, modules = _write(name, entries)
-    head = json.dumps({"hash": _hash(modules), "modules": modules}).encode()
-    disk.write(key, head + b"\n" + written.encode())
+    disk.write(key, f"{_hash(modules)} {' '.join(modules)}\n{written}".encode())
     return written
 
 
@@ -61,13 +58,13 @@ def _hash(modules: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for name in modules:
         source = _source(name)
-        digest.update(len(source or b"").to_bytes(8, "little"))
-        digest.update(source or b"")
         if source is None:
             raise CompileError(
                 f"{name}: native functions need their source; the installation has none; install the package with "
                 "its .py files"
             )
+        digest.update(len(source).to_bytes(8, "little"))
+        digest.update(source)
     return digest.hexdigest()
 
 
