@@ -1,4 +1,4 @@
-"""Native text in the cache: written once, again where a source changes, and never with the front end when it is warm."""
+"""Native text in the cache: written once, again where a source changes; a warm process runs no front end."""
 
 from __future__ import annotations
 

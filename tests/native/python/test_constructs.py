@@ -158,7 +158,7 @@ def test_bits() -> None:
 def choices(a: i32) -> i32:
     if a < 0:
         return -1
-    elif a == 0 or a > 100 and not a > 200:
+    elif a == 0 or (a > 100 and not a > 200):
         result = i32(0)
     else:
         result = a if a % 2 == 0 else a // (a - 1) if a != 1 else 77
@@ -193,7 +193,7 @@ def ranges(start: i8, end: i8) -> i32:
         total -= i32(k) * 3
     for k in range(end, start, -1):
         total += 1
-        k = i8(0)  # noqa: PLW2901 - as in Python, the next number does not depend on it
+        k = i8(0)
     return total
 
 
@@ -207,7 +207,7 @@ def swapped(n: u32) -> u32:
 
 @native
 def logic(a: i32, p: ptr[i32]) -> bool:
-    return a > 0 and p[0] > 0 or a < -5
+    return (a > 0 and p[0] > 0) or a < -5
 
 
 @native

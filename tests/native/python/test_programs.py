@@ -14,6 +14,7 @@ from native.python.compiled import compiled, module_of
 
 KINDS = ["i8", "u8", "i16", "u32", "i64", "u64"]
 NAMES = ["a", "b", "c"]
+COMPARISONS = ["<", "<=", "==", "!=", ">", ">="]
 DEPTH = 3  # of nested statements
 
 
@@ -29,7 +30,7 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
     width = int(kind[1:])
     return st.one_of(
         leaf,
-        st.builds(lambda a, o, b: f"{kind}({a} {o} {b})", inner, st.sampled_from("+ - * & | ^".split()), inner),
+        st.builds(lambda a, o, b: f"{kind}({a} {o} {b})", inner, st.sampled_from(list("+-*&|^")), inner),
         st.builds(lambda a, o, b: f"{kind}({a} {o} ({b} & 7 | 1))", inner, st.sampled_from(["//", "%"]), inner),
         st.builds(
             lambda a, o, n: f"{kind}({a} {o} {n})", inner, st.sampled_from(["<<", ">>"]), st.integers(0, width - 1)
@@ -45,7 +46,7 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
 @cache
 def conditions(kind: str, depth: int) -> st.SearchStrategy[str]:
     inner = expressions(kind, max(0, depth - 1))
-    compare = st.builds(lambda a, o, b: f"{a} {o} {b}", inner, st.sampled_from("< <= == != > >=".split()), inner)
+    compare = st.builds(lambda a, o, b: f"{a} {o} {b}", inner, st.sampled_from(COMPARISONS), inner)
     if depth == 0:
         return compare
     more = conditions(kind, depth - 1)

@@ -172,6 +172,10 @@ class Body:
             "branch or loop",
         )
 
+    def is_local(self, name: str) -> bool:
+        """Whether a name is a parameter or a variable of the function."""
+        return name in self.frame.assigned or name in self.frame.kinds
+
     def global_item(self, name: str, node: ast.AST) -> Any:
         """The object that a global name stands for."""
         names, builtins = self.frame.function.names, {"min": min, "max": max, "bool": bool}

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import nacre
-from nacre.base.errors import CompileError
 from nacre.base.locks import once
 from nacre.native import cache as objects
 from nacre.native.engine import Target
 
+FORMAT: Final = 1
 FRONT_END: Final = tuple(
     f"nacre.native.{name}"
     for name in (
@@ -36,13 +36,15 @@ def cached_module(name: str, entries: Sequence[str], target: Target) -> str:
     Raises CompileError where the sources are not installed.
     """
     disk, system = objects.shared().disk, f"{sys.platform} {sys.version_info[:2]}"
-    key = objects.key_of(f"native Python\n{system}\n{name}\n{','.join(entries)}", target)
+    key = objects.key_of(f"native Python {FORMAT}\n{system}\n{name}\n{','.join(entries)}", target)
     head, _, text = (disk.read(key) or b"").partition(b"\n")
     digest, *modules = head.decode().split() or [""]
     if text and digest == _hash(modules):
         return text.decode()
     written, modules = _write(name, entries)
-    disk.write(key, f"{_hash(modules)} {' '.join(modules)}\n{written}".encode())
+    found = _hash(modules)
+    if found is not None:
+        disk.write(key, f"{found} {' '.join(modules)}\n{written}".encode())
     return written
 
 
@@ -54,15 +56,13 @@ def _write(name: str, entries: Sequence[str]) -> tuple[str, list[str]]:
     return text, [*FRONT_END, *front.sources_of(name, _source, FRONT_END)]
 
 
-def _hash(modules: Sequence[str]) -> str:
+def _hash(modules: Sequence[str]) -> str | None:
+    """A hash of the sources of modules; None where one is not there."""
     digest = hashlib.sha256()
     for name in modules:
         source = _source(name)
         if source is None:
-            raise CompileError(
-                f"{name}: native functions need their source; the installation has none; install the package with "
-                "its .py files"
-            )
+            return None
         digest.update(len(source).to_bytes(8, "little"))
         digest.update(source)
     return digest.hexdigest()

@@ -39,11 +39,11 @@ class ExpressionTranslation(MemoryAccess):
         """The value of an expression; a number without a type stays a Python number."""
         if isinstance(node, ast.Constant):
             return self._literal(node)
-        if isinstance(node, ast.Name):
-            return self._name(node)
-        if isinstance(node, ast.Attribute):
-            found = self._module_constant(node)
-            return self.load(*self.place(node)) if found is None else found
+        if isinstance(node, ast.Name | ast.Attribute):
+            found = self._global(node)
+            if found is not None:
+                return self._global_value(found, node)
+            return self.local(node.id, node) if isinstance(node, ast.Name) else self.load(*self.place(node))
         if isinstance(node, ast.Subscript):
             return self.load(*self.place(node))
         if isinstance(node, ast.BinOp):
@@ -78,30 +78,28 @@ class ExpressionTranslation(MemoryAccess):
             node, f"{node.value!r}: a constant must be a number, a bool or bytes; got another kind; use null or b…"
         )
 
-    def _name(self, node: ast.Name) -> Item:
-        if node.id in self.frame.assigned or node.id in self.frame.kinds:
-            return self.local(node.id, node)
-        found = self.global_item(node.id, node)
+    def _global(self, node: ast.expr) -> Any:
+        """The object that a global name, or one of another module, stands for; None for other expressions."""
+        if isinstance(node, ast.Name) and not self.is_local(node.id):
+            return self.global_item(node.id, node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and not self.is_local(node.value.id):
+            owner = self.global_item(node.value.id, node)
+            if isinstance(owner, ModuleType):
+                found = getattr(owner, node.attr, None)
+                if found is None:
+                    self.fail(node, f"{ast.unparse(node)}: a name must be defined; got none; correct the spelling")
+                return found
+        return None
+
+    def _global_value(self, found: Any, node: ast.expr) -> Item:
         if isinstance(found, int | float | NativeFunction) or found is null:
             return found
         if isinstance(found, NativeVariable):
             return self.symbol(self.unit.variable(found), PointerKind(struct_of(found.owner)))
         self.fail(
-            node, f"{node.id}: a value must be a number, function or variable; got {found!r}; import another name"
+            node,
+            f"{ast.unparse(node)}: a value must be a number, function or variable; got {found!r}; use another name",
         )
-
-    def _module_constant(self, node: ast.Attribute) -> int | float | None:
-        """The number that a name of another Python module stands for, or None for a field."""
-        base = node.value
-        if not isinstance(base, ast.Name) or base.id in self.frame.assigned or base.id in self.frame.kinds:
-            return None
-        owner = self.global_item(base.id, base)
-        found = getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
-        if isinstance(owner, ModuleType) and not isinstance(found, int | float):
-            self.fail(
-                node, f"{ast.unparse(node)}: a name of a module must be a number; got {found!r}; import it instead"
-            )
-        return found
 
     # ---- operators
 
@@ -203,10 +201,8 @@ class ExpressionTranslation(MemoryAccess):
             return None if found is None else not found
         if isinstance(node, ast.Constant) and isinstance(node.value, bool):
             return node.value
-        if isinstance(node, ast.Name) and node.id not in self.frame.assigned and node.id not in self.frame.kinds:
-            found = self.global_item(node.id, node)
-            return found if isinstance(found, bool) else None
-        return None
+        found = self._global(node)
+        return found if isinstance(found, bool) else None
 
     def branch(self, node: ast.expr, yes: BasicBlock, no: BasicBlock) -> None:
         """End the block: to one block where a condition holds, else to the other."""
@@ -233,9 +229,7 @@ class ExpressionTranslation(MemoryAccess):
     # ---- calls
 
     def _call(self, node: ast.Call, wanted: Kind | None) -> Item:
-        callee: Any = None
-        if isinstance(node.func, ast.Name) and node.func.id not in self.frame.assigned | self.frame.kinds.keys():
-            callee = self.global_item(node.func.id, node.func)
+        callee = self._global(node.func)
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             self.fail(node, f"{ast.unparse(node.func)}: arguments must be in order; got a name or a star; write each")
         if isinstance(callee, IntKind | FloatKind):
