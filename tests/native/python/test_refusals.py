@@ -143,6 +143,13 @@ def test_wrong_signatures_are_refused(text: str, tmp_path: Path) -> None:
     assert caught.value.line == HEAD.count("\n") + 2
 
 
+def test_wrong_fields_are_refused_where_they_are_used(tmp_path: Path) -> None:
+    text = "@struct\nclass S:\n    x: str\n\n\n@native\ndef f(s: S) -> u32:\n    return s.x\n"
+    made = module_of(tmp_path / "wrong.py", text)
+    with pytest.raises(NativeSyntaxError, match=r"S\.x: type: an annotation must be a native type; got <class 'str'>"):
+        module([made.f])
+
+
 def test_entries_must_be_native() -> None:
     with pytest.raises(CompileError, match="module: entries must be functions with @native"):
         module([print])

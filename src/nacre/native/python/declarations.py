@@ -79,7 +79,7 @@ null: Any = Null()
 
 def _stem(names: dict[str, Any]) -> str:
     """The last part of a module's name."""
-    return str(names.get("__name__", "")).rpartition(".")[2].strip("_")
+    return str(names.get("__name__", "native")).rpartition(".")[2].strip("_")
 
 
 class Initial:

@@ -6,14 +6,15 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
+from nacre.base.errors import CompileError
 from nacre.native.python.arithmetic import SIGNS
 from nacre.native.python.body import FunctionScope, Item, Several
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.expressions import ExpressionTranslation
-from nacre.native.python.source import definition
+from nacre.native.python.source import NativeSyntaxError, definition
 from nacre.native.python.ssa import BasicBlock, Computed, nothing
 from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind
-from nacre.native.python.unit import NativeModule, annotation
+from nacre.native.python.unit import NativeModule, annotation, refuse
 
 ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 NUMBERED: Final = "range: the bounds must be integers of one type, and the step a number that is not 0"
@@ -283,7 +284,17 @@ class StatementTranslation(ExpressionTranslation):
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
-    node, signature = definition(function), unit.signature(function)
+    node = definition(function)
+    try:
+        _compile(unit, function, node)
+    except NativeSyntaxError:
+        raise
+    except CompileError as fault:  # of a structure or variable that it uses
+        refuse(function, node, str(fault))
+
+
+def _compile(unit: NativeModule, function: NativeFunction, node: ast.FunctionDef) -> None:
+    signature = unit.signature(function)
     linkage = "" if function in unit.entries else "internal"
     result = "zeroext i1" if signature.result == BOOL else signature.result.llvm
     parameters = {f"{name}.in": kind.llvm for name, kind in zip(signature.names, signature.kinds)}

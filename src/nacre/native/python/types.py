@@ -210,7 +210,10 @@ class StructKind:
         end = self.base.nbytes if self.base is not None else 0
         for name, written in self.owner.__annotations__.items():
             known = {self.owner.__name__: self.owner}
-            kind = kind_of(eval(written, self.names, known) if isinstance(written, str) else written)
+            try:
+                kind = kind_of(eval(written, self.names, known) if isinstance(written, str) else written)
+            except (CompileError, NameError, TypeError) as fault:
+                raise CompileError(f"{self}.{name}: {fault}") from None
             end = _round_up(end, alignment(kind))
             found[name] = Field(kind, end)
             end += kind.nbytes
