@@ -10,7 +10,19 @@ from typing import Annotated, Any, Final
 
 import pytest
 
-from nacre.native.python.declarations import address, inline, native, null, row, text, variable
+from nacre.native import engine
+from nacre.native.cpython import PyObject
+from nacre.native.python.declarations import (
+    address,
+    external,
+    external_variable,
+    inline,
+    native,
+    null,
+    row,
+    text,
+    variable,
+)
 from nacre.native.python.intrinsics import (
     addr,
     atomic_change,
@@ -111,7 +123,9 @@ def least(a: i32, b: i32) -> i32:
 NUMBERS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (1, 1), (100, 9), (-100, 9), (2, 2)]
 
 
-@pytest.mark.parametrize("function", [arithmetic, divided, compared, compared_floats, chained, least], ids=str)
+@pytest.mark.parametrize(
+    "function", [arithmetic, divided, compared, compared_floats, chained, least], ids=lambda f: f.__name__
+)
 def test_operators_of_two_numbers(function: Callable[..., Any]) -> None:
     (made,) = compiled(function)
     for a, b in NUMBERS:
@@ -455,6 +469,69 @@ def test_atomics() -> None:
     place = ctypes.c_uint64(10)
     assert made(ctypes.addressof(place)) == 10
     assert place.value == 100 + 15 + 100 + 1
+
+
+@struct
+class Buffer:
+    bytes: ptr[u64]
+    spare: ptr[u64]
+
+
+@native
+def grown(buffer: Buffer) -> u64:
+    buffer.bytes = buffer.spare
+    return 7
+
+
+@native
+def written_after_the_value(buffer: Buffer) -> None:
+    buffer.bytes[0] = grown(buffer)
+    buffer.bytes[grown(buffer) - 6] = buffer.bytes[0] + 1
+
+
+def test_a_value_is_computed_before_its_place() -> None:
+    (made,) = compiled(written_after_the_value)
+    old, new = (ctypes.c_uint64 * 2)(), (ctypes.c_uint64 * 2)()
+    made(ctypes.byref((ctypes.c_void_p * 2)(ctypes.addressof(old), ctypes.addressof(new))))
+    assert (list(old), list(new)) == ([0, 0], [7, 8])
+
+
+@external
+def snprintf(to: ptr[u8], most: u64, form: ptr[u8], *more: object) -> i32: ...
+
+
+true = external_variable(PyObject, "_Py_TrueStruct")
+
+
+@native
+def printed(to: ptr[u8], n: i32, x: f64) -> i32:
+    return snprintf(to, 40, b"%d %.2f %s", n, x, b"end")
+
+
+@native
+def is_true(object: PyObject) -> bool:
+    return object == true
+
+
+def test_functions_and_variables_of_other_libraries() -> None:
+    printing, asked = compiled(printed, is_true)
+    text_ = ctypes.create_string_buffer(40)
+    assert printing(ctypes.addressof(text_), -3, 0.25) == 11 and text_.value == b"-3 0.25 end"
+    assert [asked(id(x)) for x in (True, False)] == [True, False]
+
+
+own = variable(Count, thread_local=True, align=64)
+
+
+@native
+def of_the_thread() -> u64:
+    return own.value
+
+
+def test_thread_local_variables() -> None:
+    made = module([of_the_thread])
+    assert "@test_constructs.own = internal thread_local global [8 x i8] zeroinitializer, align 64" in made
+    assert "tls_get_addr" in engine.emit_assembly(made, engine.cross_target("avx2"))
 
 
 @native

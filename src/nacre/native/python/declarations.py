@@ -133,7 +133,8 @@ def variable(
 ) -> T:
     """Declare a structure in memory for the whole process; it is zero unless an initial value is given.
 
-    With a `symbol`, other modules and Python find it by that name.
+    With a `symbol`, other modules and Python find it by that name.  A thread-local variable has a value for each
+    thread.  It is for objects of a system linker alone: the linker within the process does not load it.
     """
     made: Any = NativeVariable(owner, "thread_local" if thread_local else "", symbol, initial, align)
     return made

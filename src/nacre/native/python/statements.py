@@ -72,8 +72,27 @@ class StatementTranslation(ExpressionTranslation):
         elif isinstance(target, ast.Tuple):
             self._assign_several(target, node)
         else:
+            self._assign_place(target, node)
+
+    def _assign_place(self, target: ast.expr, node: ast.Assign) -> None:
+        """Write to a field or element.  As in Python, the value is computed before the place."""
+        if _calls(target):
+            value = self.any_value(node.value)
             address, kind = self.place(target)
-            self.store(address, kind, self.value(node.value, kind), node)
+        else:
+            kind = self._kind_of_place(target)
+            value = self.value(node.value, kind)
+            address, kind = self.place(target)
+        self.store(address, kind, self.typed(value, kind, node.value), node)
+
+    def _kind_of_place(self, target: ast.expr) -> Kind:
+        """The type of a place without calls, whose code is not kept."""
+        assert self.ssa.here is not None
+        code = self.ssa.here.code
+        begun = len(code)
+        kind = self.place(target)[1]
+        del code[begun:]
+        return kind
 
     def _assign_several(self, target: ast.Tuple, node: ast.Assign) -> None:
         names = [t.id for t in target.elts if isinstance(t, ast.Name)]
@@ -280,6 +299,11 @@ class StatementTranslation(ExpressionTranslation):
             self.ssa.leave(None)
         else:
             self.ssa.jump(exit)
+
+
+def _calls(node: ast.expr) -> bool:
+    """Whether an expression has calls or branches."""
+    return any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
 
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
