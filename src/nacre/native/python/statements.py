@@ -86,7 +86,7 @@ class StatementTranslation(ExpressionTranslation):
         self.store(address, kind, self.typed(value, kind, node.value), node)
 
     def _kind_of_place(self, target: ast.expr) -> Kind:
-        """The type of a place without calls, whose code is not kept."""
+        """The type of a place without calls, whose code is dropped."""
         assert self.ssa.here is not None
         code = self.ssa.here.code
         begun = len(code)
