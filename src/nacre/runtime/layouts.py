@@ -38,5 +38,4 @@ class BufferObject(PyObject):
 
 
 STATE = fields_of(AllocatorState)
-DATA_OFFSET = offset_of(BufferObject, "data")
 SERIAL_OFFSET = offset_of(BufferObject, "serial")
