@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import difflib
 import io
+import linecache
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,8 @@ def examples(text: str) -> Iterator[tuple[re.Match[str], re.Match[str] | None]]:
 def run(code: str, names: dict[str, Any]) -> str:
     """What an example prints."""
     printed = io.StringIO()
+    lines = code.splitlines(keepends=True)
+    linecache.cache["example.py"] = len(code), None, lines, "example.py"  # native functions are read from there
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "example.py", "exec"), names)
     lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]

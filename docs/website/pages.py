@@ -59,6 +59,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
     ),
     "Concepts": (
         Page("architecture", "Architecture"),
+        Page("native_python", "Native Python"),
         Page("numerics", "Numerics"),
         Page("special_points", "Special points"),
         Page("performance", "Performance"),

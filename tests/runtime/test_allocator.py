@@ -11,22 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.native import engine
+from nacre.native.python.declarations import native
+from nacre.native.python.module import module
+from nacre.native.python.types import i64, u64
 from nacre.runtime import buffer
-from nacre.runtime.allocator import STATE, allocator_text
+from nacre.runtime.allocator import CLASSES, FIRST_MAPPED, SMALL, class_of
 from nacre.runtime.buffer import Buffer, allocate, statistics
+from nacre.runtime.layouts import STATE
 
-PROBE = """
-define i64 @class_number(i64 %n) {
-  %r = call { i64, i64 } @class_of(i64 %n)
-  %c = extractvalue { i64, i64 } %r, 0
-  ret i64 %c
-}
-define i64 @class_size(i64 %n) {
-  %r = call { i64, i64 } @class_of(i64 %n)
-  %s = extractvalue { i64, i64 } %r, 1
-  ret i64 %s
-}
-"""
+
+@native
+def class_number(nbytes: u64) -> i64:
+    number, _ = class_of(nbytes)
+    return number
+
+
+@native
+def class_size(nbytes: u64) -> u64:
+    _, size = class_of(nbytes)
+    return size
+
+
 MEBIBYTE = 1 << 20
 
 
@@ -41,7 +46,7 @@ def defaults() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def classes() -> engine.Library:
-    return engine.load(engine.compile_text(allocator_text() + PROBE, engine.host_target())).keep()
+    return engine.load(engine.compile_text(module([class_number, class_size]), engine.host_target())).keep()
 
 
 def test_classes_are_tight_and_ordered(classes: engine.Library) -> None:
@@ -56,11 +61,11 @@ def test_classes_are_tight_and_ordered(classes: engine.Library) -> None:
     by_class: dict[int, int] = {}
     for n in sizes:
         c, s = number(n), size(n)
-        assert s >= n and s % 64 == 0 and 0 <= c < 320
+        assert s >= n and s % 64 == 0 and 0 <= c < CLASSES
         assert s <= max(64, n + 63, n * 1.13)
         assert by_class.setdefault(c, s) == s
     assert [by_class[c] for c in sorted(by_class)] == sorted(by_class.values())
-    assert number(32768) == 55 and number(32769) == 56  # the first step of @nacre_empty_cache
+    assert number(SMALL) == FIRST_MAPPED - 1 and number(SMALL + 1) == FIRST_MAPPED
 
 
 def fill(made: Buffer, value: int) -> None:

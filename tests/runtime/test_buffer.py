@@ -16,8 +16,10 @@ import pytest
 
 from nacre.base.errors import ArgumentError, Error, OutOfMemory
 from nacre.native import engine
-from nacre.runtime import buffer, heaptype
+from nacre.native.python.types import offset_of
+from nacre.runtime import buffer
 from nacre.runtime.buffer import Buffer, allocate, sole_owner, statistics, wrap
+from nacre.runtime.layouts import BufferObject
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +40,9 @@ def test_fields() -> None:
     assert buffer.is_buffer(made) and not buffer.is_buffer(b"")
     assert type(made).__name__ == "Buffer"
     at = id(made)
-    assert ctypes.c_void_p.from_address(at + heaptype.DATA_OFFSET).value == made.address
-    assert ctypes.c_int64.from_address(at + heaptype.NBYTES_OFFSET).value == 100
-    assert ctypes.c_void_p.from_address(at + heaptype.OWNER_OFFSET).value is None
+    assert ctypes.c_void_p.from_address(at + offset_of(BufferObject, "data")).value == made.address
+    assert ctypes.c_int64.from_address(at + offset_of(BufferObject, "nbytes")).value == 100
+    assert ctypes.c_void_p.from_address(at + offset_of(BufferObject, "owner")).value is None
 
 
 def test_numpy_sees_the_memory() -> None:

@@ -175,6 +175,15 @@ class Function:
         """The value of the arm, (value, block), whose block control came from."""
         return self.op(f"phi {ty} " + ", ".join(f"[ {v.text}, %{b} ]" for v, b in arms), ty, stem)
 
+    def phi_later(self, ty: str) -> Val:
+        """A phi whose arms `complete_phi` gives, once all of its blocks are written."""
+        return self.op(f"phi {ty} ", ty, "phi")
+
+    def complete_phi(self, phi: Val, arms: Sequence[tuple[Val, str]]) -> None:
+        """Give the arms of a phi, (value, block)."""
+        line = f"  {phi.text} = phi {phi.ty} "
+        self.lines[self.lines.index(line)] = line + ", ".join(f"[ {v.text}, %{b} ]" for v, b in arms)
+
     def ret(self, value: Val | None = None) -> None:
         """Return from the function, with a value if it has one."""
         self.emit(f"ret {value}" if value is not None else "ret void")

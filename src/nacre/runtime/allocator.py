@@ -1,300 +1,208 @@
-"""The caching allocator under every Buffer, as LLVM text.
+"""The caching allocator under every Buffer, in native Python.
 
 Sizes are rounded up to classes, eight to a doubling (steps of 64 bytes below 512).  Blocks up to 32 KiB are cut from
 slabs.  Larger blocks are mapped one by one.  Freed ones are cached up to a limit, so that a large temporary does not
-cause page faults again and again.  There are no locks: callers hold the interpreter lock.  The text defines these
-functions in its module::
-
-    { i64, i64 } @class_of(i64 bytes)              a size's class, and that class's size
-    ptr @take(i64 class, i64 size)                 a block, or null at the limit or without memory
-    void @give(ptr block, i64 class, i64 size)     free a block
-    void @nacre_empty_cache()                      unmap the cached blocks
+cause page faults again and again.  There are no locks: callers hold the interpreter lock.
 """
 
 from __future__ import annotations
 
-import mmap
+import mmap as system
+from typing import Annotated, Final
 
-STATE = ("allocated", "peak", "cached", "limit", "cache_limit", "slabs", "buffers", "mapped")
-LARGEST = 1 << 46  # more than any machine has; larger sizes are rejected before they are classed
+from nacre.native.c_library import madvise, mmap, munmap
+from nacre.native.python.declarations import inline, native, null, variable
+from nacre.native.python.intrinsics import cast, leading_zeros
+from nacre.native.python.types import array, i64, ptr, struct, u8, u64
+from nacre.runtime.layouts import AllocatorState
 
-TEXT = """
-; The words of STATE, in its order.
-@nacre_memory = global [8 x i64] zeroinitializer, align 64
-@free = internal global [320 x ptr] zeroinitializer, align 64
-@slab = internal global ptr null
-@slab_end = internal global ptr null
-
-declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
-declare i32 @munmap(ptr, i64)
-declare i32 @madvise(ptr, i64, i32)
-
-; The class of a size in bytes, and the size of that class.
-define internal { i64, i64 } @class_of(i64 %bytes) nounwind alwaysinline {
-entry:
-  %some = call i64 @llvm.umax.i64(i64 %bytes, i64 1)
-  %n = sub i64 %some, 1
-  %tiny = icmp ult i64 %n, 512
-  br i1 %tiny, label %linear, label %steps
-linear:
-  %step = lshr i64 %n, 6
-  %above = add i64 %step, 1
-  %small = shl i64 %above, 6
-  br label %end
-steps:
-  %zeros = call i64 @llvm.ctlz.i64(i64 %n, i1 true)
-  %e = sub i64 63, %zeros
-  %shift = sub i64 %e, 3
-  %top = lshr i64 %n, %shift
-  %m = and i64 %top, 7
-  %doublings = sub i64 %e, 9
-  %first = shl i64 %doublings, 3
-  %place = add i64 %first, 8
-  %number = add i64 %place, %m
-  %parts = add i64 %top, 1
-  %size = shl i64 %parts, %shift
-  br label %end
-end:
-  %c = phi i64 [ %step, %linear ], [ %number, %steps ]
-  %s = phi i64 [ %small, %linear ], [ %size, %steps ]
-  %r0 = insertvalue { i64, i64 } poison, i64 %c, 0
-  %r1 = insertvalue { i64, i64 } %r0, i64 %s, 1
-  ret { i64, i64 } %r1
-}
-
-; How many bytes are mapped for a block: large ones have room for a colour (see @map).
-define internal i64 @length_of(i64 %size) nounwind alwaysinline {
-  %large = icmp uge i64 %size, 1048576
-  %room = select i1 %large, i64 4096, i64 0
-  %sum = add i64 %size, %room
-  %up = add i64 %sum, 65535
-  %length = and i64 %up, -65536
-  ret i64 %length
-}
-
-define internal ptr @pages(i64 %length) nounwind {
-  %p = call ptr @mmap(ptr null, i64 %length, i32 3, i32 {anonymous}, i32 -1, i64 0)
-  %bad = icmp eq ptr %p, inttoptr (i64 -1 to ptr)
-  %r = select i1 %bad, ptr null, ptr %p
-  ret ptr %r
-}
-
-; Map a block.  From 4 MiB on it is on huge pages.  Large blocks begin at varying places of their
-; first page, so that arrays that are walked together do not all fall into the same cache sets.
-define internal ptr @map(i64 %size) nounwind noinline {
-entry:
-  %length = call i64 @length_of(i64 %size)
-  %huge = icmp uge i64 %size, 4194304
-  br i1 %huge, label %aligned, label %plain
-plain:
-  %p = call ptr @pages(i64 %length)
-  br label %check
-aligned:
-  %more = add i64 %length, 2097152
-  %q = call ptr @pages(i64 %more)
-  %none = icmp eq ptr %q, null
-  br i1 %none, label %fail, label %cut
-cut:
-  %start = ptrtoint ptr %q to i64
-  %up = add i64 %start, 2097151
-  %from = and i64 %up, -2097152
-  %base = inttoptr i64 %from to ptr
-  %head = sub i64 %from, %start
-  %tail = sub i64 2097152, %head
-  %end = add i64 %from, %length
-  %rest = inttoptr i64 %end to ptr
-  %u0 = call i32 @munmap(ptr %q, i64 %head)
-  %u1 = call i32 @munmap(ptr %rest, i64 %tail)
-  %u2 = call i32 @madvise(ptr %base, i64 %length, i32 {hugepage})
-  br label %check
-check:
-  %block = phi ptr [ %p, %plain ], [ %base, %cut ]
-  %failed = icmp eq ptr %block, null
-  br i1 %failed, label %fail, label %colour
-colour:
-  %count.p = getelementptr i64, ptr @nacre_memory, i64 7
-  %count = load i64, ptr %count.p
-  %next = add i64 %count, 1
-  store i64 %next, ptr %count.p
-  %large = icmp uge i64 %size, 1048576
-  %turn = and i64 %count, 15
-  %shade = shl i64 %turn, 8
-  %offset = select i1 %large, i64 %shade, i64 0
-  %data = getelementptr i8, ptr %block, i64 %offset
-  ret ptr %data
-fail:
-  ret ptr null
-}
-
-define internal void @unmap(ptr %data, i64 %size) nounwind {
-  %address = ptrtoint ptr %data to i64
-  %floor = and i64 %address, -4096
-  %base = inttoptr i64 %floor to ptr
-  %length = call i64 @length_of(i64 %size)
-  %r = call i32 @munmap(ptr %base, i64 %length)
-  ret void
-}
-
-; Give the freed blocks of all mapped classes back to the system.
-define void @nacre_empty_cache() nounwind {
-entry:
-  br label %classes
-classes:
-  %c = phi i64 [ 56, %entry ], [ %c.next, %cleared ]
-  %head = getelementptr ptr, ptr @free, i64 %c
-  %k = sub i64 %c, 8
-  %doublings = lshr i64 %k, 3
-  %shift = add i64 %doublings, 6
-  %m = and i64 %k, 7
-  %parts = add i64 %m, 9
-  %size = shl i64 %parts, %shift
-  br label %blocks
-blocks:
-  %block = load ptr, ptr %head
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %cleared, label %drop
-drop:
-  %next = load ptr, ptr %block
-  store ptr %next, ptr %head
-  call void @unmap(ptr %block, i64 %size)
-  br label %blocks
-cleared:
-  %c.next = add i64 %c, 1
-  %more = icmp ult i64 %c.next, 320
-  br i1 %more, label %classes, label %end
-end:
-  store i64 0, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  ret void
-}
-
-; A block that no freed one serves, from a slab or mapped; null where the system has no more.
-define internal ptr @fresh(i64 %size) nounwind noinline {
-entry:
-  %small = icmp ule i64 %size, 32768
-  br i1 %small, label %bump, label %large
-bump:
-  %at = load ptr, ptr @slab
-  %end = load ptr, ptr @slab_end
-  %at.n = ptrtoint ptr %at to i64
-  %end.n = ptrtoint ptr %end to i64
-  %left = sub i64 %end.n, %at.n
-  %fits = icmp uge i64 %left, %size
-  br i1 %fits, label %cut, label %slab
-slab:
-  %new = call ptr @pages(i64 1048576)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %fail, label %use
-use:
-  %slabs = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 5)
-  %slabs.more = add i64 %slabs, 1048576
-  store i64 %slabs.more, ptr getelementptr (i64, ptr @nacre_memory, i64 5)
-  %new.end = getelementptr i8, ptr %new, i64 1048576
-  store ptr %new.end, ptr @slab_end
-  br label %cut
-cut:
-  %block = phi ptr [ %at, %bump ], [ %new, %use ]
-  %after = getelementptr i8, ptr %block, i64 %size
-  store ptr %after, ptr @slab
-  ret ptr %block
-large:
-  %used = load i64, ptr @nacre_memory
-  %kept = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  %limit = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 3)
-  %held = add i64 %used, %kept
-  %sum = add i64 %held, %size
-  %over = icmp sgt i64 %sum, %limit
-  br i1 %over, label %flush, label %try
-flush:
-  call void @nacre_empty_cache()
-  br label %try
-try:
-  %p = call ptr @map(i64 %size)
-  %mapped = icmp ne ptr %p, null
-  br i1 %mapped, label %done, label %again
-again:
-  call void @nacre_empty_cache()
-  %p2 = call ptr @map(i64 %size)
-  ret ptr %p2
-done:
-  ret ptr %p
-fail:
-  ret ptr null
-}
-
-; A block of a class, counted as in use.
-define internal ptr @take(i64 %class, i64 %size) nounwind {
-entry:
-  %used = load i64, ptr @nacre_memory
-  %limit = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 3)
-  %sum = add i64 %used, %size
-  %over = icmp sgt i64 %sum, %limit
-  br i1 %over, label %fail, label %look
-look:
-  %head = getelementptr ptr, ptr @free, i64 %class
-  %known = load ptr, ptr %head
-  %none = icmp eq ptr %known, null
-  br i1 %none, label %make, label %reuse
-reuse:
-  %next = load ptr, ptr %known
-  store ptr %next, ptr %head
-  %mapped = icmp ugt i64 %size, 32768
-  %counted = select i1 %mapped, i64 %size, i64 0
-  %kept = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  %fewer = sub i64 %kept, %counted
-  store i64 %fewer, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  br label %count
-make:
-  %made = call ptr @fresh(i64 %size)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %fail, label %count
-count:
-  %block = phi ptr [ %known, %reuse ], [ %made, %make ]
-  store i64 %sum, ptr @nacre_memory
-  %peak = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 1)
-  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %sum)
-  store i64 %higher, ptr getelementptr (i64, ptr @nacre_memory, i64 1)
-  ret ptr %block
-fail:
-  ret ptr null
-}
-
-; Cache a block for reuse; if the cache would exceed its limit, all its blocks are unmapped first.
-define internal void @give(ptr %block, i64 %class, i64 %size) nounwind {
-entry:
-  %used = load i64, ptr @nacre_memory
-  %fewer = sub i64 %used, %size
-  store i64 %fewer, ptr @nacre_memory
-  %mapped = icmp ugt i64 %size, 32768
-  br i1 %mapped, label %large, label %keep
-large:
-  %bound = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 4)
-  %kept = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  %sum = add i64 %kept, %size
-  %over = icmp sgt i64 %sum, %bound
-  br i1 %over, label %flush, label %count
-flush:
-  call void @nacre_empty_cache()
-  %alone = icmp sgt i64 %size, %bound
-  br i1 %alone, label %drop, label %count
-drop:
-  call void @unmap(ptr %block, i64 %size)
-  ret void
-count:
-  %total = phi i64 [ %sum, %large ], [ %size, %flush ]
-  store i64 %total, ptr getelementptr (i64, ptr @nacre_memory, i64 2)
-  br label %keep
-keep:
-  %head = getelementptr ptr, ptr @free, i64 %class
-  %first = load ptr, ptr %head
-  store ptr %first, ptr %block
-  store ptr %block, ptr %head
-  ret void
-}
-"""
+LARGEST: Final = 1 << 46  # more than any machine has; larger sizes are rejected before they are classed
+CLASSES: Final = 320
+SMALL: Final = 32768  # bytes of the largest block from a slab
+FIRST_MAPPED: Final = 56  # the first class above it
+SLAB: Final = 1 << 20
+PAGE: Final = 4096
+HUGE_PAGE: Final = 1 << 21
+COLOURED: Final = 1 << 20  # bytes from which blocks begin at varying places of their first page
+ON_HUGE_PAGES: Final = 1 << 22  # bytes from which blocks are on huge pages
+FAILED: Final = (1 << 64) - 1  # the address that mmap returns for a failure
+READ_AND_WRITE: Final[int] = system.PROT_READ | system.PROT_WRITE
+ANONYMOUS: Final[int] = system.MAP_PRIVATE | system.MAP_ANONYMOUS
+USE_HUGE_PAGES: Final[int] = getattr(system, "MADV_HUGEPAGE", 0)
 
 
-def allocator_text() -> str:
-    """The allocator's LLVM text for this system."""
-    anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    huge = getattr(mmap, "MADV_HUGEPAGE", 0)
-    return TEXT.replace("{anonymous}", str(anonymous)).replace("{hugepage}", str(huge))
+@struct
+class FreeBlock:
+    """A freed block begins with the next one of its class."""
+
+    next: FreeBlock
+
+
+@struct
+class FreeLists:
+    """The freed blocks of each class."""
+
+    first: Annotated[array[FreeBlock], CLASSES]
+
+
+@struct
+class Slab:
+    """The rest of the slab that small blocks are cut from."""
+
+    start: u64
+    end: u64
+
+
+state = variable(AllocatorState, symbol="nacre_memory", align=64)
+free = variable(FreeLists, align=64)
+slab = variable(Slab)
+
+
+@inline
+def class_of(nbytes: u64) -> tuple[i64, u64]:
+    """The class of a size, and that class's size."""
+    n = max(nbytes, 1) - 1
+    if n < 512:
+        step = n >> 6
+        return i64(step), (step + 1) << 6
+    exponent = 63 - leading_zeros(n)
+    shift = exponent - 3
+    top = n >> shift
+    return i64(((exponent - 9) << 3) + 8 + (top & 7)), (top + 1) << shift
+
+
+@inline
+def size_of_class(size_class: u64) -> u64:
+    """The size of a class of mapped blocks."""
+    k = size_class - 8
+    return ((k & 7) + 9) << ((k >> 3) + 6)
+
+
+@inline
+def mapped_length(size: u64) -> u64:
+    """The number of bytes that are mapped for a block: large ones have room for a colour, see `map_block`."""
+    room: u64 = PAGE if size >= COLOURED else 0
+    return (size + room + 65535) & ~u64(65535)
+
+
+@native
+def new_pages(length: u64) -> u64:
+    """The address of new pages, or 0."""
+    start = cast(u64, mmap(null, length, READ_AND_WRITE, ANONYMOUS, -1, 0))
+    return 0 if start == FAILED else start
+
+
+@native
+def new_huge_pages(length: u64) -> u64:
+    """The address of new pages that may be huge ones, or 0."""
+    start = new_pages(length + HUGE_PAGE)
+    if start == 0:
+        return 0
+    base = (start + HUGE_PAGE - 1) & ~u64(HUGE_PAGE - 1)
+    before = base - start
+    munmap(cast(ptr[u8], start), before)
+    munmap(cast(ptr[u8], base + length), HUGE_PAGE - before)
+    madvise(cast(ptr[u8], base), length, USE_HUGE_PAGES)
+    return base
+
+
+@native
+def map_block(size: u64) -> FreeBlock:
+    """Map a block, from 4 MiB on with huge pages.
+
+    Large blocks begin at varying places of their first page, so that arrays that are walked together do not all fall
+    into the same cache sets.
+    """
+    length = mapped_length(size)
+    start = new_huge_pages(length) if size >= ON_HUGE_PAGES else new_pages(length)
+    if start == 0:
+        return null
+    count = state.mapped
+    state.mapped = count + 1
+    return cast(FreeBlock, start + ((count & 15) << 8 if size >= COLOURED else 0))
+
+
+@native
+def unmap(block: FreeBlock, size: u64) -> None:
+    """Give a mapped block back to the system."""
+    munmap(cast(ptr[u8], cast(u64, block) & ~u64(PAGE - 1)), mapped_length(size))
+
+
+@native(symbol="nacre_empty_cache")
+def empty_cache() -> None:
+    """Give the freed blocks of all mapped classes back to the system."""
+    for k in range(u64(FIRST_MAPPED), CLASSES):
+        while free.first[k] != null:
+            block = free.first[k]
+            free.first[k] = block.next
+            unmap(block, size_of_class(k))
+    state.cached = 0
+
+
+@native
+def small_block(size: u64) -> FreeBlock:
+    """A block from a slab, or null where the system has no memory."""
+    start = slab.start
+    if slab.end - start < size:
+        start = new_pages(SLAB)
+        if start == 0:
+            return null
+        state.slabs += SLAB
+        slab.end = start + SLAB
+    slab.start = start + size
+    return cast(FreeBlock, start)
+
+
+@native
+def large_block(size: u64) -> FreeBlock:
+    """A block that is mapped; where the limit or the system refuses it, once more without cached blocks."""
+    if state.allocated + state.cached + size > state.limit:
+        empty_cache()
+    block = map_block(size)
+    if block == null:
+        empty_cache()
+        block = map_block(size)
+    return block
+
+
+@inline
+def take(size_class: i64, size: u64) -> FreeBlock:
+    """A block of a class, counted as in use; null at the limit or without memory."""
+    allocated = state.allocated + size
+    if allocated > state.limit:
+        return null
+    block = free.first[size_class]
+    if block != null:
+        free.first[size_class] = block.next
+        if size > SMALL:
+            state.cached -= size
+    else:
+        block = small_block(size) if size <= SMALL else large_block(size)
+        if block == null:
+            return null
+    state.allocated = allocated
+    state.peak = max(state.peak, allocated)
+    return block
+
+
+@inline
+def give(block: FreeBlock, size_class: i64, size: u64) -> None:
+    """Cache a block for reuse; if the cache would exceed its limit, all its blocks are unmapped first."""
+    state.allocated -= size
+    if size <= SMALL or has_room(block, size):
+        block.next = free.first[size_class]
+        free.first[size_class] = block
+
+
+@native
+def has_room(block: FreeBlock, size: u64) -> bool:
+    """Whether a mapped block is cached from now on; otherwise it is unmapped."""
+    cached = state.cached + size
+    if cached > state.cache_limit:
+        empty_cache()
+        cached = size
+        if size > state.cache_limit:
+            unmap(block, size)
+            return False
+    state.cached = cached
+    return True

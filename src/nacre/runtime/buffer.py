@@ -15,11 +15,12 @@ from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.base.locks import once
 from nacre.native import cache as objects
 from nacre.native import compile_workers, limits
-from nacre.native.engine import Library, host_target
-from nacre.runtime.allocator import STATE
-from nacre.runtime.heaptype import buffer_text
+from nacre.native.engine import Library, Target, host_target
+from nacre.native.python.cached import cached_module
+from nacre.runtime.layouts import STATE
 
 UNASKED: Final = 1 << 19  # bytes up to which an allocation skips the check of the limit
+ENTRIES = ("new", "renew", "empty_cache", "create", "calibrate")  # the native functions that this file calls
 CACHE_SHARE = 4  # freed blocks may hold a quarter of the memory
 
 
@@ -64,9 +65,14 @@ class MemoryFigures(NamedTuple):
     mapped: int
 
 
+def buffer_text(target: Target) -> str:
+    """The LLVM text of the type and its allocator."""
+    return cached_module("nacre.runtime.heaptype", ENTRIES, target)
+
+
 def begin() -> None:
     """Load LLVM and compile the type's code on another thread."""
-    compile_workers.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
+    compile_workers.begin(1, lambda: objects.compile_cached(buffer_text(host_target()), host_target()))
 
 
 class Native:
@@ -78,7 +84,7 @@ class Native:
 
     def __init__(self) -> None:
         target = host_target()
-        self.library: Library = objects.library(buffer_text(), target).keep()
+        self.library: Library = objects.library(buffer_text(target), target).keep()
         address = self.library.address
         self.new_address = address("nacre_buffer_new")
         self.renew_address = address("nacre_buffer_renew")

@@ -1,331 +1,318 @@
-"""The Buffer type itself: a CPython heap type as LLVM text, using exported functions only.
+"""The Buffer type itself: a CPython heap type in native Python, using exported functions only.
 
-Generated code calls `ptr @nacre_buffer_new(i64 nbytes)`, which returns a new reference, or null with an exception set.
-It reads an object's fields at the offsets named here.  The interpreter lock is always held.
+Generated code calls `nacre_buffer_new(nbytes)`, which returns a new reference, or null with an exception set.  The
+interpreter lock is always held.
 """
 
 from __future__ import annotations
 
-from nacre.runtime.allocator import allocator_text
+from typing import Annotated, Final
 
-ALIGNMENT = 64
-DATA_OFFSET = 16
-NBYTES_OFFSET = 24
-OWNER_OFFSET = 32
-READONLY_OFFSET = 56  # whether foreign memory is read-only, as an i64
-SERIAL_OFFSET = 64  # a number that identifies the contents: changed by each overwrite, 0 for foreign memory
+from nacre.native.cpython import (
+    DEALLOCATE,
+    DOCUMENTATION,
+    GETBUFFER,
+    LENGTH,
+    MEMBER_BOOL,
+    MEMBER_OBJECT,
+    MEMBER_READ_ONLY,
+    MEMBER_SSIZE,
+    MEMBER_ULONG,
+    MEMBERS,
+    METHOD_OF_ONE_ARGUMENT,
+    METHOD_STATIC,
+    METHODS,
+    TYPE_IMMUTABLE,
+    TYPE_WITHOUT_CALL,
+    BufferView,
+    MemberDefinition,
+    MethodDefinition,
+    Py_DecRef,
+    Py_IncRef,
+    PyBool_FromLong,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyErr_Occurred,
+    PyLong_AsSsize_t,
+    PyLong_FromSsize_t,
+    PyObject,
+    PyObject_CallOneArg,
+    PyObject_Free,
+    PyObject_GetBuffer,
+    PyObject_New,
+    PyType_FromSpec,
+    TypeSlot,
+    TypeSpec,
+)
+from nacre.native.python.declarations import address, inline, native, null, row, text, variable
+from nacre.native.python.intrinsics import cast, stack
+from nacre.native.python.types import array, embed, i32, i64, offset_of, ptr, size_of, struct, u8, u32, u64
+from nacre.runtime import allocator
+from nacre.runtime.allocator import LARGEST, FreeBlock, class_of, give, state, take
+from nacre.runtime.layouts import BufferObject
 
-TEXT = """
-%Slot = type { i32, ptr }
-%Method = type { ptr, ptr, i32, ptr }
-%Member = type { ptr, i32, i64, i32, ptr }
-%Spec = type { ptr, i32, i32, i32, ptr }
-
-@type = internal global ptr null
-@reclaim = internal global ptr null
-@refuse = internal global ptr null
-@baseline = internal global i32 0
-@serials = internal global i64 0
-
-declare ptr @_PyObject_New(ptr)
-declare void @PyObject_Free(ptr)
-declare void @Py_DecRef(ptr)
-declare void @Py_IncRef(ptr)
-declare ptr @PyType_FromSpec(ptr)
-declare ptr @PyLong_FromSsize_t(i64)
-declare i64 @PyLong_AsSsize_t(ptr)
-declare ptr @PyErr_Occurred()
-declare ptr @PyObject_CallOneArg(ptr, ptr)
-declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
-declare void @PyBuffer_Release(ptr)
-declare i32 @PyBuffer_FillInfo(ptr, ptr, ptr, i64, i32, i32)
-declare ptr @PyBool_FromLong(i64)
-
-; A Buffer object over a block (class >= 0) or over foreign memory (class -1, owner taken over).
-define internal ptr @object(ptr %data, i64 %nbytes, ptr %owner, i64 %class, i64 %size,
-                            i64 %readonly) nounwind {
-entry:
-  %type = load ptr, ptr @type
-  %self = call ptr @_PyObject_New(ptr %type)
-  %failed = icmp eq ptr %self, null
-  br i1 %failed, label %end, label %fill
-fill:
-  %p16 = getelementptr i8, ptr %self, i64 16
-  store ptr %data, ptr %p16
-  %p24 = getelementptr i8, ptr %self, i64 24
-  store i64 %nbytes, ptr %p24
-  %p32 = getelementptr i8, ptr %self, i64 32
-  store ptr %owner, ptr %p32
-  %p40 = getelementptr i8, ptr %self, i64 40
-  store i64 %class, ptr %p40
-  %p48 = getelementptr i8, ptr %self, i64 48
-  store i64 %size, ptr %p48
-  %p56 = getelementptr i8, ptr %self, i64 56
-  store i64 %readonly, ptr %p56
-  %ours = icmp sge i64 %class, 0
-  %last = load i64, ptr @serials
-  %next = add i64 %last, 1
-  store i64 %next, ptr @serials
-  %serial = select i1 %ours, i64 %next, i64 0
-  %p64 = getelementptr i8, ptr %self, i64 64
-  store i64 %serial, ptr %p64
-  %live = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
-  %more = add i64 %live, 1
-  store i64 %more, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
-  br label %end
-end:
-  ret ptr %self
-}
-
-; Note that our own memory is about to be overwritten.
-define void @nacre_buffer_renew(ptr %self) nounwind {
-entry:
-  %p64 = getelementptr i8, ptr %self, i64 64
-  %old = load i64, ptr %p64
-  %foreign = icmp eq i64 %old, 0
-  br i1 %foreign, label %end, label %ours
-ours:
-  %last = load i64, ptr @serials
-  %next = add i64 %last, 1
-  store i64 %next, ptr @serials
-  store i64 %next, ptr %p64
-  br label %end
-end:
-  ret void
-}
-
-define internal void @dealloc(ptr %self) nounwind {
-entry:
-  %p16 = getelementptr i8, ptr %self, i64 16
-  %data = load ptr, ptr %p16
-  %p40 = getelementptr i8, ptr %self, i64 40
-  %class = load i64, ptr %p40
-  %p48 = getelementptr i8, ptr %self, i64 48
-  %size = load i64, ptr %p48
-  %live = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
-  %fewer = sub i64 %live, 1
-  store i64 %fewer, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
-  %foreign = icmp slt i64 %class, 0
-  br i1 %foreign, label %release, label %ours
-release:
-  %p32 = getelementptr i8, ptr %self, i64 32
-  %owner = load ptr, ptr %p32
-  call void @Py_DecRef(ptr %owner)
-  br label %end
-ours:
-  call void @give(ptr %data, i64 %class, i64 %size)
-  br label %end
-end:
-  %p8 = getelementptr i8, ptr %self, i64 8
-  %type = load ptr, ptr %p8
-  call void @PyObject_Free(ptr %self)
-  call void @Py_DecRef(ptr %type)
-  ret void
-}
-
-; Call a Python function with a number; whether it returned.
-define internal i1 @tell(ptr %function, i64 %n) nounwind noinline {
-entry:
-  %number = call ptr @PyLong_FromSsize_t(i64 %n)
-  %none = icmp eq ptr %number, null
-  br i1 %none, label %fail, label %call
-call:
-  %r = call ptr @PyObject_CallOneArg(ptr %function, ptr %number)
-  call void @Py_DecRef(ptr %number)
-  %raised = icmp eq ptr %r, null
-  br i1 %raised, label %fail, label %good
-good:
-  call void @Py_DecRef(ptr %r)
-  ret i1 true
-fail:
-  ret i1 false
-}
-
-; Memory ran out: reclaim (Python's cycles may hold some), try again, else raise.
-define internal ptr @reclaimed(i64 %nbytes, i64 %class, i64 %size) nounwind noinline {
-entry:
-  %possible = icmp ult i64 %nbytes, 70368744177664
-  br i1 %possible, label %collect, label %refuse
-collect:
-  %how = load ptr, ptr @reclaim
-  %well = call i1 @tell(ptr %how, i64 %nbytes)
-  br i1 %well, label %again, label %fail
-again:
-  %block = call ptr @take(i64 %class, i64 %size)
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %refuse, label %end
-refuse:
-  %raise = load ptr, ptr @refuse
-  %ignored = call i1 @tell(ptr %raise, i64 %nbytes)
-  br label %fail
-end:
-  ret ptr %block
-fail:
-  ret ptr null
-}
-
-; A new Buffer of uninitialised memory; null with an exception set where there is none.
-define ptr @nacre_buffer_new(i64 %nbytes) nounwind {
-entry:
-  %both = call { i64, i64 } @class_of(i64 %nbytes)
-  %class = extractvalue { i64, i64 } %both, 0
-  %size = extractvalue { i64, i64 } %both, 1
-  %possible = icmp ult i64 %nbytes, 70368744177664
-  br i1 %possible, label %try, label %slow
-try:
-  %quick = call ptr @take(i64 %class, i64 %size)
-  %none = icmp eq ptr %quick, null
-  br i1 %none, label %slow, label %wrap
-slow:
-  %late = call ptr @reclaimed(i64 %nbytes, i64 %class, i64 %size)
-  %failed = icmp eq ptr %late, null
-  br i1 %failed, label %fail, label %wrap
-wrap:
-  %block = phi ptr [ %quick, %try ], [ %late, %slow ]
-  %self = call ptr @object(ptr %block, i64 %nbytes, ptr null, i64 %class, i64 %size, i64 0)
-  %objectless = icmp eq ptr %self, null
-  br i1 %objectless, label %undo, label %end
-undo:
-  call void @give(ptr %block, i64 %class, i64 %size)
-  br label %fail
-end:
-  ret ptr %self
-fail:
-  ret ptr null
-}
-
-define internal ptr @allocate(ptr %unused, ptr %number) nounwind {
-entry:
-  %n = call i64 @PyLong_AsSsize_t(ptr %number)
-  %negative = icmp slt i64 %n, 0
-  br i1 %negative, label %check, label %go
-check:
-  %error = call ptr @PyErr_Occurred()
-  %set = icmp ne ptr %error, null
-  br i1 %set, label %fail, label %refuse
-refuse:
-  %raise = load ptr, ptr @refuse
-  %ignored = call i1 @tell(ptr %raise, i64 %n)
-  br label %fail
-go:
-  %r = call ptr @nacre_buffer_new(i64 %n)
-  ret ptr %r
-fail:
-  ret ptr null
-}
-
-; Foreign memory through a memoryview, which holds the export for as long as the Buffer holds it.
-define internal ptr @wrap(ptr %unused, ptr %view) nounwind {
-entry:
-  %info = alloca [10 x i64], align 16
-  %r = call i32 @PyObject_GetBuffer(ptr %view, ptr %info, i32 0)
-  %bad = icmp ne i32 %r, 0
-  br i1 %bad, label %fail, label %go
-go:
-  %data = load ptr, ptr %info
-  %p16 = getelementptr i8, ptr %info, i64 16
-  %nbytes = load i64, ptr %p16
-  %p32 = getelementptr i8, ptr %info, i64 32
-  %readonly = load i32, ptr %p32
-  %flag = zext i32 %readonly to i64
-  call void @PyBuffer_Release(ptr %info)
-  call void @Py_IncRef(ptr %view)
-  %self = call ptr @object(ptr %data, i64 %nbytes, ptr %view, i64 -1, i64 %nbytes, i64 %flag)
-  %objectless = icmp eq ptr %self, null
-  br i1 %objectless, label %undo, label %end
-undo:
-  call void @Py_DecRef(ptr %view)
-  br label %fail
-end:
-  ret ptr %self
-fail:
-  ret ptr null
-}
-
-define internal i32 @getbuffer(ptr %self, ptr %view, i32 %flags) nounwind {
-  %p16 = getelementptr i8, ptr %self, i64 16
-  %data = load ptr, ptr %p16
-  %p24 = getelementptr i8, ptr %self, i64 24
-  %nbytes = load i64, ptr %p24
-  %p56 = getelementptr i8, ptr %self, i64 56
-  %readonly = load i32, ptr %p56
-  %r = call i32 @PyBuffer_FillInfo(ptr %view, ptr %self, ptr %data, i64 %nbytes, i32 %readonly,
-                                   i32 %flags)
-  ret i32 %r
-}
-
-define internal i64 @length(ptr %self) nounwind {
-  %p24 = getelementptr i8, ptr %self, i64 24
-  %nbytes = load i64, ptr %p24
-  ret i64 %nbytes
-}
-
-define internal ptr @references(ptr %unused, ptr %object) nounwind {
-  %count = load i32, ptr %object
-  %wide = zext i32 %count to i64
-  %r = call ptr @PyLong_FromSsize_t(i64 %wide)
-  ret ptr %r
-}
-
-define internal ptr @sole_owner(ptr %unused, ptr %object) nounwind {
-  %count = load i32, ptr %object
-  %baseline = load i32, ptr @baseline
-  %sole = icmp ule i32 %count, %baseline
-  %wide = zext i1 %sole to i64
-  %r = call ptr @PyBool_FromLong(i64 %wide)
-  ret ptr %r
-}
-
-; The type's specification for Python.  Flags: 256 immutable, 128 not made by calling it.
-@members = internal global [5 x %Member] [
-  %Member { ptr @s.address, i32 18, i64 16, i32 1, ptr null },
-  %Member { ptr @s.nbytes, i32 19, i64 24, i32 1, ptr null },
-  %Member { ptr @s.owner, i32 6, i64 32, i32 1, ptr null },
-  %Member { ptr @s.readonly, i32 14, i64 56, i32 1, ptr null },
-  %Member zeroinitializer ]
-@methods = internal global [5 x %Method] [
-  %Method { ptr @s.allocate, ptr @allocate, i32 40, ptr null },
-  %Method { ptr @s.wrap, ptr @wrap, i32 40, ptr null },
-  %Method { ptr @s.references, ptr @references, i32 40, ptr null },
-  %Method { ptr @s.sole_owner, ptr @sole_owner, i32 40, ptr null },
-  %Method zeroinitializer ]
-@slots = internal global [7 x %Slot] [
-  %Slot { i32 52, ptr @dealloc }, %Slot { i32 1, ptr @getbuffer }, %Slot { i32 4, ptr @length },
-  %Slot { i32 72, ptr @members }, %Slot { i32 64, ptr @methods }, %Slot { i32 56, ptr @s.doc },
-  %Slot zeroinitializer ]
-@spec = internal global %Spec { ptr @s.name, i32 72, i32 0, i32 384, ptr @slots }
-
-; Make the type, once; the two functions are called where memory runs out.
-define ptr @nacre_buffer_create(ptr %reclaim, ptr %refuse) nounwind {
-  call void @Py_IncRef(ptr %reclaim)
-  call void @Py_IncRef(ptr %refuse)
-  store ptr %reclaim, ptr @reclaim
-  store ptr %refuse, ptr @refuse
-  %type = call ptr @PyType_FromSpec(ptr @spec)
-  store ptr %type, ptr @type
-  call void @Py_IncRef(ptr %type)
-  ret ptr %type
-}
-
-define void @nacre_buffer_calibrate(i32 %references) nounwind {
-  store i32 %references, ptr @baseline
-  ret void
-}
-"""
-
-STRINGS = {
-    "name": "nacre.runtime.buffer.Buffer",
-    "doc": "Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol.",
-    **{
-        word: word
-        for word in ("address", "nbytes", "owner", "readonly", "allocate", "wrap", "references", "sole_owner")
-    },
-}
+FOREIGN: Final = -1  # the class of memory that is not ours
 
 
-def buffer_text() -> str:
-    """The LLVM text of the type and its allocator."""
-    strings = "".join(
-        f'@s.{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"\n' for name, text in STRINGS.items()
+@struct
+class TypeState:
+    """The type, the functions that are called where memory runs out, and numbers that are counted."""
+
+    type: PyObject
+    reclaim: PyObject
+    refuse: PyObject
+    serials: u64
+    sole_references: u32
+
+
+this = variable(TypeState)
+
+
+@inline
+def next_serial() -> u64:
+    """A number that no contents of a buffer had."""
+    serial = this.serials + 1
+    this.serials = serial
+    return serial
+
+
+@inline
+def new_object(data: ptr[u8], nbytes: u64, owner: PyObject, size_class: i64, size: u64, readonly: i64) -> BufferObject:
+    """A Buffer object over a block, or over foreign memory whose owner it takes over; null without memory."""
+    self = cast(BufferObject, PyObject_New(this.type))
+    if self != null:
+        self.data = data
+        self.nbytes = nbytes
+        self.owner = owner
+        self.size_class = size_class
+        self.size = size
+        self.readonly = readonly
+        serial = next_serial()
+        self.serial = serial if size_class >= 0 else 0
+        state.buffers += 1
+    return self
+
+
+@native(symbol="nacre_buffer_renew")
+def renew(self: BufferObject) -> None:
+    """Note that our own memory is about to be overwritten."""
+    if self.serial != 0:
+        self.serial = next_serial()
+
+
+@native
+def deallocate(self: BufferObject) -> None:
+    """Free a Buffer without references."""
+    state.buffers -= 1
+    if self.size_class >= 0:
+        give(cast(FreeBlock, self.data), self.size_class, self.size)
+    else:
+        Py_DecRef(self.owner)
+    kind = self.type
+    PyObject_Free(self)
+    Py_DecRef(kind)
+
+
+@native
+def tell(function: PyObject, n: i64) -> bool:
+    """Call a Python function with a number; whether it returned."""
+    number = PyLong_FromSsize_t(n)
+    if number == null:
+        return False
+    result = PyObject_CallOneArg(function, number)
+    Py_DecRef(number)
+    if result == null:
+        return False
+    Py_DecRef(result)
+    return True
+
+
+@native
+def reclaimed(nbytes: u64, size_class: i64, size: u64) -> FreeBlock:
+    """Memory ran out: reclaim (Python's cycles may hold some), try again, else raise."""
+    if nbytes < LARGEST:
+        if not tell(this.reclaim, i64(nbytes)):
+            return null
+        block = take(size_class, size)
+        if block != null:
+            return block
+    tell(this.refuse, i64(nbytes))
+    return null
+
+
+@native(symbol="nacre_buffer_new")
+def new(nbytes: u64) -> BufferObject:
+    """A new Buffer of uninitialised memory; null with an exception set where there is none."""
+    size_class, size = class_of(nbytes)
+    block: FreeBlock = take(size_class, size) if nbytes < LARGEST else null
+    if block == null:
+        block = reclaimed(nbytes, size_class, size)
+        if block == null:
+            return null
+    self = new_object(cast(ptr[u8], block), nbytes, null, size_class, size, 0)
+    if self == null:
+        give(block, size_class, size)
+    return self
+
+
+@native
+def allocate(unused: PyObject, number: PyObject) -> PyObject:
+    """The static method that makes a Buffer of a number of bytes."""
+    n = PyLong_AsSsize_t(number)
+    if n >= 0:
+        return new(u64(n))
+    if PyErr_Occurred() == null:
+        tell(this.refuse, n)
+    return null
+
+
+@native
+def wrap(unused: PyObject, view: PyObject) -> PyObject:
+    """Foreign memory through a memoryview, which holds the export for as long as the Buffer holds it."""
+    info = stack(BufferView)
+    if PyObject_GetBuffer(view, info, 0) != 0:
+        return null
+    data, nbytes, readonly = info.memory, u64(info.nbytes), i64(info.readonly)
+    PyBuffer_Release(info)
+    Py_IncRef(view)
+    self = new_object(data, nbytes, view, FOREIGN, nbytes, readonly)
+    if self == null:
+        Py_DecRef(view)
+    return self
+
+
+@native
+def get_buffer(self: BufferObject, view: BufferView, flags: i32) -> i32:
+    """Export the memory by the buffer protocol."""
+    return PyBuffer_FillInfo(view, self, self.data, i64(self.nbytes), i32(self.readonly), flags)
+
+
+@native
+def length(self: BufferObject) -> i64:
+    """The number of bytes."""
+    return i64(self.nbytes)
+
+
+@native
+def references(unused: PyObject, object: PyObject) -> PyObject:
+    """The static method that returns an object's number of references."""
+    return PyLong_FromSsize_t(i64(object.references))
+
+
+@native
+def sole_owner(unused: PyObject, object: PyObject) -> PyObject:
+    """The static method that returns whether an object has no references but those of the call."""
+    return PyBool_FromLong(i64(object.references <= this.sole_references))
+
+
+@struct
+class TypeMembers:
+    """The attributes, with an empty one at the end."""
+
+    items: Annotated[array[embed[MemberDefinition]], 5]
+
+
+@struct
+class TypeMethods:
+    """The static methods, with an empty one at the end."""
+
+    items: Annotated[array[embed[MethodDefinition]], 5]
+
+
+@struct
+class TypeSlots:
+    """The functions and tables of the type, with an empty slot at the end."""
+
+    items: Annotated[array[embed[TypeSlot]], 7]
+
+
+def member(name: str, kind: int, field: str) -> MemberDefinition:
+    """An attribute that Python code reads."""
+    return MemberDefinition(
+        name=text(name),
+        kind=kind,
+        offset=offset_of(BufferObject, field),
+        flags=MEMBER_READ_ONLY,
+        documentation=null,
     )
-    return strings + allocator_text() + TEXT
+
+
+def method(name: str, function: object) -> MethodDefinition:
+    """A static method of one argument."""
+    return MethodDefinition(
+        name=text(name), function=address(function), flags=METHOD_OF_ONE_ARGUMENT | METHOD_STATIC, documentation=null
+    )
+
+
+def slot(number: int, value: object) -> TypeSlot:
+    """A slot that has the address of a function or table."""
+    return TypeSlot(slot=number, value=address(value))
+
+
+members = variable(
+    TypeMembers,
+    initial=TypeMembers(
+        items=row(
+            member("address", MEMBER_ULONG, "data"),
+            member("nbytes", MEMBER_SSIZE, "nbytes"),
+            member("owner", MEMBER_OBJECT, "owner"),
+            member("readonly", MEMBER_BOOL, "readonly"),
+        )
+    ),
+)
+methods = variable(
+    TypeMethods,
+    initial=TypeMethods(
+        items=row(
+            method("allocate", allocate),
+            method("wrap", wrap),
+            method("references", references),
+            method("sole_owner", sole_owner),
+        )
+    ),
+)
+DOCUMENTED: Final = "Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol."
+slots = variable(
+    TypeSlots,
+    initial=TypeSlots(
+        items=row(
+            slot(DEALLOCATE, deallocate),
+            slot(GETBUFFER, get_buffer),
+            slot(LENGTH, length),
+            slot(MEMBERS, members),
+            slot(METHODS, methods),
+            TypeSlot(slot=DOCUMENTATION, value=text(DOCUMENTED)),
+        )
+    ),
+)
+specification = variable(
+    TypeSpec,
+    initial=TypeSpec(
+        name=text("nacre.runtime.buffer.Buffer"),
+        basic_size=size_of(BufferObject),
+        item_size=0,
+        flags=TYPE_IMMUTABLE | TYPE_WITHOUT_CALL,
+        slots=address(slots),
+    ),
+)
+
+
+@native(symbol="nacre_buffer_create")
+def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
+    """Make the type, once; the two functions are called where memory runs out."""
+    Py_IncRef(reclaim)
+    Py_IncRef(refuse)
+    this.reclaim = reclaim
+    this.refuse = refuse
+    this.type = PyType_FromSpec(specification)
+    Py_IncRef(this.type)
+    return this.type
+
+
+@native(symbol="nacre_buffer_calibrate")
+def calibrate(references: u32) -> None:
+    """Set the number of references that an object has while it is passed to `sole_owner`, and no other one."""
+    this.sole_references = references
+
+
+empty_cache = allocator.empty_cache  # one of the entries

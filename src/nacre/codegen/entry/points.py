@@ -33,7 +33,7 @@ from nacre.native.engine import Library, Target, host_target
 from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
 from nacre.runtime.executable import Executable
-from nacre.runtime.heaptype import SERIAL_OFFSET
+from nacre.runtime.layouts import SERIAL_OFFSET
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 

@@ -1,0 +1,146 @@
+"""CPython's structures and exported functions, as native Python uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from nacre.native.python.declarations import external
+from nacre.native.python.types import i32, i64, ptr, struct, u8, u32
+
+
+@struct
+class PyObject:
+    """Any object; the upper half of the references is not used by all versions."""
+
+    references: u32
+    references_above: u32
+    type: PyObject
+
+
+@struct
+class BufferView:
+    """Py_buffer: memory that an object exports."""
+
+    memory: ptr[u8]
+    owner: PyObject
+    nbytes: i64
+    itemsize: i64
+    readonly: i32
+    dimensions: i32
+    format: ptr[u8]
+    shape: ptr[i64]
+    strides: ptr[i64]
+    suboffsets: ptr[i64]
+    internal: ptr[u8]
+
+
+@struct
+class TypeSlot:
+    """PyType_Slot."""
+
+    slot: i32
+    value: ptr[u8]
+
+
+@struct
+class TypeSpec:
+    """PyType_Spec."""
+
+    name: ptr[u8]
+    basic_size: i32
+    item_size: i32
+    flags: u32
+    slots: ptr[u8]
+
+
+@struct
+class MethodDefinition:
+    """PyMethodDef."""
+
+    name: ptr[u8]
+    function: Callable[[PyObject, PyObject], PyObject]
+    flags: i32
+    documentation: ptr[u8]
+
+
+@struct
+class MemberDefinition:
+    """PyMemberDef."""
+
+    name: ptr[u8]
+    kind: i32
+    offset: i64
+    flags: i32
+    documentation: ptr[u8]
+
+
+GETBUFFER: Final = 1  # numbers of slots
+LENGTH: Final = 4
+DEALLOCATE: Final = 52
+DOCUMENTATION: Final = 56
+METHODS: Final = 64
+MEMBERS: Final = 72
+MEMBER_OBJECT: Final = 6  # types of members
+MEMBER_BOOL: Final = 14
+MEMBER_ULONG: Final = 18
+MEMBER_SSIZE: Final = 19
+MEMBER_READ_ONLY: Final = 1
+METHOD_OF_ONE_ARGUMENT: Final = 8  # METH_O
+METHOD_STATIC: Final = 32
+TYPE_IMMUTABLE: Final = 256
+TYPE_WITHOUT_CALL: Final = 128  # it makes no instances when it is called
+
+
+@external(symbol="_PyObject_New")
+def PyObject_New(type: PyObject) -> PyObject: ...
+
+
+@external
+def PyObject_Free(object: PyObject) -> None: ...
+
+
+@external
+def Py_DecRef(object: PyObject) -> None: ...
+
+
+@external
+def Py_IncRef(object: PyObject) -> None: ...
+
+
+@external
+def PyType_FromSpec(spec: TypeSpec) -> PyObject: ...
+
+
+@external
+def PyLong_FromSsize_t(number: i64) -> PyObject: ...
+
+
+@external
+def PyLong_AsSsize_t(object: PyObject) -> i64: ...
+
+
+@external
+def PyBool_FromLong(number: i64) -> PyObject: ...
+
+
+@external
+def PyErr_Occurred() -> PyObject: ...
+
+
+@external
+def PyObject_CallOneArg(function: PyObject, argument: PyObject) -> PyObject: ...
+
+
+@external
+def PyObject_GetBuffer(object: PyObject, view: BufferView, flags: i32) -> i32: ...
+
+
+@external
+def PyBuffer_Release(view: BufferView) -> None: ...
+
+
+@external
+def PyBuffer_FillInfo(
+    view: BufferView, owner: PyObject, memory: ptr[u8], nbytes: i64, readonly: i32, flags: i32
+) -> i32: ...

@@ -1,0 +1,168 @@
+"""Programs that are not native Python are refused, with the file, the line, and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nacre.base.errors import CompileError
+from nacre.native.python.module import module
+from nacre.native.python.source import NativeSyntaxError
+from native.python.compiled import HEAD, module_of
+
+STRUCT = """
+@struct
+class Pair:
+    first: u32
+    second: Pair
+"""
+WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, and a part of the message
+    "return unknown": "unknown: a name must be defined",
+    "return a + b": r"\+: both operands must have one type; got u32 and i64",
+    "return b": "b: the type must be u32; got i64; convert it explicitly",
+    "if a > 1:\n        return a": "f: every way must end in a return",
+    "if a > 1:\n        x = a\n    return x": "x: a variable must have a value on every way",
+    "while a > 1:\n        x = a\n        a -= 1\n    return x": "x: a variable must have a value on every way",
+    "for k in range(a):\n        pass\n    return k": "k: a variable must have a value on every way",
+    "return a\n    b = 3": "control must reach every statement",
+    "x = y\n    y = a\n    return x": "y: a variable must be assigned before it is read",
+    "return 4294967296": r"4294967296: a number must fit u32; it is not in 0 … 4294967295",
+    "return -1": "-1: a number must fit u32",
+    "return a << 32": "u32 shifts by 0 to 31 bits; got 32",
+    "return a // 0": "the divisor must not be 0",
+    "return a / 2": "/: the operator must exist for the type; u32 has none",
+    "return 1 // 0": "division by zero|modulo by zero",
+    "x = 5\n    return x": "5: a constant needs a type; got none; write a type such as u64",
+    "x = a\n    x = b\n    return a": "x: a variable must keep its type u32; got i64",
+    "x: u32 = b\n    return x": "b: the type must be u32; got i64",
+    "return a if b else a": "b: the type must be bool; got i64",
+    "if a:\n        return a\n    return a": "a: the type must be bool; got u32",
+    "return g(a)": "g: the number of arguments must be 2; got 1",
+    "return g(a, b)": "b: the type must be u32; got i64",
+    "return g(a, y=a)": "g: arguments must be in order",
+    "return p.third": "Pair.third: the field must exist; got none; use one of first, second",
+    "return a.first": "fields are those of structures; got u32",
+    "return a[0]": "elements are those of pointers; got u32",
+    "p.second = a\n    return a": "a: the type must be Pair; got u32",
+    "return u32(p)": "u32: the value must be a number; got Pair",
+    "return a < p": "<: both operands must have one type",
+    "return u32(p < p)": "<: the order must exist; Pair has none",
+    "return u32(p is null)": "is: the operator must be a comparison of numbers; got is; use == or !=",
+    "return r(a)": "r: an inlined function must not call itself",
+    "return s(a)": "s: an inlined function must return",
+    "return [a][0]": "an expression must be native Python; got List",
+    "with a:\n        return a": "With: a statement must be native Python",
+    "a\n    return a": "a: a statement must do something",
+    "for k in [1, 2]:\n        pass\n    return a": "it must be over range",
+    "for k in range(a, a, 0):\n        pass\n    return a": "the step a number that is not 0",
+    "for k in range(3):\n        pass\n    return a": "k: the numbers must have a type",
+    "return changing": "changing: a constant must be Final",
+    "x = y = a\n    return x": "assignment: there must be one target",
+    "x, y = a\n    return x": "assignment: 2 values for names are needed",
+    "return": "return: the result must be u32; got none",
+    "x = nothing()\n    return a": "x: a variable needs a value",
+    "return print(a)": "print: a name must be defined",
+    "return len(a)": "len: a name must be defined",
+    "return u32('text')": "a constant must be a number, a bool or bytes",
+    "return atomic_load(p.first, 'consume')": "order: it must be one of relaxed acquire seq_cst",
+    "return cast(u32, a)": "cast: one type must be a pointer; got u32 and u32",
+    "return min(a)": "min: 2 arguments are needed; got 1",
+    "return leading_zeros(True)": "the operand must be an integer; got bool",
+    "return u32(1.5)": "u32: an integer must be whole; got 1.5",
+    "return stack(u32)": "stack: the argument must be a structure",
+    "return a(1)": "only functions are called; got u32",
+    "x: list = a\n    return a": "x: type: an annotation must be a native type",
+    "x: missing = a\n    return a": "x: the type must exist; got missing",
+    "return (lambda: a)()": "an expression must be native Python; got Lambda",
+    "while a > 1:\n        a -= 1\n    else:\n        a = 0\n    return a": "else: a loop must have none",
+    "a: u64 = 3\n    return a": "a: a variable must keep its type u32; got u64",
+    "return True": "True: the type must be u32; got bool",
+    "return null": "null: the type must be u32; got null",
+    "return r": "r: the type must be u32; got @inline r",
+}
+AROUND = """
+changing = 3
+
+
+@native
+def g(x: u32, y: u32) -> u32:
+    return x
+
+
+@inline
+def r(x: u32) -> u32:
+    return r(x)
+
+
+@inline
+def s(x: u32) -> u32:
+    while True:
+        pass
+
+
+@inline
+def nothing() -> None:
+    pass
+
+
+@native
+def f(a: u32, b: i64, p: Pair) -> u32:
+    """
+
+
+@pytest.mark.parametrize("statements", WRONG, ids=range(len(WRONG)))
+def test_wrong_programs_are_refused(statements: str, tmp_path: Path) -> None:
+    before = STRUCT + AROUND
+    made = module_of(tmp_path / "wrong.py", before + statements + "\n")
+    with pytest.raises(NativeSyntaxError, match=WRONG[statements]) as caught:
+        module([made.f])
+    first = (HEAD + before).count("\n") + 1
+    message = str(caught.value)
+    assert message.startswith(f"wrong.py:{caught.value.line}: ")
+    assert caught.value.line >= first - 1 or "inlined function" in message or "return s" in statements
+    assert message.count("; ") >= 1 and caught.value.file == "wrong.py"
+
+
+SIGNATURES = {
+    "def f(a) -> u32:\n    return 1": "a: a native function must name all types",
+    "def f(a: u32):\n    return 1": "return: a native function must name all types",
+    "def f(a: u32 = 3) -> u32:\n    return a": "f: parameters must be plain names with types",
+    "def f(*a: u32) -> u32:\n    return 1": "f: parameters must be plain names with types",
+    "def f() -> tuple[u32, u32]:\n    return 1, 2": "f: several results are for @inline alone",
+    "def f(a: str) -> u32:\n    return 1": "a: type: an annotation must be a native type",
+    "def f(a: None) -> u32:\n    return 1": "a: a parameter must be a number, bool or pointer; got None",
+}
+
+
+@pytest.mark.parametrize("text", SIGNATURES)
+def test_wrong_signatures_are_refused(text: str, tmp_path: Path) -> None:
+    made = module_of(tmp_path / "wrong.py", f"@native\n{text}\n")
+    with pytest.raises(NativeSyntaxError, match=SIGNATURES[text]) as caught:
+        module([made.f])
+    assert caught.value.line == HEAD.count("\n") + 2
+
+
+def test_wrong_fields_are_refused_where_they_are_used(tmp_path: Path) -> None:
+    text = "@struct\nclass S:\n    x: str\n\n\n@native\ndef f(s: S) -> u32:\n    return s.x\n"
+    made = module_of(tmp_path / "wrong.py", text)
+    with pytest.raises(NativeSyntaxError, match=r"S\.x: type: an annotation must be a native type; got <class 'str'>"):
+        module([made.f])
+
+
+def test_entries_must_be_native() -> None:
+    with pytest.raises(CompileError, match="module: entries must be functions with @native"):
+        module([print])
+
+
+def test_symbols_are_unique(tmp_path: Path) -> None:
+    one, two = (module_of(tmp_path / f"m{k}.py", "@native\ndef f(a: u32) -> u32:\n    return a\n") for k in (1, 2))
+    with pytest.raises(CompileError, match="module: symbols must be unique; got two of f"):
+        module([one.f, two.f])
+
+
+def test_missing_sources_are_named(tmp_path: Path) -> None:
+    made = module_of(tmp_path / "gone.py", "@native\ndef f(a: u32) -> u32:\n    return a\n")
+    (tmp_path / "gone.py").unlink()
+    with pytest.raises(CompileError, match=r"f: native functions need their source; .*gone\.py is missing"):
+        module([made.f])
