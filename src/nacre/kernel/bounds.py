@@ -37,7 +37,7 @@ from nacre.kernel.ast import (
     statements,
 )
 from nacre.kernel.text import show_expression
-from nacre.kernel.value_bounds import Sizes, Values
+from nacre.kernel.value_bounds import Sizes, ValueBounds
 
 LARGEST = (1 << 63) - 1
 DEEPEST = 100  # nested operations
@@ -46,7 +46,7 @@ DEEPEST = 100  # nested operations
 def require_inside(kernel: Kernel) -> None:
     """Raise GraphError unless each access is provably inside its buffer, and each extent at least 0."""
     sizes = Sizes.of(kernel.buffers)
-    walk = _Walk({}, Values(sizes, frozenset(b.name for b in kernel.inputs)), {})
+    walk = _Walk({}, ValueBounds(sizes, frozenset(b.name for b in kernel.inputs)), {})
     for b in kernel.buffers:
         walk = walk.declared(b)
     walk.block(kernel.body)
@@ -91,10 +91,10 @@ def _reads(e: Expr, buffer: str) -> bool:
 
 @dataclass(frozen=True)
 class _Walk:
-    """A position in a kernel: the buffers in scope, what is known of values, and how deep each name is."""
+    """A position in a kernel: the buffers in scope, the bounds of values, and the depth of each name."""
 
     buffers: Mapping[str, Buffer]
-    values: Values
+    values: ValueBounds
     depths: Mapping[str, int]
 
     def block(self, body: Sequence[Stmt]) -> None:

@@ -279,7 +279,7 @@ class Tokens:
         return found
 
     def nested(self, read: Callable[[], T]) -> T:
-        """What is read inside of brackets; GraphError if they are nested too deep."""
+        """The result of `read` inside of brackets; GraphError if they are nested too deep."""
         if self.depth >= DEEPEST:
             raise GraphError(f"expected at most {DEEPEST} nested brackets; got more; bind inner values with `let`")
         self.depth += 1

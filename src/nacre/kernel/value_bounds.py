@@ -89,8 +89,8 @@ def _times(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Values:
-    """What is known of values at a position in a kernel: the names in scope, and the forms that are at least zero."""
+class ValueBounds:
+    """The bounds of values at a position in a kernel, by the names in scope and the forms that are at least zero."""
 
     sizes: Sizes
     inputs: frozenset[str]
@@ -99,22 +99,22 @@ class Values:
     known: dict[int, tuple[Expr, Bounds]] = field(default_factory=dict[int, tuple[Expr, Bounds]])
     tested: dict[int, tuple[Expr, bool]] = field(default_factory=dict[int, tuple[Expr, bool]])
 
-    def inside(self, index: str, extent: Size) -> Values:
+    def inside(self, index: str, extent: Size) -> ValueBounds:
         """Inside a loop."""
         return self._with(Scope({**self.scope.extents, index: extent}, self.scope.lets), self.facts)
 
-    def behind(self, name: str, value: Expr) -> Values:
+    def behind(self, name: str, value: Expr) -> ValueBounds:
         """Behind a `let`."""
         return self._with(Scope(self.scope.extents, {**self.scope.lets, name: value}), self.facts)
 
-    def where(self, condition: Expr, holds: bool) -> Values:
+    def where(self, condition: Expr, holds: bool) -> ValueBounds:
         """Inside a branch."""
         found = self
         for f in self.implied(condition, holds):
             found = found._with(self.scope, (*found.facts, f))
         return found
 
-    def _with(self, scope: Scope, facts: tuple[Affine, ...]) -> Values:
+    def _with(self, scope: Scope, facts: tuple[Affine, ...]) -> ValueBounds:
         return replace(self, scope=scope, facts=facts, known={}, tested={})
 
     # ---- conditions

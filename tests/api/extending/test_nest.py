@@ -1,4 +1,4 @@
-"""Kernels from text: what is refused with an error of the package before code runs, and what remains possible."""
+"""Kernels from text: texts that are refused before code runs, and texts that remain possible."""
 
 from __future__ import annotations
 
