@@ -64,6 +64,7 @@ INSIDE |= {
     "a value that scratch had": "alloc s: i64[1]\ns[0] = at[0]\nfor i in n:\n  let j = s[0]\n"
     "  if and(ge(j, 0), lt(j, 8)):\n    s[0] = 99\n    y[i] = x[i, j]",
     "a name that is no sum": "for i in n:\n  let j = maximum(minimum(y[i], 0.0:f32), 0.0:f32)\n  y[i] = x[i, 0]",
+    "the greater of a position and a smaller size": "for i in n:\n  y[maximum(i, size(n) - 2)] = x[i, 0]",
     "the smaller of a size and a number": "for i in n:\n  y[i] = x[i, minimum(size(n), 7)]",
 }
 # a sum or product that may leave int64, or a condition on memory that is stored to, proves nothing
@@ -91,6 +92,8 @@ OUTSIDE |= {
     "let j = maximum(minimum(s[0], 7), 0)\nfor i in n:\n"
     "  if and(ge(at[maximum(minimum(s[0], 7), 0)], 0), lt(at[maximum(minimum(s[0], 7), 0)], 8)):\n    s[0] = j + 1\n"
     "    y[i] = x[i, at[maximum(minimum(s[0], 7), 0)]]",
+    "the greater of a position and a size": "for i in n:\n  y[maximum(i, size(n))] = x[i, 0]",
+    "the smaller of a position and another size": "for i in n:\n  y[minimum(2 * i, size(n))] = x[i, 0]",
     "a product of sizes that wraps": "for i in n:\n  for j in n:\n    for k in n:\n"
     "      y[i] = x[i, minimum(i * size(n) * size(n), 7)]",
 }
@@ -140,6 +143,19 @@ def test_scratch_is_not_too_large(shape: str) -> None:
 def test_products_of_sizes_that_parameters_store_are_known() -> None:
     body = "for i in n:\n  for j in m:\n    y[i * size(m) + j] = x[i, j]"
     require_inside(kernel(body, x="f32[n, m]", y="f32[n*m]"))
+
+
+@pytest.mark.parametrize(("bounds", "inside"), [("1..9", True), ("0..9", False)])
+def test_the_smaller_of_a_position_and_a_size(bounds: str, inside: bool) -> None:
+    text = (
+        "kernel k(x: f32[n]) -> (y: f32[n]):\n  where n in {}\n  for i in n:\n    y[minimum(2 * i, size(n) - 1)] = x[i]"
+    )
+    found = parse(text.format(bounds))
+    if inside:
+        require_inside(found)
+        return
+    with pytest.raises(GraphError, match="an index must provably be"):
+        require_inside(found)
 
 
 def test_operations_on_indices_are_not_nested_too_deep() -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Index, Let, Load, Stmt, Store, While
 
+HIGHEST = 32  # of a tree of operations without names
+
 
 def map_expression(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """e with f applied to each subexpression, operands first; shared subexpressions stay shared."""
@@ -27,6 +29,42 @@ def map_expression(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
         return found
 
     return visit(e)
+
+
+def with_names(e: Expr, name: Callable[[Expr], Expr]) -> Expr:
+    """e with `name` applied to operations that several operands share, and to some inside of deep ones.
+
+    If it binds them to names, as `let` does, the rest is a small tree.
+    """
+    order, uses = _operations(e)
+    done: dict[int, tuple[Expr, int]] = {}  # each operation and its height
+    for x in order:
+        parts = [done.get(id(a), (a, 0)) for a in x.args]
+        new: Expr = replace(x, args=tuple(a for a, _ in parts))
+        height = 1 + max((h for _, h in parts), default=0)
+        if x is not e and (uses[id(x)] > 1 or height >= HIGHEST):
+            new, height = name(new), 0
+        done[id(x)] = new, height
+    return done.get(id(e), (e, 0))[0]
+
+
+def _operations(e: Expr) -> tuple[list[Apply], dict[int, int]]:
+    """The operations of an expression, operands first, and how many operands of others each one is."""
+    order: list[Apply] = []
+    uses: dict[int, int] = {}
+    todo: list[tuple[Expr, bool]] = [(e, False)]
+    while todo:
+        x, ready = todo.pop()
+        if not isinstance(x, Apply):
+            continue
+        if ready:
+            order.append(x)
+            continue
+        uses[id(x)] = uses.get(id(x), 0) + 1
+        if uses[id(x)] == 1:
+            todo.append((x, True))
+            todo += [(a, False) for a in reversed(x.args)]
+    return order, uses
 
 
 def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:

@@ -166,7 +166,16 @@ class ValueBounds:
 
     def _at_least_zero(self, form: Affine) -> bool:
         """Whether a form is at least zero: by its own bounds, or because it is at least another form that is."""
-        return any(self.sizes.least(self._of_form(form.plus(f, -1))[0]) >= 0 for f in (ZERO, *self.facts))
+        extremes = [f for atom, _ in form.terms for f in self._of_extreme(atom)]
+        return any(self.sizes.least(self._of_form(form.plus(f, -1))[0]) >= 0 for f in (ZERO, *self.facts, *extremes))
+
+    def _of_extreme(self, e: Expr) -> list[Affine]:
+        """The forms that are at least zero because a value is a minimum or maximum."""
+        if not isinstance(e, Apply) or e.op not in ("minimum", "maximum"):
+            return []
+        sign = 1 if e.op == "minimum" else -1
+        value = Affine(((e, -sign),), 0)
+        return [value.plus(affine(a, self.scope), sign) for a in e.args if self.exact(a)]
 
     def exact(self, e: Expr) -> bool:
         """Whether no sum or product in the affine form of an expression leaves int64."""

@@ -29,6 +29,7 @@ from nacre.kernel.ast import (
     Store,
     While,
     children,
+    expressions,
     statements,
 )
 from nacre.kernel.dependence import memory_obstacle, obstacle
@@ -36,6 +37,7 @@ from nacre.kernel.order import in_any_order
 from nacre.kernel.text import lines, show_expression
 
 AROUND = 3  # lines shown before and after a fault
+LONGEST = 1000  # operations in a line that is shown
 
 
 def verify(kernel: Kernel, gathers: bool = True) -> None:
@@ -48,7 +50,9 @@ def verify(kernel: Kernel, gathers: bool = True) -> None:
     try:
         checker.kernel()
     except _Fault as fault:
-        raise GraphError(f"kernel {kernel.name}: {fault}\n{_excerpt(kernel, checker.current)}") from None
+        raise GraphError(f"kernel {kernel.name}: {fault}{_excerpt(kernel, checker.current)}") from None
+    except RecursionError:
+        raise GraphError(f"kernel {kernel.name}: blocks and expressions must be nested less deeply") from None
 
 
 class _Fault(Exception):
@@ -56,10 +60,22 @@ class _Fault(Exception):
 
 
 def _excerpt(kernel: Kernel, statement: Stmt | None) -> str:
+    """Lines around a statement, on lines of their own; none if shared expressions make the text long."""
+    sizes: dict[int, int] = {}
+    for s in statements(kernel.body):
+        if sum(_size(e, sizes) for e in expressions(s)) > LONGEST:
+            return ""
     shown = list(lines(kernel))
     at = next((n for n, (_, s) in enumerate(shown) if s is statement), 0)
     low, high = max(0, at - AROUND), at + AROUND + 1
-    return "\n".join(f"{'>' if n == at else ' '} {text}" for n, (text, _) in enumerate(shown[low:high], low))
+    return "".join(f"\n{'>' if n == at else ' '} {text}" for n, (text, _) in enumerate(shown[low:high], low))
+
+
+def _size(e: Expr, known: dict[int, int]) -> int:
+    """The number of operations in the text of an expression."""
+    if id(e) not in known:
+        known[id(e)] = 1 + sum(_size(c, known) for c in children(e))
+    return known[id(e)]
 
 
 def _require(holds: bool, message: str) -> None:

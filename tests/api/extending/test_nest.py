@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.kernel.ast import OPERATIONS, REDUCTIONS
 
 
 def kernel(body: str, name: str = "outside_nest", dtypes: Any = (nc.float32, nc.int64), **rest: Any) -> Any:
@@ -87,3 +90,26 @@ def test_texts_that_are_no_kernel_are_refused(body: str) -> None:
 def test_scratch_in_loops_is_stored_at_their_indices() -> None:
     body = "for i in 8:\n  alloc s: f32[8]\n  s[i] = x[i]\n  y[i] = s[i] + s[rem(i + 1, 8)]"
     assert kernel(body)(nc.arange(8.0)).tolist() == list(range(8))
+
+
+SIGNATURES = {
+    "(T, T) → T": (2, "same"),
+    "(T) → T": (1, "same"),
+    "(T, T, T) → T": (3, "same"),
+    "(T, T) → bool": (2, "compare"),
+    "(T, T) → T, of integers or bool": (2, "logic"),
+    "(T) → T, of integers or bool": (1, "logic"),
+    "(T, T) → T, of integers": (2, "shift"),
+    "(bool, T, T) → T": (3, "select"),
+    "(T) → bool, of floats": (1, "test"),
+}
+
+
+def test_the_description_lists_all_operations_and_reductions() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "extending.md").read_text(encoding="utf-8")
+    section = page.partition("## Kernel IR")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", section, re.MULTILINE)
+    listed = {name: SIGNATURES[kind] for names, kind in rows for name in re.findall(r"`(\w+)`", names)}
+    assert listed == {name: kind for name, kind in OPERATIONS.items() if kind[1] != "cast"}
+    assert all(f"`{name}" in section for name, kind in OPERATIONS.items() if kind[1] == "cast")
+    assert all(f"`{name}`" in section for name in REDUCTIONS)

@@ -182,3 +182,44 @@ def test_parameters_have_any_name(tmp_path: Path) -> None:
         program = nc.freeze(nc.jit(lambda x, f=f, name=name: f(x, **{name: 3})), nc.ones(2))
         nc.save_program(program, tmp_path / name)
         assert nc.load_program(tmp_path / name)(nc.ones(2)).tolist() == [3.0, 3.0]
+
+
+def squares(x: Any) -> Any:
+    """x to the power 2^40, an expression that shares its parts."""
+    for _ in range(40):
+        x = x * x
+    return x
+
+
+def inverse_root(x: Any) -> Any:
+    """1 / sqrt(x) by Newton's method."""
+    y = x * 0 + 0.5
+    for _ in range(12):
+        y = y * (1.5 - 0.5 * x * y * y)
+    return y
+
+
+def test_expressions_that_share_their_parts_stay_small() -> None:
+    x = nc.tensor([1.0, -1.0, 1 - 2.0**-24])
+    found = nc.jit(nc.primitive("outside_squares", element=squares))
+    assert found(x).numpy().tobytes() == squares(x.numpy()).tobytes()
+    assert len(found.explain(x).kernel(0)) < 4000
+    newton = nc.primitive("outside_newton", element=inverse_root)
+    np.testing.assert_allclose(newton([0.5, 1.0, 2.0]).numpy(), np.array([0.5, 1.0, 2.0]) ** -0.5, rtol=1e-5)
+
+
+def test_deep_expressions_have_names() -> None:
+    def doubled(x: Any) -> Any:
+        for _ in range(150):
+            x = x + 1.0
+        return x
+
+    assert nc.primitive("outside_deep", element=doubled)([1.0]).tolist() == [151.0]
+
+
+def test_faults_of_shared_expressions_are_short() -> None:
+    with pytest.raises(nc.DTypeError, match="operand dtypes of and do not match") as fault:
+        nc.primitive("outside_bad", element=lambda x: squares(x) & squares(x))
+    assert len(str(fault.value)) < 1000
+    with pytest.raises(nc.Error, match="nested less deeply"):
+        nc.primitive("outside_bad", element=lambda x: [x := x + 1.0 for _ in range(2000)][-1])

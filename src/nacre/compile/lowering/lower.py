@@ -40,6 +40,7 @@ from nacre.kernel.ast import (
     size_expr,
 )
 from nacre.kernel.loop_partition import long_lanes, partition_loops
+from nacre.kernel.rewrite import with_names
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ class _Lowering:
             return self.read(e.inputs[0], index)
         assert isinstance(low, Element), e.primitive
         operands = tuple(self.operand(x) for x in e.inputs)
-        return low.rule(index, operands, tuple(x.type for x in e.inputs), e.outputs[0].type, **e.params)
+        found = low.rule(index, operands, tuple(x.type for x in e.inputs), e.outputs[0].type, **e.params)
+        return with_names(found, self.shared) if e.primitive.outside else found
 
     def operand(self, x: Atom) -> Callable[[tuple[Expr, ...]], Expr]:
         """A function from an index to the operand's element there."""

@@ -97,11 +97,13 @@ def _uses_position(e: Equation) -> bool:
     index = tuple(Index(f"i{k}") for k in range(result.rank))
     readers, types = tuple(map(reader, range(len(e.inputs)))), tuple(x.type for x in e.inputs)
     todo = [low.rule(index, readers, types, result, **e.params)]
+    seen: set[int] = set()
     while todo:
         part = todo.pop()
         if isinstance(part, Index):
             return True
-        if not isinstance(part, Load):
+        if not isinstance(part, Load) and id(part) not in seen:
+            seen.add(id(part))
             todo += children(part)
     return False
 
