@@ -17,7 +17,7 @@ from nacre.ir.primitive import withdraw
 
 
 def kind() -> Callable[..., Any]:
-    """An operation that tells the kinds of its parameter apart."""
+    """An operation whose result depends on the kind of its parameter."""
 
     def number(v: Any) -> float:
         v = v[0] if isinstance(v, tuple) else v
