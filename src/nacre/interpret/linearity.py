@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Jvp, Linear, Multilinear, Pointwise, Structural
 from nacre.ir.rewrite import without_calls, without_dead_code
-from nacre.ops.pointwise import fill_p
 
 
 def obstacle(graph: Graph, inputs: Sequence[Var]) -> str | None:
@@ -35,8 +34,8 @@ def _zero(a: Atom, zero: set[Atom]) -> bool:
 
 def _is_zero(e: Equation, zero: set[Atom]) -> bool:
     """Whether the results of an equation without linear operands are known to be zero."""
-    if e.primitive is fill_p:
-        return not e.params["value"]
+    if not e.inputs:
+        return e.params.get("value", 1) == 0
     match e.primitive.derivative:
         case Linear(transposes):
             known = [_zero(a, zero) for k, a in enumerate(e.inputs) if transposes[k] is not None]
