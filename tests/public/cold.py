@@ -124,8 +124,8 @@ def main(threads: int, names: list[str]) -> None:
     sys.setswitchinterval(1e-6)
     os.chdir(tempfile.mkdtemp())
     prepared, fill = Counter[tuple[int, Any]](), Turns.fill
-    Turns.fill = lambda self, known, key, limit, make: fill(  # type: ignore[method-assign]
-        self, known, key, limit, lambda: (prepared.update([(id(known), key)]), make())[1]
+    Turns.fill = lambda self, known, key, limit, make, *version: fill(  # type: ignore[method-assign]
+        self, known, key, limit, lambda: (prepared.update([(id(known), key)]), make())[1], *version
     )
     tasks = {name: example(name) for name in names} or programs()
     results: dict[str, list[list[list[str]]]] = {name: [[] for _ in range(threads)] for name in tasks}
