@@ -309,6 +309,11 @@ def at_most_one(size: Size) -> Size:
     return 1 if low > 0 else (size + (high - 1)) // max(high, 1)
 
 
+def lower(size: Size) -> int:
+    """The least value a size can take."""
+    return size if isinstance(size, int) else size.bounds()[0]
+
+
 def upper(size: Size) -> int:
     """The greatest value a size can take."""
     return size if isinstance(size, int) else size.bounds()[1]

@@ -349,7 +349,11 @@ def stage(
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
     """A graph that is built from other graphs or rules: without own source lines, and with literals as captures."""
-    trace = stage(f, types, name, "")
+    return closed(stage(f, types, name, ""))
+
+
+def closed(trace: Trace) -> Graph:
+    """The graph of a trace with its captures, which must be concrete, as literals."""
     known = {
         v: Literal(np.array(to_numpy(x)), x.type)
         for v, x in zip(trace.graph.inputs[trace.arguments :], trace.captures, strict=True)

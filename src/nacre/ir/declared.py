@@ -76,11 +76,10 @@ def declared_types(
         bound = signature.bind(*types, **params)
     except TypeError as fault:
         raise GraphError(f"{primitive.name}: operands and parameters must match {signature}; {fault}") from None
-    for name, value in () if primitive.outside else _listed(bound):  # which checks its own parameters
+    for name, value in () if primitive.outside else _listed(bound):  # others check their own, of any name
         parameter = signature.parameters.get(name)
         said = None if parameter is None or parameter.annotation is inspect.Parameter.empty else parameter.annotation
-        usual = "" if primitive.outside else NAMED.get(name, "")  # other packages name parameters as they like
-        kind = KINDS.get(said or usual)
+        kind = KINDS.get(said or NAMED.get(name, ""))
         if kind is not None and not kind[0](value):
             raise GraphError(f"{primitive.name}: {name} must be {kind[1]}; got {str(value)[:80]}")
     try:

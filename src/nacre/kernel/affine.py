@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from nacre.base.dims import Size
+from nacre.base.dims import Size, lower
 from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
 from nacre.base.records import dataclass
@@ -99,13 +99,13 @@ def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | No
 
     The terms that the divisor divides form the quotient if the sum of the others is always less than the divisor.
     """
-    if not _at_least(divisor, 1) or not _at_least(a.constant, 0):
+    if lower(divisor) < 1 or lower(a.constant) < 0:
         return None
     whole: list[tuple[Expr, Size]] = []
     rest: list[tuple[Expr, Size]] = []
     greatest: Size = 0
     for atom, c in a.terms:
-        if not isinstance(atom, Index) or atom.name not in scope.extents or not _at_least(c, 0):
+        if not isinstance(atom, Index) or atom.name not in scope.extents or lower(c) < 0:
             return None
         quotient = _exactly(c, divisor)
         if quotient is not None:
@@ -117,7 +117,7 @@ def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | No
     low = a.constant if high is None else 0
     if high is None and isinstance(a.constant, int) and isinstance(divisor, int):
         high, low = divmod(a.constant, divisor)
-    if not _at_least(divisor - 1 - greatest - low, 0):
+    if lower(divisor - 1 - greatest - low) < 0:
         return None
     return Affine(tuple(whole), high or 0), Affine(tuple(rest), low)
 
@@ -129,11 +129,6 @@ def _exactly(c: Size, divisor: Size) -> Size | None:
     except ShapeError:
         return None
     return quotient if quotient * divisor == c else None
-
-
-def _at_least(size: Size, bound: int) -> bool:
-    """Whether a size is never below a bound."""
-    return (size if isinstance(size, int) else size.bounds()[0]) >= bound
 
 
 def strides_of(buffer: Buffer) -> tuple[Size, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from nacre.base.dims import LIMIT, Dim, Size, product
+from nacre.base.dims import LIMIT, Size, lower, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import GraphError
 from nacre.base.records import dataclass
@@ -37,9 +37,8 @@ from nacre.kernel.ast import (
     statements,
 )
 from nacre.kernel.text import show_expression
-from nacre.kernel.value_bounds import Sizes, ValueBounds
+from nacre.kernel.value_bounds import GREATEST, Sizes, ValueBounds
 
-LARGEST = (1 << 63) - 1
 DEEPEST = 100  # nested operations
 
 
@@ -147,7 +146,7 @@ class _Walk:
     def extent(self, size: Size, where: str) -> None:
         """Require an extent that is an int64 from 0."""
         low, high = self.values.sizes.limits(size)
-        if low < 0 or high > LARGEST:
+        if low < 0 or high > GREATEST:
             bound = "at least 0" if low < 0 else "less than 2^63"
             raise GraphError(
                 f"kernel: an extent must be {bound} for all sizes; got {size} of {where}, from {low} to {high}; "
@@ -204,12 +203,10 @@ def _writes(s: Stmt, output: Buffer, around: tuple[For, ...]) -> bool:
     if len(names) < len(s.index) or len(set(names)) < len(names):
         return False
     rest = [extent for name, extent in loops.items() if name not in names]
-    return all(loops[n] == size for n, size in zip(names, output.shape, strict=True)) and all(map(_iterates, rest))
-
-
-def _iterates(extent: Size) -> bool:
-    """Whether a loop always has an iteration."""
-    return (extent.bounds()[0] if isinstance(extent, Dim) else extent) >= 1
+    return (
+        all(loops[n] == size for n, size in zip(names, output.shape, strict=True))
+        and min(map(lower, rest), default=1) >= 1
+    )
 
 
 def _zeros(output: Buffer) -> Stmt:

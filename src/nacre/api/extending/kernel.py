@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nacre.api.extending.checks import require_function, require_text, require_version
 from nacre.api.extending.nest import kernel_of_text
 from nacre.api.extending.parameters import plain_params
 from nacre.api.extending.running import require_outside, running
@@ -64,12 +65,10 @@ def register_kernel(
     """
     require_outside("register_kernel")
     found = _primitive(primitive)
-    for word, rule in (("match", match), ("build", build)):
-        if not callable(rule):
-            raise KindError(f"register_kernel: {word} must be a function; got {shown(rule)}; pass a lambda or a def")
+    require_function("register_kernel", "match", match)
+    require_function("register_kernel", "build", build)
     require_text("register_kernel", "target", target, "write '*' for all")
-    require_text("register_kernel", "version", version, "write, for example, '1'")
-
+    require_version("register_kernel", version)
     return kernel_registry.register_kernel(
         found, target, _match(found.name, match), Nest(_nest(found.name, build)), version=version
     )
@@ -97,12 +96,6 @@ def _nest(name: str, build: Callable[..., str]) -> Callable[..., Kernel]:
             return kernel_of_text(name, build(types, results, **plain_params(params)), types, results)
 
     return written
-
-
-def require_text(operation: str, word: str, given: object, advice: str) -> None:
-    """Raise KindError for an argument that is not a str."""
-    if not isinstance(given, str):
-        raise KindError(f"{operation}: {word} must be a str; got {shown(given)}; {advice}")
 
 
 def _primitive(given: object) -> Primitive:

@@ -8,6 +8,7 @@ from dataclasses import field
 from inspect import Parameter, Signature, signature
 from typing import Any, Final, cast
 
+from nacre.api.extending.checks import require_function, require_version
 from nacre.api.extending.expression import ScalarExpression
 from nacre.api.extending.nest import kernel_of_text
 from nacre.api.extending.parameters import Declared, declared, plain_params
@@ -245,10 +246,9 @@ def _require_definition(name: object, rules: Mapping[str, object], version: obje
     if given not in (["element"], ["nest", "result"]):
         raise ArgumentError(f"primitive: element, or nest with result, must be given; got {given}; {FORMS}")
     for word, rule in rules.items():
-        if rule is not None and not callable(rule):
-            raise KindError(f"primitive: {word} must be a function; got {shown(rule)}; pass a lambda or a def")
-    if not isinstance(version, str):
-        raise KindError(f"primitive: version must be a str; got {shown(version)}; write, for example, '1'")
+        if rule is not None:
+            require_function("primitive", word, rule)
+    require_version("primitive", version)
 
 
 def _require_name(name: object) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from nacre.base.errors import TraceError
 from nacre.base.state import gradients
 from nacre.base.types import TensorType
-from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import stage
-from nacre.ir.graph import Graph, Literal
-from nacre.ir.rewrite import substitute
+from nacre.interpret.stage import closed, stage
+from nacre.ir.graph import Graph
 from nacre.trace.value import Value, is_concrete
 
 
@@ -33,9 +29,7 @@ def recorded_graph(
     for x in trace.captures:
         if not is_concrete(x) or x.node is not None:
             raise _not_closed(what, f"a tensor of type {x.type} that is traced or requires a gradient", advice)
-    inputs = trace.graph.inputs[trace.arguments :]
-    known = {v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(inputs, trace.captures, strict=True)}
-    return substitute(trace.graph, known) if known else trace.graph
+    return closed(trace)
 
 
 def _not_closed(what: str, used: str, advice: str) -> TraceError:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nacre.api.extending.kernel import require_text
+from nacre.api.extending.checks import require_function, require_text, require_version
 from nacre.api.extending.parameters import plain_params
 from nacre.api.extending.recording import recorded_graph
 from nacre.api.extending.running import RUNNING, require_outside, running
@@ -90,12 +90,12 @@ class RegisteredPass:
 def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") -> RegisteredPass:
     """Add a pass to the compiler, which replaces operations by others.
 
-    The pass calls `rule(operation)` for each operation of each graph that is compiled, in order; an operation that is
-    computed alone is a graph of one.  The rule returns None to keep it, or a replacement of its result: a tensor
-    computed from `operation.operands` by public functions, or a tuple of tensors for an operation with several results.
-    It may not call jitted functions.
-    Operations are primitives, named as `nacre explain --after simplification` prints them; calls are inlined, and
-    bodies of loops and branches are separate graphs.  A rule gets operands that are replaced already.
+    The pass calls `rule(operation)` for each operation of each graph that is compiled, in order; an operation that
+    is computed alone is a graph of one.  The rule returns None to keep it, or a replacement of its result: a tensor
+    computed from `operation.operands` by public functions, or a tuple of tensors for an operation with several
+    results.  It may not call jitted functions.  Operations are primitives, named as `nacre explain --after
+    simplification` prints them; calls are inlined, and bodies of loops and branches are separate graphs.  A rule
+    gets operands that are replaced already.
 
     A pass must preserve every bit of the results; a result of another type is refused.  It runs after the
     simplification and after passes registered before it, and is followed by another simplification.  `contract` is one
@@ -114,7 +114,7 @@ def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") ->
     >>> double_negation.remove()
     """
     require_outside("register_pass")
-    require_text("register_pass", "version", version, "write, for example, '1'")
+    require_version("register_pass", version)
     for word, text in (("name", name), ("contract", contract)):
         require_text("register_pass", word, text, "say what the pass does")
         if not text.strip():
@@ -123,8 +123,7 @@ def register_pass(name: str, rule: Rule, *, contract: str, version: str = "") ->
         raise ArgumentError(
             f"register_pass: the name must be new; got {name!r}, which is a pass of Nacre; put a prefix before it"
         )
-    if not callable(rule):
-        raise KindError(f"register_pass: rule must be a function; got {shown(rule)}; pass a lambda or a def")
+    require_function("register_pass", "rule", rule)
     held = OUTSIDE[name] = OutsidePass(name, contract, lambda graph: _rewritten(name, rule, graph), version)
     changed()
     return RegisteredPass(name, held)

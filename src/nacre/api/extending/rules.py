@@ -13,6 +13,7 @@ from nacre.api.extending.recording import recorded_graph
 from nacre.api.extending.running import running
 from nacre.api.operands import filled
 from nacre.base.arguments import is_whole, shown
+from nacre.base.dims import lower
 from nacre.base.errors import AxisError, GradientError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, normal_axis, unlike
@@ -282,7 +283,7 @@ def _axis(what: str, axis: Any, rank: int) -> int | None:
 def require_sizes(name: str, found: TensorType) -> TensorType:
     """The type of a result.  Raises ShapeError if a size is negative, or may be negative in some call."""
     for k, size in enumerate(found.shape):
-        low = size if isinstance(size, int) else size.bounds()[0]
+        low = lower(size)
         if low < 0:
             known = "" if isinstance(size, int) else f", which may be as small as {low}"
             remedy = (

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import field
 
 from nacre.base.conversion import element
-from nacre.base.dims import Dim
+from nacre.base.dims import lower
 from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -491,4 +491,4 @@ class Finder:
 
 def _plain(type: TensorType) -> bool:
     """Whether no size of a type can be 0."""
-    return all((n.bounds()[0] if isinstance(n, Dim) else n) > 0 for n in type.shape)
+    return all(lower(n) > 0 for n in type.shape)
