@@ -82,3 +82,11 @@ def test_an_index_out_of_range_is_an_index_error(row: Any) -> None:
         with pytest.raises(IndexError) as caught:
             row[place]
         assert isinstance(caught.value, nc.Error)
+
+
+def test_a_name_without_an_entry() -> None:
+    held = nn.ModuleDict({"act": nn.ReLU()})
+    for wrong in (lambda: held["b"], lambda: held.pop("b"), lambda: held.__delitem__("b")):
+        with pytest.raises(KeyError, match=r"ModuleDict: there is no entry 'b'; its names are \['act'\]") as found:
+            wrong()
+        assert isinstance(found.value, nc.MissingKey)

@@ -22,6 +22,7 @@ __all__ = [
     "MissingAttribute",
     "MissingExtra",
     "MissingFile",
+    "MissingKey",
     "OutOfMemory",
     "ShapeError",
     "StateError",
@@ -87,6 +88,12 @@ class StateError(Error, RuntimeError):
 
 class MissingAttribute(Error, AttributeError):
     """An object has no attribute of this name; the message says what to write instead."""
+
+
+class MissingKey(Error, KeyError):
+    """A mapping has no entry of this name."""
+
+    __str__ = Error.__str__
 
 
 class MissingExtra(Error, ImportError):

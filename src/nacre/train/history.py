@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, cast
 
 from nacre.base.arguments import is_number
-from nacre.base.errors import ArgumentError, Error
+from nacre.base.errors import ArgumentError, MissingKey
 from nacre.train.state import COUNT
 
 __all__ = ["History"]
@@ -33,10 +33,8 @@ def _is_measure(value: Any) -> bool:
     return is_number(value) and (not isinstance(value, int) or -COUNT < value < COUNT)
 
 
-class MissingColumn(Error, KeyError):
+class MissingColumn(MissingKey):
     """The history has no column of this name."""
-
-    __str__ = Error.__str__
 
 
 class History:

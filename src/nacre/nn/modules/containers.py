@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from nacre.api.operands import distinct
-from nacre.base.errors import ArgumentError, AxisError
+from nacre.base.errors import ArgumentError, AxisError, MissingKey
 from nacre.nn.module import Module, Parameter
 from nacre.trace.guards import report
 from nacre.trace.value import Value
@@ -159,7 +159,10 @@ class _Named(Module):
         return name in self._held()
 
     def __getitem__(self, name: str) -> Any:
-        return self._held()[name]
+        found = self._held()
+        if name not in found:
+            raise MissingKey(f"{type(self).__name__}: there is no entry {name!r}; its names are {list(found)}")
+        return found[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         if hasattr(type(self), name) or "." in name or not name:
@@ -167,6 +170,7 @@ class _Named(Module):
         setattr(self, name, self._check(value))
 
     def __delitem__(self, name: str) -> None:
+        self[name]
         delattr(self, name)
 
     def keys(self) -> Iterator[str]:
@@ -203,6 +207,7 @@ class ModuleDict(_Named):
     """A dict of modules; their parameters belong to the module that holds the dict.
 
     Raises ArgumentError for entries that are no modules, or a name of the class's own.
+    Raises MissingKey, a KeyError, for a name without an entry.
 
     >>> nn.ModuleDict({"act": nn.ReLU()})["act"](nc.tensor([-1.0]))
     Tensor([0.], f32[1])
@@ -219,6 +224,7 @@ class ParameterDict(_Named):
     """A dict of parameters; tensors become parameters.  The entries of a plain dict are sorted by name.
 
     Raises ArgumentError for entries that are no parameters or tensors, or a name of the class's own.
+    Raises MissingKey, a KeyError, for a name without an entry.
 
     >>> sorted(nn.ParameterDict({"a": nc.ones(2), "b": nn.Parameter(1.0)}).state_dict())
     ['a', 'b']
