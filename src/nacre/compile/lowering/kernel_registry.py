@@ -94,7 +94,8 @@ def register_kernel(
 ) -> RegisteredKernel:
     """Add a kernel for the instruction sets whose names match `target`, a name or a pattern with `*` and `?`.
 
-    All caches of compiled code are cleared; the code is compiled again at its next call.
+    For a kernel from outside the package all caches of compiled code are cleared; the code is compiled again at its
+    next call.  The package's own are registered while the compiler is imported, before anything is compiled.
     """
     if not any(fnmatchcase(name, target) for name in BY_NAME):
         raise ArgumentError(
@@ -108,7 +109,8 @@ def register_kernel(
         )
     made = RegisteredKernel(primitive, target, match, build, fuse, version, next(_numbers))
     primitive.kernels.append(made)
-    changed()
+    if not made.is_ours:
+        changed()
     return made
 
 
