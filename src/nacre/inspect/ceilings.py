@@ -15,7 +15,6 @@ from functools import reduce
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.driver import driver_text
 from nacre.native.engine import host_target
 from nacre.native.isa import BY_NAME, Isa
 from nacre.native.llvm_types import vec
@@ -164,7 +163,7 @@ def _program(
     launch = Launch(0, code.name, slots, extent, ENOUGH, 64, (), tuple(range(len(buffers))), grain)
     values = tuple(PlannedValue("input", n) for n in buffers)
     plan = Plan(values, (launch,), len(buffers), 0, (0,))
-    return Executable((code,), plan, (), (), (), driver_text(), host_target())
+    return Executable((code,), plan, (), (), (), host_target())
 
 
 def _best(program: Executable, buffers: Sequence[Buffer], rounds: int = 7) -> float:
