@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import nacre
@@ -58,14 +59,15 @@ def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list
 
 def _hash(modules: Sequence[str]) -> str | None:
     """A hash of the sources of modules; None where one is not there."""
-    digest = hashlib.sha256()
-    for name in modules:
-        source = _source(name)
-        if source is None:
-            return None
-        digest.update(len(source).to_bytes(8, "little"))
-        digest.update(source)
-    return digest.hexdigest()
+    digests = list(map(_digest, modules))
+    return None if None in digests else hashlib.sha256("".join(map(str, digests)).encode()).hexdigest()
+
+
+@cache
+def _digest(name: str) -> str | None:
+    """A hash of the source of a module, which several native modules import."""
+    source = _source(name)
+    return None if source is None else hashlib.sha256(source).hexdigest()
 
 
 def _source(name: str) -> bytes | None:
