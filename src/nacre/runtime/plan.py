@@ -20,7 +20,7 @@ from nacre.native.python.declarations import null
 from nacre.native.python.types import i64, size_of
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Tree, lives, loops, rounds, walk
 from nacre.runtime.layouts import Descriptor, Fixup, Kind, Move, PlanRow
-from nacre.runtime.tables import address, record, table, zeros
+from nacre.runtime.tables import address, record, table
 from nacre.runtime.tunables import choose
 
 ALIGN = 64
@@ -303,14 +303,13 @@ class _Tables:
         places = [self.arguments(row) for row in self.rows]
         turns = {number: self.word(0) for number in self.moves}
         moves = {number: table(Move, found) for number, found in self.moves.items()}
-        rows = zeros(PlanRow, len(self.rows))
-        for k, (row, place) in enumerate(zip(self.rows, places, strict=True)):
-            rows[k]["kind"], rows[k]["barrier"], rows[k]["first_argument"] = row.kind, row.sync, place
+        rows: list[PlanRow] = []
+        for row, place in zip(self.rows, places, strict=True):
             if row.kind is Kind.LAUNCH:
-                self.launch(rows[k], row)
+                rows.append(self.launch(row, place))
             else:
-                self.control(rows[k], row, turns, moves)
-        tables = [np.array(self.words, np.int64), table(Fixup, self.fixups), rows]
+                rows.append(self.control(row, place, turns, moves))
+        tables = [np.array(self.words, np.int64), table(Fixup, self.fixups), table(PlanRow, rows)]
         descriptor, workspace_bytes = self.descriptor(tables)
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
@@ -404,20 +403,40 @@ class _Tables:
         """Let a loop change an argument after even and after odd iterations."""
         self.moves[loop].append(Move(argument=argument, distances=cast("Any", (even, odd))))
 
-    def launch(self, made: np.void, row: DriverRow) -> None:
-        """Write the work of a launch in its PlanRow."""
+    def launch(self, row: DriverRow, place: int) -> PlanRow:
+        """A launch, whose arguments begin at a place."""
         step, cut = self.plan.steps[row.step], self.cuts[row.step]
-        made["kernel"], made["extent"], made["grain"] = self.addresses[step.code], cut.extent, cut.grain
-        made["idle"] = step.idle
+        made = _new_row(row, place)
+        made.kernel, made.extent, made.grain = cast("Any", self.addresses[step.code]), cut.extent, cut.grain
+        made.idle = step.idle
+        return made
 
-    def control(self, made: np.void, row: DriverRow, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> None:
-        """Write the effect of control flow in its PlanRow."""
-        made["target"] = row.target
+    def control(self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> PlanRow:
+        """A row of control flow."""
+        made = _new_row(row, place)
         if row.loop is not None:
             number, trips = row.loop.number, row.loop.trips
-            made["first_argument"], made["alone"] = turns[number], number in self.alone
-            made["extent"] = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
-            made["moves"], made["move_count"] = address(moves[number]), len(moves[number])
+            made.first_argument, made.alone = turns[number], number in self.alone
+            made.extent = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
+            made.moves, made.move_count = address(moves[number]), len(moves[number])
+        return made
+
+
+def _new_row(row: DriverRow, place: int) -> PlanRow:
+    """A row of the plan's tables without work."""
+    return PlanRow(
+        kernel=null,
+        first_argument=place,
+        extent=0,
+        grain=0,
+        target=row.target,
+        moves=null,
+        move_count=0,
+        kind=row.kind,
+        barrier=row.sync,
+        idle=False,
+        alone=False,
+    )
 
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:

@@ -63,15 +63,13 @@ def zeros(owner: type[Any], count: int) -> np.ndarray:
 
 def table(owner: type[T], rows: Sequence[T]) -> np.ndarray:
     """Structures one behind another; fields that are null, or that a row does not have, are zero."""
-    made = zeros(owner, len(rows))
+    kind = row_type(owner)
     values = [row.__dict__ for row in rows]
-    for name in row_type(owner).names or () if rows else ():
-        made[name] = [v.get(name) or 0 for v in values]
-    return made
+    return np.array([tuple([v.get(name) or 0 for name in kind.names or ()]) for v in values], kind)
 
 
-def record(values: T) -> np.ndarray:
-    """One structure, as an array without axes; fields without a value are zero."""
+def record(values: object) -> np.ndarray:
+    """One structure, as an array without axes."""
     return table(type(values), [values]).reshape(())
 
 
