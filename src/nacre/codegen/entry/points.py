@@ -24,7 +24,6 @@ from nacre.codegen.entry import call as entry_call
 from nacre.codegen.entry import prepacked, tape_stub, variables
 from nacre.codegen.entry import view as entry_view
 from nacre.codegen.entry.call import DECLARATIONS, PACKED_WORD
-from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.entry.tape_stub import Recording
 from nacre.codegen.entry.variables import ProgramVariables
 from nacre.native import cache as objects
@@ -32,7 +31,7 @@ from nacre.native import compile_workers
 from nacre.native.engine import Library, Target, host_target
 from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
-from nacre.runtime.executable import Executable
+from nacre.runtime.executable import Executable, driver_text
 from nacre.runtime.layouts import SERIAL_OFFSET
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
@@ -79,8 +78,8 @@ def _numbered(text: str) -> str:
 
 def begin() -> None:
     """Compile the code that all programs need, the driver and the entry, on other threads."""
-    for text in (entry_text(), driver_text()):
-        compile_workers.begin(len(text), partial(_make, text))
+    compile_workers.begin(len(entry_text()), partial(_make, entry_text()))
+    compile_workers.begin(1, lambda: _make(driver_text(host_target())))
 
 
 @cache
@@ -273,7 +272,7 @@ def view_entry(
         _about(nodes),
     ]
     new_entry = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
-    return new_entry.function(_methods(host_target(), driver_text()).view)
+    return new_entry.function(_methods(host_target(), driver_text(host_target())).view)
 
 
 def step_entry(

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import nacre
@@ -41,31 +42,32 @@ def cached_module(name: str, entries: Sequence[str], target: Target) -> str:
     digest, *modules = head.decode().split() or [""]
     if text and digest == _hash(modules):
         return text.decode()
-    written, modules = _write(name, entries)
+    written, modules = _write(name, entries, target)
     found = _hash(modules)
     if found is not None:
         disk.write(key, f"{found} {' '.join(modules)}\n{written}".encode())
     return written
 
 
-def _write(name: str, entries: Sequence[str]) -> tuple[str, list[str]]:
+def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list[str]]:
     """The text by the front end, and the modules that determine it."""
     front: Any = importlib.import_module("nacre.native.python.module")  # only now: a warm start does without it
     owner = importlib.import_module(name)
-    text: str = front.module([getattr(owner, entry) for entry in entries], name)
+    text: str = front.module([getattr(owner, entry) for entry in entries], name, target)
     return text, [*FRONT_END, *front.sources_of(name, _source, FRONT_END)]
 
 
 def _hash(modules: Sequence[str]) -> str | None:
     """A hash of the sources of modules; None where one is not there."""
-    digest = hashlib.sha256()
-    for name in modules:
-        source = _source(name)
-        if source is None:
-            return None
-        digest.update(len(source).to_bytes(8, "little"))
-        digest.update(source)
-    return digest.hexdigest()
+    digests = list(map(_digest, modules))
+    return None if None in digests else hashlib.sha256("".join(map(str, digests)).encode()).hexdigest()
+
+
+@cache
+def _digest(name: str) -> str | None:
+    """A hash of the source of a module, which several native modules import."""
+    source = _source(name)
+    return None if source is None else hashlib.sha256(source).hexdigest()
 
 
 def _source(name: str) -> bytes | None:

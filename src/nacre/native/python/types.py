@@ -211,7 +211,7 @@ class StructKind:
         for name, written in self.owner.__annotations__.items():
             known = {self.owner.__name__: self.owner}
             try:
-                kind = kind_of(eval(written, self.names, known) if isinstance(written, str) else written)
+                kind = kind_of(_evaluated(written, self.names, known) if isinstance(written, str) else written)
             except (CompileError, NameError, TypeError) as fault:
                 raise CompileError(f"{self}.{name}: {fault}") from None
             end = _round_up(end, alignment(kind))
@@ -245,6 +245,11 @@ def alignment(kind: Kind) -> int:
     if isinstance(kind, StructKind):
         return max((alignment(f.kind) for f in kind.fields.values()), default=1)
     return alignment(kind.element) if isinstance(kind, ArrayKind) else max(1, kind.nbytes)
+
+
+def _evaluated(written: str, names: dict[str, Any], known: dict[str, Any]) -> Any:
+    """The value of an annotation; that of a plain name is only looked up, because `eval` takes longer."""
+    return names[written] if written in names and written not in known else eval(written, names, known)
 
 
 def _round_up(n: int, to: int) -> int:
