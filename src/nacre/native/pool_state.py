@@ -44,7 +44,7 @@ class Offer:
 
 
 @struct
-class Batch:
+class OpenBatch:
     """The open batch: what a chunk calls, the number of its first chunk, and the highest thread of the region."""
 
     function: Callable[[ptr[u8], i64, i64], None]
@@ -97,7 +97,7 @@ class Team:
 
 
 @struct
-class Worker:
+class PoolWorker:
     """A worker: whether it has chunks that are not reported, and the system's number of its thread.
 
     The number is 0 before the thread runs.
@@ -109,22 +109,22 @@ class Worker:
 
 
 @struct
-class Workers:
+class PoolWorkers:
     """The workers by thread number; the caller has number 0, and its row is not used."""
 
-    rows: Annotated[array[embed[Worker]], MAX_THREADS]
+    rows: Annotated[array[embed[PoolWorker]], MAX_THREADS]
 
 
 lock = variable(Lock, align=LINE)
 offer = variable(Offer, align=LINE)
-batch = variable(Batch, align=LINE)
+batch = variable(OpenBatch, align=LINE)
 finished = variable(Finished, align=LINE)
 caller_wait = variable(CallerWait, align=LINE)
 bell = variable(Bell, align=LINE)
 sleepers = variable(Sleepers, align=LINE)
 season = variable(Season, align=LINE)
 team = variable(Team, initial=Team(started=1, wanted=1), align=LINE)
-workers = variable(Workers, align=LINE)
+workers = variable(PoolWorkers, align=LINE)
 allowed = variable(ProcessorSet, align=LINE)  # where the workers may run
 
 

@@ -6,7 +6,7 @@ from nacre.native import linux
 from nacre.native.linux import SignalSet, ThreadAttributes, ThreadHandle
 from nacre.native.pool_state import (
     SPINS,
-    Worker,
+    PoolWorker,
     allowed,
     bell,
     caller_wait,
@@ -42,7 +42,7 @@ def set_default_float_control() -> None:
 
 
 @inline
-def begin_work(thread: i64, worker: Worker) -> None:
+def begin_work(thread: i64, worker: PoolWorker) -> None:
     """Prepare the thread of a worker, and make its number known."""
     number = linux.current_thread()
     linux.restrict_thread(linux.THIS_THREAD, allowed)
@@ -67,7 +67,7 @@ def work(argument: ptr[u8]) -> ptr[u8]:
 
 
 @inline
-def do_chunks(first: i64, thread: i64, worker: Worker) -> None:
+def do_chunks(first: i64, thread: i64, worker: PoolWorker) -> None:
     """Do a chunk that is taken, and further ones while there are any; then report how many."""
     atomic_store(worker.has_chunks, 1, "relaxed")
     do_chunk(first, thread)
