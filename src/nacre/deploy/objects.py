@@ -16,7 +16,7 @@ from nacre.deploy.library import Interface
 from nacre.deploy.program import ProgramWriter
 from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
-from nacre.native.parallel_runtime import pool_text
+from nacre.native.pool import pool_text
 from nacre.native.text import ModuleText
 from nacre.runtime.executable import Code, Executable, driver_text
 
@@ -33,7 +33,7 @@ def program_object(
     )
     writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
-    texts += [driver_text(aim.target), pool_text(aim.target.isa), process.TEXT, process.supported_text(aim)]
+    texts += [driver_text(aim.target), pool_text(aim.target), process.TEXT, process.supported_text(aim)]
     image = compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
     return filled(image, writer.weights) if writer.weights else image
 

@@ -10,8 +10,8 @@ The first runs on any processor of the machine's kind, so it is compiled for the
 from __future__ import annotations
 
 from nacre.deploy.target import CompileTarget
+from nacre.native.limits import MAX_THREADS
 from nacre.native.llvm_values import Val
-from nacre.native.parallel_runtime import MAX_THREADS
 from nacre.native.text import Function, ModuleText
 
 BASELINE = '"target-cpu"="x86-64" "target-features"="+sse2"'
