@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from nacre.deploy import library, process
+from nacre.deploy import library
 from nacre.deploy.ahead import prepacked
 from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
+from nacre.deploy.process import process_texts
 from nacre.deploy.program import ProgramWriter
 from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
@@ -33,7 +34,7 @@ def program_object(
     )
     writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
-    texts += [driver_text(aim.target), pool_text(aim.target), process.TEXT, process.supported_text(aim)]
+    texts += [driver_text(aim.target), pool_text(aim.target), *process_texts(aim)]
     image = compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
     return filled(image, writer.weights) if writer.weights else image
 

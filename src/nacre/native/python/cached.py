@@ -24,8 +24,8 @@ FRONT_END: Final = tuple(
     f"nacre.native.{name}"
     for name in (
         *("text", "loop_text", "llvm_types", "llvm_values", "python.types", "python.declarations", "python.source"),
-        *("python.unit", "python.ssa", "python.body", "python.arithmetic", "python.memory", "python.intrinsics"),
-        *("python.expressions", "python.statements", "python.module"),
+        *("python.initial", "python.unit", "python.ssa", "python.body", "python.arithmetic", "python.memory"),
+        *("python.intrinsics", "python.expressions", "python.statements", "python.module"),
     )
 )
 

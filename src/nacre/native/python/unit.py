@@ -9,20 +9,17 @@ from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.native.engine import Target, host_target
 from nacre.native.isa import BY_NAME, Architecture
-from nacre.native.llvm_values import literal
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
+from nacre.native.python.initial import initial_value
 from nacre.native.python.source import NativeSyntaxError, definition, short
 from nacre.native.python.types import (
     ArrayKind,
-    FloatKind,
     FunctionKind,
-    IntKind,
     Kind,
     StructKind,
     TupleKind,
     alignment,
     kind_of,
-    memory_type,
     struct_of,
 )
 from nacre.native.text import ModuleText
@@ -112,7 +109,7 @@ class NativeModule:
             linkage = f"{'' if declared.symbol else 'internal'} {declared.kind}".strip()
             self.module.variable(name, zeros, "zeroinitializer", align, linkage)
             if declared.initial is not None:
-                self.module.variable(name, *self._initial(kind, declared.initial), align, linkage)
+                self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
         return name
 
     def text(self, content: bytes) -> str:
@@ -124,38 +121,11 @@ class NativeModule:
             self.module.constant(name, f"[{len(content)} x i8]", f'c"{shown}"', 1)
         return name
 
-    def _initial(self, kind: Kind, value: Any) -> tuple[str, str]:
-        """LLVM's type and text of an initial value in memory."""
-        if isinstance(kind, StructKind):
-            given: dict[str, Any] = {} if value is None else value.__dict__
-            parts, end = list[tuple[str, str]](), 0
-            for name, field in kind.fields.items():
-                parts += _padding(field.offset - end)
-                parts.append(self._initial(field.kind, given.get(name)))
-                end = field.offset + field.kind.nbytes
-            return _together([*parts, *_padding(kind.nbytes - end)])
-        if isinstance(kind, ArrayKind):
-            elements = list(value.of if isinstance(value, Initial) else [])
-            return _together([self._initial(kind.element, v) for v in elements + [None] * (kind.count - len(elements))])
-        if isinstance(value, Initial):
-            symbol = self.text(value.of) if value.kind == "text" else self._address(value.of)
-            return "ptr", f"@{symbol}"
-        ty = memory_type(kind)
-        if isinstance(kind, IntKind | FloatKind):
-            return ty, literal(ty, value or 0)
-        return ty, "null" if ty == "ptr" else str(int(bool(value)))
-
-    def _address(self, of: Any) -> str:
-        return self.variable(of) if isinstance(of, NativeVariable) else self.symbol(of)
-
-
-def _padding(count: int) -> list[tuple[str, str]]:
-    return [(f"[{count} x i8]", "zeroinitializer")] if count else []
-
-
-def _together(parts: list[tuple[str, str]]) -> tuple[str, str]:
-    """A packed structure of typed constants."""
-    return f"<{{ {', '.join(ty for ty, _ in parts)} }}>", f"<{{ {', '.join(f'{ty} {x}' for ty, x in parts)} }}>"
+    def _address(self, value: Initial) -> str:
+        """The symbol that an address or a text of an initial value stands for."""
+        if value.kind == "text":
+            return self.text(value.of)
+        return self.variable(value.of) if isinstance(value.of, NativeVariable) else self.symbol(value.of)
 
 
 def _signature(function: NativeFunction) -> Signature:
