@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.call import PERFORM
-from nacre.codegen.entry.tape_stub import slot_offset
+from nacre.codegen.entry.perform_text import PERFORM
+from nacre.native.interpreter import slot_offset
 from nacre.trace.value import Value
 from nacre.trace.variable import UPDATER, UPDATES, Variable
 
