@@ -6,8 +6,8 @@ Native code reads fields of objects that only CPython's usual builds lay out as 
 from __future__ import annotations
 
 import sys
-import sysconfig
 import types
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from nacre.base.errors import StateError
@@ -30,10 +30,14 @@ class Facts(NamedTuple):
 
 def facts() -> Facts:
     """The facts of this interpreter."""
+    may_be_free = sys.version_info >= (
+        3,
+        13,
+    )  # earlier versions have no such build, and `sysconfig` takes a millisecond
     return Facts(
         sys.implementation.name,
         sys.maxsize > 1 << 32,
-        bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        may_be_free and bool(import_module("sysconfig").get_config_var("Py_GIL_DISABLED")),
         hasattr(sys, "getobjects"),
     )
 
@@ -90,8 +94,7 @@ def different_fields() -> list[str]:
     return found
 
 
-@once
-def require_interpreter() -> None:
+def check_interpreter() -> None:
     """Raise StateError for an interpreter whose objects native code does not know."""
     kind = refused(facts())
     if kind is not None:
@@ -102,6 +105,9 @@ def require_interpreter() -> None:
             f"interpreter: the objects of CPython must be as Nacre declares them; got {sys.version} with other places "
             f"for {', '.join(different)}; {INSTALL}"
         )
+
+
+require_interpreter = once(check_interpreter)  # before native code sees the first object
 
 
 def weak_references_offset(structure: type[Any]) -> int:

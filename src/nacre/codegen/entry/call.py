@@ -19,13 +19,13 @@ from nacre.native.cpython import (
     PyTuple_SetItem,
     none,
 )
-from nacre.native.python.declarations import native, null
+from nacre.native.python.declarations import inline, native, null
 from nacre.native.python.intrinsics import addr, cast, stack_array
 from nacre.native.python.types import i64, ptr, u8, u64
 from nacre.runtime.layouts import BufferObject
 
 
-@native
+@inline
 def call_fallback(fallback: PyObject, arguments: ptr[TensorObject], given: i64) -> PyObject:
     """What Python makes of a call."""
     return PyObject_Vectorcall(fallback, cast(ptr[PyObject], arguments), given, null)

@@ -52,7 +52,7 @@ def is_plain(node: PyObject) -> bool:
     return cast(OriginObject, node).level == zero
 
 
-@native
+@inline
 def fill_parents(parents: PyObject, rule: NodeRule, arguments: ptr[TensorObject]) -> None:
     """The nodes of the operands that have one."""
     for k in range(rule.parent_count):
@@ -61,21 +61,22 @@ def fill_parents(parents: PyObject, rule: NodeRule, arguments: ptr[TensorObject]
         PyTuple_SetItem(parents, k, node)
 
 
-@native
+@inline
 def fill_saved(
     saved: PyObject, rule: NodeRule, arguments: ptr[TensorObject], inputs: i64, tensor: TensorObject
 ) -> None:
     """The operands, and perhaps the result, that the rule needs."""
     places = addr(rule.places[rule.parent_count])
     for k in range(rule.saved_count):
+        place = places[k]
         value = tensor
-        if places[k] < inputs:
-            value = arguments[places[k]]
+        if place < inputs:
+            value = arguments[place]
         Py_IncRef(value)
         PyTuple_SetItem(saved, k, value)
 
 
-@native
+@inline
 def new_node(rule: NodeRule) -> NodeObject:
     """A node with its number, and tuples for its parents and saved values; null without memory."""
     node = cast(NodeObject, PyType_GenericAlloc(node_class, 0))
@@ -85,16 +86,19 @@ def new_node(rule: NodeRule) -> NodeObject:
     node.level = zero
     Py_IncRef(rule.rule)
     node.rule = rule.rule
-    node.number = PyIter_Next(node_numbers)
-    node.parents = PyTuple_New(rule.parent_count)
-    node.saved = PyTuple_New(rule.saved_count)
-    if node.number == null or node.parents == null or node.saved == null:
+    number = PyIter_Next(node_numbers)
+    node.number = number
+    parents = PyTuple_New(rule.parent_count)
+    node.parents = parents
+    saved = PyTuple_New(rule.saved_count)
+    node.saved = saved
+    if number == null or parents == null or saved == null:
         Py_DecRef(node)
         return null
     return node
 
 
-@native
+@inline
 def with_node(tensor: TensorObject, node: NodeObject) -> TensorObject:
     """The tensor again with a node, which keeps the one without it; both are taken over.  Null without memory."""
     Py_IncRef(tensor.content)
