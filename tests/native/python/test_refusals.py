@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nacre.base.errors import CompileError
+from nacre.native.engine import cross_target
 from nacre.native.python.module import module
 from nacre.native.python.source import NativeSyntaxError
 from native.python.compiled import HEAD, module_of
@@ -71,6 +72,14 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "return leading_zeros(True)": "the operand must be an integer; got bool",
     "return u32(1.5)": "u32: an integer must be whole; got 1.5",
     "return stack(u32)": "stack: the argument must be a structure",
+    "return stack_array(u32, a, a)[0]": "stack_array: it needs a type with a size, a number, and a constant alignment",
+    "return stack_array(tuple[u32, u32], a)[0]": "stack_array: it needs a type with a size",
+    "return stack_array(u32, b)[0]": "b: the type must be u64; got i64",
+    "while a > 1:\n        a = stack_array(u32, u64(a))[0]\n    return a": "the number must be a constant in a loop",
+    "while room(a) > 1:\n        a -= 1\n    return a": "the number must be a constant in a loop",
+    "return u32(target_is('sparc'))": "target_is: it must be one of x86_64, aarch64; got 'sparc'",
+    "return u32(printf(null, u8(a)))": "printf: further arguments have 32 or 64 bits and are no f32; got u8",
+    "return u32(printf(null, f32(a)))": "printf: further arguments have 32 or 64 bits and are no f32; got f32",
     "return a(1)": "only functions are called; got u32",
     "x: list = a\n    return a": "x: type: an annotation must be a native type",
     "x: missing = a\n    return a": "x: the type must exist; got missing",
@@ -106,6 +115,15 @@ def nothing() -> None:
     pass
 
 
+@inline
+def room(n: u32) -> u32:
+    return stack_array(u32, u64(n))[0]
+
+
+@external
+def printf(form: ptr[u8], *more: object) -> i32: ...
+
+
 @native
 def f(a: u32, b: i64, p: Pair) -> u32:
     """
@@ -120,7 +138,8 @@ def test_wrong_programs_are_refused(statements: str, tmp_path: Path) -> None:
     first = (HEAD + before).count("\n") + 1
     message = str(caught.value)
     assert message.startswith(f"wrong.py:{caught.value.line}: ")
-    assert caught.value.line >= first - 1 or "inlined function" in message or "return s" in statements
+    inside = "inlined function" in message or "return s" in statements or "room" in statements
+    assert caught.value.line >= first - 1 or inside
     assert message.count("; ") >= 1 and caught.value.file == "wrong.py"
 
 
@@ -148,6 +167,12 @@ def test_wrong_fields_are_refused_where_they_are_used(tmp_path: Path) -> None:
     made = module_of(tmp_path / "wrong.py", text)
     with pytest.raises(NativeSyntaxError, match=r"S\.x: type: an annotation must be a native type; got <class 'str'>"):
         module([made.f])
+
+
+def test_instructions_of_another_processor_are_refused(tmp_path: Path) -> None:
+    made = module_of(tmp_path / "wrong.py", "@native\ndef f() -> u64:\n    return xgetbv(0)\n")
+    with pytest.raises(NativeSyntaxError, match="xgetbv: the target must be x86_64; got another one"):
+        module([made.f], target=cross_target("neon"))
 
 
 def test_entries_must_be_native() -> None:

@@ -41,18 +41,18 @@ def cached_module(name: str, entries: Sequence[str], target: Target) -> str:
     digest, *modules = head.decode().split() or [""]
     if text and digest == _hash(modules):
         return text.decode()
-    written, modules = _write(name, entries)
+    written, modules = _write(name, entries, target)
     found = _hash(modules)
     if found is not None:
         disk.write(key, f"{found} {' '.join(modules)}\n{written}".encode())
     return written
 
 
-def _write(name: str, entries: Sequence[str]) -> tuple[str, list[str]]:
+def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list[str]]:
     """The text by the front end, and the modules that determine it."""
     front: Any = importlib.import_module("nacre.native.python.module")  # only now: a warm start does without it
     owner = importlib.import_module(name)
-    text: str = front.module([getattr(owner, entry) for entry in entries], name)
+    text: str = front.module([getattr(owner, entry) for entry in entries], name, target)
     return text, [*FRONT_END, *front.sources_of(name, _source, FRONT_END)]
 
 

@@ -30,9 +30,9 @@ T = TypeVar("T")
 class NativeFunction:
     """A function of native Python: compiled, inlined where it is called, or external."""
 
-    def __init__(self, function: Callable[..., Any], kind: str, symbol: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], kind: str, symbol: str | None, *attributes: str) -> None:
         update_wrapper(self, function)
-        self.function, self.kind, self.symbol = function, kind, symbol or function.__name__
+        self.function, self.kind, self.symbol, self.attributes = function, kind, symbol or function.__name__, attributes
 
     def __call__(self, *args: Any) -> Any:
         """The function as plain Python."""
@@ -92,11 +92,23 @@ class Initial:
 @overload
 def native(function: Callable[P, R]) -> Callable[P, R]: ...
 @overload
-def native(*, symbol: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def native(
+    *, symbol: str | None = None, visible: bool = False, noinline: bool = False, baseline: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def native(function: Callable[..., Any] | None = None, *, symbol: str | None = None) -> Any:
+def native(
+    function: Callable[..., Any] | None = None,
+    *,
+    symbol: str | None = None,
+    visible: bool = False,
+    noinline: bool = False,
+    baseline: bool = False,
+) -> Any:
     """Declare a function of native Python; `symbol` is its name in the object where it is an entry.
+
+    A `visible` function has its symbol, for other objects too, wherever it is needed.  A `noinline` one has code of its
+    own.  A `baseline` one runs on every processor of the target's architecture.
 
     >>> @native
     ... def next_number(x: int) -> int:
@@ -104,9 +116,11 @@ def native(function: Callable[..., Any] | None = None, *, symbol: str | None = N
     >>> next_number(2)
     3
     """
+    given = {"visible": visible, "noinline": noinline, "baseline": baseline}
+    attributes = [name for name, on in given.items() if on]
     if function is None:
-        return partial(NativeFunction, kind="native", symbol=symbol)
-    return NativeFunction(function, "native", symbol)
+        return lambda function: NativeFunction(function, "native", symbol, *attributes)  # pyright: ignore
+    return NativeFunction(function, "native", symbol, *attributes)
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:

@@ -10,7 +10,7 @@ from nacre.native.llvm_values import Val
 from nacre.native.python.arithmetic import SIGNS
 from nacre.native.python.body import Item
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
-from nacre.native.python.intrinsics import HANDLERS
+from nacre.native.python.intrinsics import HANDLERS, target_is
 from nacre.native.python.memory import MemoryAccess
 from nacre.native.python.ssa import BasicBlock, Computed
 from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, PointerKind, struct_of
@@ -201,6 +201,8 @@ class ExpressionTranslation(MemoryAccess):
             return None if found is None else not found
         if isinstance(node, ast.Constant) and isinstance(node.value, bool):
             return node.value
+        if isinstance(node, ast.Call) and self._global(node.func) is target_is:
+            return bool(self.item(node))
         found = self._global(node)
         return found if isinstance(found, bool) else None
 
@@ -287,6 +289,12 @@ class ExpressionTranslation(MemoryAccess):
             name = ast.unparse(node.func)
             self.fail(node, f"{name}: the number of arguments must be {len(kinds)}; got {count}; correct the call")
         further = [self.any_value(a) for a in node.args[len(kinds) :]]
+        for value in further:
+            if value.kind.nbytes < 4 or value.kind == FloatKind(32):
+                name = ast.unparse(node.func)
+                self.fail(
+                    node, f"{name}: further arguments have 32 or 64 bits and are no f32; got {value.kind}; convert it"
+                )
         return [*(self.value(a, k) for a, k in zip(node.args, kinds)), *further]
 
 

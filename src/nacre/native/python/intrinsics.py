@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from nacre.base.errors import CompileError
+from nacre.native.isa import MACHINES, X86_64
 from nacre.native.llvm_values import Val
 from nacre.native.python.body import Item, Several
 from nacre.native.python.memory import MemoryAccess
@@ -31,6 +32,8 @@ from nacre.native.python.types import (
 from nacre.native.python.unit import evaluated_kind
 
 T = TypeVar("T")
+WORD: Final = IntKind(64, False)
+NARROW: Final = IntKind(32, False)
 Handler: TypeAlias = Callable[[MemoryAccess, ast.Call, Kind | None], Item]
 ORDERS: Final = {"relaxed": "monotonic", **{o: o for o in ("acquire", "release", "acq_rel", "seq_cst")}}
 CHANGES: Final = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
@@ -53,6 +56,11 @@ def addr(place: T) -> ptr[T]:
 def stack(owner: type[T], align: int = 0) -> T:
     """A structure on the stack, not initialised, for as long as the compiled function runs."""
     raise _native_only("stack")
+
+
+def stack_array(element: type[T], count: int, align: int = 0) -> ptr[T]:
+    """Elements on the stack, not initialised, for as long as the compiled function runs."""
+    raise _native_only("stack_array")
 
 
 def leading_zeros(x: int) -> int:
@@ -105,6 +113,41 @@ def fence(order: str) -> None:
     raise _native_only("fence")
 
 
+def multiply_with_overflow(x: int, y: int) -> tuple[int, bool]:
+    """The product, which wraps around, and whether it did."""
+    raise _native_only("multiply_with_overflow")
+
+
+def target_is(architecture: str) -> bool:
+    """Whether the code is for this architecture, "x86_64" or "aarch64": a constant."""
+    raise _native_only("target_is")
+
+
+def pause() -> None:
+    """Tell the processor that the thread waits for another one."""
+    raise _native_only("pause")
+
+
+def float_control() -> int:
+    """The control register of floating-point arithmetic: MXCSR or FPCR, as u64."""
+    raise _native_only("float_control")
+
+
+def set_float_control(control: int) -> None:
+    """Set the control register of floating-point arithmetic: MXCSR or FPCR, from u64."""
+    raise _native_only("set_float_control")
+
+
+def cpuid(leaf: int, subleaf: int) -> tuple[int, int, int, int]:
+    """The registers eax, ebx, ecx and edx of x86-64's instruction, as u32."""
+    raise _native_only("cpuid")
+
+
+def xgetbv(register: int) -> int:
+    """An extended control register of x86-64, as u64."""
+    raise _native_only("xgetbv")
+
+
 # ---- how they are written
 
 
@@ -150,6 +193,19 @@ def _stack(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     if not isinstance(kind, PointerKind) or not isinstance(kind.element, StructKind) or not isinstance(bytes_, int):
         body.fail(call, f"stack: the argument must be a structure; got {ast.unparse(call.args[0])}; declare one")
     return body.stack(kind.element, bytes_)
+
+
+def _stack_array(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    element, count, *align = _arguments(body, call, 2, 3)
+    kind, bytes_ = _kind(body, element), body.item(align[0]) if align else 0
+    if not isinstance(bytes_, int) or not kind.nbytes:
+        body.fail(
+            call, "stack_array: it needs a type with a size, a number, and a constant alignment; correct the call"
+        )
+    number = body.item(count, IntKind(64, False))
+    if not isinstance(number, int) or number < 1:
+        number = body.typed(number, IntKind(64, False), count)
+    return body.stack_array(kind, number, bytes_, call)
 
 
 def _size(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
@@ -285,6 +341,85 @@ def _fence(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
     return body.add(VOID, (), lambda f, _: f.emit(f"fence {order}"))
 
 
+# ---- the processor
+
+
+def _multiply(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    a, b = _arguments(body, call, 2, 2)
+    x = body.any_value(a, wanted)
+    integer = _require_integer(body, call, x.kind)
+    name, both = f"{'s' if integer.signed else 'u'}mul.with.overflow", f"{{ {integer.llvm}, i1 }}"
+    overload = [integer.llvm]
+    made = body.add(VOID, (x, body.value(b, integer)), lambda f, v: f.intrinsic(name, both, v, overload=overload))
+    return _parts(body, made, both, integer, BOOL)
+
+
+def _parts(body: MemoryAccess, made: Computed, whole: str, *kinds: Kind) -> Several:
+    """The parts of a value that has several."""
+    return Several([
+        body.add(kind, (made,), lambda f, v, n=n, ty=kind.llvm: f.op(f"extractvalue {whole} {v[0].text}, {n}", ty))
+        for n, kind in enumerate(kinds)
+    ])  # fmt: skip
+
+
+def _target_is(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    (name,) = _arguments(body, call, 1, 1)
+    found = name.value if isinstance(name, ast.Constant) else None
+    if found not in MACHINES:
+        body.fail(call, f"target_is: it must be one of {', '.join(MACHINES)}; got {ast.unparse(name)}; correct it")
+    return found == body.unit.architecture.name
+
+
+def _pause(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    _arguments(body, call, 0, 0)
+    if body.unit.architecture is X86_64:
+        return body.add(VOID, (), lambda f, _: f.call("llvm.x86.sse2.pause", "void", []))
+    return body.add(VOID, (), lambda f, _: f.call("llvm.aarch64.hint", "void", [Val("1", "i32")]))
+
+
+def _float_control(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    _arguments(body, call, 0, 0)
+    if body.unit.architecture is not X86_64:
+        return body.add(WORD, (), lambda f, _: f.call("llvm.aarch64.get.fpcr", "i64", []))
+    place = body.stack_array(NARROW, 1, 0, call)
+    body.add(VOID, (place,), lambda f, v: f.call("llvm.x86.sse.stmxcsr", "void", v))
+    return body.convert(body.load(place, NARROW), WORD, call)
+
+
+def _set_float_control(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    (value,) = (body.value(a, WORD) for a in _arguments(body, call, 1, 1))
+    if body.unit.architecture is not X86_64:
+        return body.add(VOID, (value,), lambda f, v: f.call("llvm.aarch64.set.fpcr", "void", v))
+    place = body.stack_array(NARROW, 1, 0, call)
+    body.store(place, NARROW, body.convert(value, NARROW, call), call)
+    return body.add(VOID, (place,), lambda f, v: f.call("llvm.x86.sse.ldmxcsr", "void", v))
+
+
+def _assembly(text: str, constraints: str, parameters: int, results: int) -> Handler:
+    def written(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+        """An instruction of x86-64 that LLVM has no intrinsic for."""
+        if body.unit.architecture is not X86_64:
+            body.fail(
+                call, f"{ast.unparse(call.func)}: the target must be x86_64; got another one; ask target_is first"
+            )
+        values = [body.value(a, NARROW) for a in _arguments(body, call, parameters, parameters)]
+        whole, target = f"{{ {', '.join(['i32'] * results)} }}", f'asm sideeffect "{text}", "{constraints}"'
+        made = body.add(VOID, values, lambda f, v: f.call_value(Val(target, "ptr"), whole, v))
+        return _parts(body, made, whole, *[NARROW] * results)
+
+    return written
+
+
+def _xgetbv(body: MemoryAccess, call: ast.Call, wanted: Kind | None) -> Item:
+    halves = XGETBV(body, call, wanted)
+    assert isinstance(halves, Several)
+    low, high = (body.convert(x, WORD, call) for x in halves.items)
+    return body.operate("|", low, body.operate("<<", high, 32, call), call)
+
+
+CLOBBERED: Final = "~{dirflag},~{fpsr},~{flags}"
+CPUID: Final = _assembly("cpuid", f"={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}},{CLOBBERED}", 2, 4)
+XGETBV: Final = _assembly(".byte 0x0f, 0x01, 0xd0", f"={{ax}},={{dx}},{{cx}},{CLOBBERED}", 1, 2)
 HANDLERS: Final[dict[Any, Handler]] = {
     cast: _cast,
     addr: _addr,
@@ -303,4 +438,12 @@ HANDLERS: Final[dict[Any, Handler]] = {
     atomic_change: _atomic_change,
     compare_exchange: _compare_exchange,
     fence: _fence,
+    stack_array: _stack_array,
+    multiply_with_overflow: _multiply,
+    target_is: _target_is,
+    pause: _pause,
+    float_control: _float_control,
+    set_float_control: _set_float_control,
+    cpuid: CPUID,
+    xgetbv: _xgetbv,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from nacre.native.python.arithmetic import ArithmeticTranslation
+from nacre.native.python.body import FunctionScope
 from nacre.native.python.ssa import Computed
 from nacre.native.python.types import (
     BOOL,
@@ -93,6 +94,24 @@ class MemoryAccess(ArithmeticTranslation):
         """A structure on the stack, for as long as the function runs."""
         place = align or alignment(kind)
         return self.add(PointerKind(kind), (), lambda f, _: f.alloca("i8", kind.nbytes, place))
+
+    def stack_array(self, element: Kind, count: int | Computed, align: int, node: ast.AST) -> Computed:
+        """Elements on the stack, for as long as the function runs."""
+        ty, place = memory_type(element), align or alignment(element)
+        if _is_compound(element):
+            ty = f"[{element.nbytes} x i8]"
+        if isinstance(count, int):
+            return self.add(PointerKind(element), (), lambda f, _: f.alloca(ty, count, place))
+        scope: FunctionScope | None = self.frame
+        while scope is not None:
+            if scope.loops:
+                self.fail(node, "stack_array: the number must be a constant in a loop, where the stack would grow; "
+                          "got a variable; move it before the loop")  # fmt: skip
+            scope = scope.outer
+        text = f"alloca {ty}, "
+        return self.add(
+            PointerKind(element), (count,), lambda f, v: f.op(f"{text}{v[0]}, align {place}", "ptr", "stack")
+        )
 
 
 def _is_compound(kind: Kind) -> bool:

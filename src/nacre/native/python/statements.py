@@ -160,8 +160,8 @@ class StatementTranslation(ExpressionTranslation):
         )
         self.ssa.jump(head)
         self.ssa.begin(head)
-        self.branch(node.test, body, end)
         self.frame.loops.append((head, end))
+        self.branch(node.test, body, end)
         self._arm(body, node.body, head)
         self.frame.loops.pop()
         self.seal(head)
@@ -319,10 +319,13 @@ def compile_function(unit: NativeModule, function: NativeFunction) -> None:
 
 def _compile(unit: NativeModule, function: NativeFunction, node: ast.FunctionDef) -> None:
     signature = unit.signature(function)
-    linkage = "" if function in unit.entries else "internal"
+    linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
+    attributes = "nounwind noinline" if "noinline" in function.attributes else "nounwind"
+    if "baseline" in function.attributes:
+        attributes = f"{attributes} {unit.architecture.baseline}".rstrip()
     result = "zeroext i1" if signature.result == BOOL else signature.result.llvm
     parameters = {f"{name}.in": kind.llvm for name, kind in zip(signature.names, signature.kinds)}
-    f = unit.module.function(unit.symbol(function), result, parameters, linkage=linkage)
+    f = unit.module.function(unit.symbol(function), result, parameters, linkage=linkage, attributes=attributes)
     body = StatementTranslation(unit, FunctionScope(function, node, signature.result, None))
     values = [body.add(kind, (), lambda f, _, n=n: f[n]) for n, kind in zip(parameters, signature.kinds)]
     body.enter(signature.names, signature.kinds, values)

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
+from nacre.native.engine import Target, host_target
+from nacre.native.isa import BY_NAME, Architecture
 from nacre.native.llvm_values import literal
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
 from nacre.native.python.source import NativeSyntaxError, definition, short
@@ -49,8 +51,8 @@ def refuse(function: NativeFunction, node: ast.AST, message: str) -> NoReturn:
 class NativeModule:
     """The native module of some entries."""
 
-    def __init__(self, name: str, entries: list[NativeFunction]) -> None:
-        self.module = ModuleText(name)
+    def __init__(self, name: str, entries: list[NativeFunction], target: Target | None = None) -> None:
+        self.module, self.target = ModuleText(name), target
         self.entries = entries
         self.queue: list[NativeFunction] = []
         self._owners: dict[str, Any] = {}
@@ -62,7 +64,7 @@ class NativeModule:
 
     def symbol(self, function: NativeFunction) -> str:
         """The symbol of a function, which will be part of the module."""
-        public = function in self.entries or function.kind == "external"
+        public = function in self.entries or function.kind == "external" or "visible" in function.attributes
         name = function.symbol if public else function.private_symbol
         if self._claim(name, function):
             if function.kind == "external":
@@ -82,6 +84,11 @@ class NativeModule:
         new = name not in self._made
         self._made.add(name)
         return new
+
+    @property
+    def architecture(self) -> Architecture:
+        """The processor architecture of the target, which is this machine unless another one was given."""
+        return BY_NAME[(self.target or host_target()).isa].machine
 
     def signature(self, function: NativeFunction) -> Signature:
         """The signature of a function by its annotations."""
