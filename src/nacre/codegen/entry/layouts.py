@@ -2,9 +2,90 @@
 
 from __future__ import annotations
 
-from nacre.native.cpython import PyObject
-from nacre.native.python.types import i64, ptr, struct, u64
+from typing import Annotated, Final
+
+from nacre.native.c_library import TimeSpec
+from nacre.native.cpython import HAS_OBJECT_HEADERS, ObjectHeader, PyObject
+from nacre.native.python.declarations import inline
+from nacre.native.python.intrinsics import cast
+from nacre.native.python.types import array, embed, i64, ptr, size_of, struct, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
+
+SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
+
+# CPython lays out the slots of a class in the order of their names, behind those of its base.  `slots` compares these
+# structures with the classes.
+
+
+@struct
+class TensorObject(PyObject):
+    """A tensor: a `Value`.  `value_type` is its slot `type`."""
+
+    content: BufferObject
+    layout: PyObject
+    node: PyObject
+    value_type: PyObject
+    if not HAS_OBJECT_HEADERS:
+        weak_references: PyObject
+
+
+@inline
+def weak_references(tensor: TensorObject) -> PyObject:
+    """The first weak reference to a tensor, or null."""
+    if HAS_OBJECT_HEADERS:
+        return cast(ObjectHeader, cast(u64, tensor) - size_of(ObjectHeader)).weak_references
+    return tensor.weak_references
+
+
+@struct
+class LayoutObject(PyObject):
+    """The `Layout` of a view."""
+
+    offset: PyObject
+    strides: PyObject
+
+
+@struct
+class OriginObject(PyObject):
+    """An `Origin`, which is the node of a value."""
+
+    level: PyObject
+    if not HAS_OBJECT_HEADERS:
+        weak_references: PyObject
+
+
+@struct
+class NodeObject(OriginObject):
+    """A `TapeNode`."""
+
+    number: PyObject
+    outer: PyObject
+    parents: PyObject
+    rule: PyObject
+    saved: PyObject
+    source: PyObject
+
+
+@struct
+class SmallWorkspace:
+    """The workspace of a program that needs little, on the stack."""
+
+    memory: Annotated[array[u8], SMALL_WORKSPACE]
+
+
+@struct
+class InterruptClock(TimeSpec):
+    """When a program that runs without the interpreter lock last took it, and the thread's state."""
+
+    thread: ptr[u8]
+
+
+@struct
+class SilentThreads:
+    """How many threads do not record, and one of them."""
+
+    count: u64
+    thread: u64
 
 
 @struct
@@ -35,17 +116,18 @@ class PackedSource:
 
 @struct
 class PackedTable:
-    """Prepacked inputs of a program: `source_count` rows of PackedSource and `value_count` offsets follow it."""
+    """Prepacked inputs of a program: `source_count` sources, and `value_count` offsets behind them."""
 
     nbytes: u64
     block: BufferObject
     source_count: i64
     value_count: i64
+    sources: Annotated[array[embed[PackedSource]], 0]
 
 
 @struct
 class ProgramRecord:
-    """A program that Python calls: `inputs` rows of OperandType and `outputs` rows of ResultType follow it.
+    """A program that Python calls: `inputs` operands, and `outputs` rows of ResultType behind them.
 
     `interruptible` is whether Ctrl-C may end it early, `releases` whether it releases the interpreter lock, `active`
     the address of the number of active interpreters.  `nodes` says how to treat nodes: 0 ignores them, 1 calls the
@@ -63,6 +145,7 @@ class ProgramRecord:
     active: ptr[i64]
     nodes: u64
     packed: PackedTable
+    operands: Annotated[array[embed[OperandType]], 0]
 
 
 @struct
@@ -83,11 +166,12 @@ class ViewRecord:
 class NodeRule:
     """How a call is recorded: the rule (or null: no node), and the numbers of parents and saved values.
 
-    `keeps_result` is whether the result is one of the saved values.  The places of the parents among the operands
-    follow, then those of the saved values (operands, and after them the result).
+    `keeps_result` is whether the result is one of the saved values.  `places` are those of the parents among the
+    operands, then those of the saved values (operands, and after them the result).
     """
 
     rule: PyObject
     parent_count: i64
     saved_count: i64
     keeps_result: i64
+    places: Annotated[array[i64], 0]
