@@ -58,12 +58,6 @@ def entry_text() -> str:
     return _numbered(DECLARATIONS + entry_call.TEXT + tape_stub.TEXT + entry_view.TEXT + prepacked.TEXT)
 
 
-@cache
-def step_text() -> str:
-    """The LLVM text of the entry with variables, which many processes do not need."""
-    return _numbered(DECLARATIONS + variables.TEXT)
-
-
 def _numbered(text: str) -> str:
     numbers = {
         "header": entry_call.HEADER_WORDS,
@@ -72,7 +66,7 @@ def _numbered(text: str) -> str:
         "clock": CLOCK,
         "serial": SERIAL_OFFSET,
     }
-    for name, number in {**tape_stub.offsets(), **variables.offsets(), **numbers}.items():
+    for name, number in {**tape_stub.offsets(), **numbers}.items():
         text = text.replace("{" + name + "}", str(number))
     return text
 
@@ -85,10 +79,9 @@ def begin() -> None:
 
 @cache
 def begin_step() -> None:
-    """Compile the code that programs with variables need on another thread, unless it is cached."""
+    """Compile the code that programs with variables need on another thread."""
     target = host_target()
-    if not objects.shared().known(objects.key_of(step_text(), target)):
-        objects.begin(step_text(), target)
+    compile_workers.begin(1, lambda: objects.compile_cached(variables.step_text(target), target))
 
 
 def _make(text: str) -> None:
@@ -96,7 +89,7 @@ def _make(text: str) -> None:
 
 
 class _Methods(NamedTuple):
-    """The entry of a program, that of a view, the function that frees packed inputs, and the symbols of `step_text`."""
+    """The entries of programs and views, the function that frees packed inputs, and the symbols of programs."""
 
     call: _Method
     view: _Method
@@ -115,15 +108,15 @@ def _methods(target: Target, driver_text: str) -> _Methods:
         _method(library, "nacre_entry", "Run a program on tensors."),
         _method(library, "nacre_view", "A view of a tensor."),
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
-        symbols | {name: library.address(name) for name in variables.SHARED},
+        symbols,
     )
 
 
 @once
 def _step_method(target: Target, driver_text: str) -> _Method:
     symbols = _methods(target, driver_text).symbols | variables.symbols()
-    library = objects.library(step_text(), target, symbols).keep()
-    return _method(library, "nacre_step", "Run a program on tensors and variables.")
+    library = objects.library(variables.step_text(target), target, symbols).keep()
+    return _method(library, variables.CALL, "Run a program on tensors and variables.")
 
 
 def _method(library: Library, name: str, documentation: str) -> _Method:
