@@ -1,4 +1,4 @@
-"""Where CPython keeps the slots of tensors, layouts, tape nodes and variables, compared with the structures of native code."""
+"""Where CPython keeps the slots of values, layouts, tape nodes and variables, compared with native structures."""
 
 from __future__ import annotations
 
