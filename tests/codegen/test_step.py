@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -123,7 +122,7 @@ class World:
     def step(self, **values: int) -> int:
         return self.record(pack(StepRecord, **values))
 
-    def python(self, function: Callable[..., Any]) -> int:
+    def python(self, function: Any) -> int:
         self.kept.append(function)
         return id(function)
 

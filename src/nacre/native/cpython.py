@@ -118,6 +118,7 @@ MEMBER_SSIZE: Final = 19
 MEMBER_READ_ONLY: Final = 1
 METHOD_OF_ONE_ARGUMENT: Final = 8  # METH_O
 METHOD_STATIC: Final = 32
+METHOD_FASTCALL: Final = 128
 TYPE_IMMUTABLE: Final = 256
 TYPE_WITHOUT_CALL: Final = 128  # it makes no instances when it is called
 

@@ -30,7 +30,7 @@ def pack(owner: type[Any], **values: float) -> bytes:
 
 def memory_of(*parts: bytes) -> npt.NDArray[np.int64]:
     """Packed structures, whole words each, one after another in memory that stays in its place."""
-    return np.frombuffer(bytearray(b"".join(parts)), np.int64).copy()
+    return np.frombuffer(b"".join(parts), np.int64).copy()
 
 
 def read_field(address: int, owner: type[Any], field: str) -> int:
@@ -43,7 +43,7 @@ def write_field(address: int, owner: type[Any], field: str, value: float) -> Non
     """Set a field of the structure at an address, which must be valid."""
     code, offset = _place(owner, field)
     written = struct.pack(code, value)
-    ctypes.memmove(address + offset, written, len(written))
+    (ctypes.c_char * len(written)).from_address(address + offset).raw = written
 
 
 def _place(owner: type[Any], field: str) -> tuple[str, int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from nacre.native.c_library import TimeSpec
-from nacre.native.cpython import HAS_OBJECT_HEADERS, ObjectHeader, PyObject
-from nacre.native.python.declarations import inline
-from nacre.native.python.intrinsics import cast
-from nacre.native.python.types import array, embed, i64, ptr, size_of, struct, u8, u64
+from nacre.native.cpython import HAS_OBJECT_HEADERS, PyObject
+from nacre.native.python.types import array, embed, i64, ptr, struct, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
 
 SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
+IGNORED: Final = 0  # what an entry does about nodes: nothing
+REFUSED: Final = 1  # it calls its fallback; any other number is the address of a table of rules
 
 # CPython lays out the slots of a class in the order of their names, behind those of its base.  `slots` compares these
 # structures with the classes.
@@ -27,14 +27,6 @@ class TensorObject(PyObject):
     value_type: PyObject
     if not HAS_OBJECT_HEADERS:
         weak_references: PyObject
-
-
-@inline
-def weak_references(tensor: TensorObject) -> PyObject:
-    """The first weak reference to a tensor, or null."""
-    if HAS_OBJECT_HEADERS:
-        return cast(ObjectHeader, cast(u64, tensor) - size_of(ObjectHeader)).weak_references
-    return tensor.weak_references
 
 
 @struct
@@ -130,8 +122,8 @@ class ProgramRecord:
     """A program that Python calls: `inputs` operands, and `outputs` rows of ResultType behind them.
 
     `interruptible` is whether Ctrl-C may end it early, `releases` whether it releases the interpreter lock, `active`
-    the address of the number of active interpreters.  `nodes` says how to treat nodes: 0 ignores them, 1 calls the
-    fallback, else it is the address of a Recording's table.
+    the address of the number of active interpreters.  `nodes` says how to treat nodes: IGNORED, REFUSED or the
+    address of a Recording's table.
     """
 
     inputs: i64

@@ -21,6 +21,8 @@ from nacre.codegen.entry.layouts import (
 from nacre.codegen.entry.prepacked import keep, new_buffer, packed
 from nacre.native.c_library import TimeSpec, clock_gettime
 from nacre.native.cpython import (
+    HAS_OBJECT_HEADERS,
+    ObjectHeader,
     Py_DecRef,
     Py_IncRef,
     PyErr_CheckSignals,
@@ -32,7 +34,7 @@ from nacre.native.cpython import (
 )
 from nacre.native.python.declarations import external, inline, native, null
 from nacre.native.python.intrinsics import addr, cast, stack
-from nacre.native.python.types import embed, i64, ptr, u8, u64
+from nacre.native.python.types import embed, i64, ptr, size_of, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
 
 CLOCK: Final[int] = time.CLOCK_MONOTONIC
@@ -105,6 +107,14 @@ def new_tensor(tensor_class: PyObject, value_type: PyObject, buffer: BufferObjec
     Py_IncRef(none)
     tensor.node = none
     return tensor
+
+
+@inline
+def weak_references(tensor: TensorObject) -> PyObject:
+    """The first weak reference to a tensor, or null."""
+    if HAS_OBJECT_HEADERS:
+        return cast(ObjectHeader, cast(u64, tensor) - size_of(ObjectHeader)).weak_references
+    return tensor.weak_references
 
 
 @native

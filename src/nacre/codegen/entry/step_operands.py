@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nacre.codegen.entry.layouts import StepRecord, TensorObject, UpdatingThread, weak_references
-from nacre.codegen.entry.perform import hold
+from nacre.codegen.entry.layouts import StepRecord, TensorObject, UpdatingThread
+from nacre.codegen.entry.perform import hold, weak_references
 from nacre.native.cpython import Py_DecRef, Py_IncRef, PyObject, PyThread_get_thread_ident, none
 from nacre.native.python.declarations import external_variable, inline, native, null
 from nacre.native.python.intrinsics import cast
