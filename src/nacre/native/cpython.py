@@ -40,6 +40,15 @@ class SlotDescriptor(PyObject):
 
 
 @struct
+class RaisedError:
+    """An exception while it is not set."""
+
+    kind: PyObject
+    value: PyObject
+    traceback: PyObject
+
+
+@struct
 class BufferView:
     """Py_buffer: memory that an object exports."""
 
@@ -116,6 +125,8 @@ TYPE_WITHOUT_CALL: Final = 128  # it makes no instances when it is called
 HAS_OBJECT_HEADERS: Final[bool] = sys.version_info >= (3, 12)
 
 none = external_variable(PyObject, "_Py_NoneStruct")
+true = external_variable(PyObject, "_Py_TrueStruct")
+false = external_variable(PyObject, "_Py_FalseStruct")
 
 
 @external(symbol="_PyObject_New")
@@ -184,6 +195,14 @@ def PyErr_CheckSignals() -> i32: ...
 
 @external
 def PyErr_Clear() -> None: ...
+
+
+@external
+def PyErr_Fetch(kind: ptr[PyObject], value: ptr[PyObject], traceback: ptr[PyObject]) -> None: ...
+
+
+@external
+def PyErr_Restore(kind: PyObject, value: PyObject, traceback: PyObject) -> None: ...
 
 
 @external

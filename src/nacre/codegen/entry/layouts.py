@@ -167,3 +167,77 @@ class NodeRule:
     saved_count: i64
     keeps_result: i64
     places: Annotated[array[i64], 0]
+
+
+@struct
+class VariableObject(PyObject):
+    """A `Variable`."""
+
+    cell: TensorObject
+    gradient_cell: PyObject
+    leaf: PyObject
+    name: PyObject
+    number: PyObject
+    wants_gradient: PyObject
+
+
+@struct
+class Slot:
+    """A slot of a variable."""
+
+    value: PyObject
+
+
+@struct
+class HiddenValue:
+    """A value that a step overwrites: its place among the operands, and what the variable has meanwhile."""
+
+    operand: i64
+    placeholder: PyObject
+
+
+@struct
+class KeptSlot:
+    """A slot that must have an object (`has_it` is 1), or must not have it (0)."""
+
+    slot: Slot
+    object: PyObject
+    has_it: i64
+
+
+@struct
+class StepRecord:
+    """A program that reads and writes variables: its own record, and what it reads and writes.
+
+    The operands are `arguments` arguments of the call, then captures, from `plain` on values of variables.  `sources`
+    are the captures, then the slots of the values.  The outputs are `results` results of the call, then values for the
+    slots `written`.  The slots `cleared` become None.
+
+    `holds` says whether all other conditions hold, or is null.  `finish` converts the tuple of results to the answer;
+    null: the only result is the answer, None: the tuple is.  `acquire` and `release` are those of the lock of updates.
+    """
+
+    program: ProgramRecord
+    arguments: i64
+    plain: i64
+    results: i64
+    sources: ptr[Slot]
+    written: ptr[Slot]
+    hidden: ptr[embed[HiddenValue]]
+    hidden_count: i64
+    cleared: ptr[Slot]
+    cleared_count: i64
+    kept: ptr[embed[KeptSlot]]
+    kept_count: i64
+    holds: PyObject
+    finish: PyObject
+    fallback: PyObject
+    acquire: PyObject
+    release: PyObject
+
+
+@struct
+class UpdatingThread:
+    """The thread that updates variables in place, or 0."""
+
+    thread: u64

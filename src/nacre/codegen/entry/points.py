@@ -32,7 +32,6 @@ from nacre.codegen.entry.layouts import (
     ResultType,
     ViewRecord,
 )
-from nacre.codegen.entry.perform_text import DECLARATIONS, NUMBERS
 from nacre.codegen.entry.recording import Recording
 from nacre.codegen.entry.slots import require_slots
 from nacre.codegen.entry.variables import ProgramVariables
@@ -53,24 +52,12 @@ from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
-ENTRIES = ("entry", "view", "forget", "packed", "keep", "hold", "interrupted", "new_tensor")
+ENTRIES = ("entry", "view", "forget")
 
 
 def entry_text(target: Target) -> str:
     """The LLVM text of the entries."""
     return cached_module("nacre.codegen.entry.entries", ENTRIES, target)
-
-
-@cache
-def step_text() -> str:
-    """The LLVM text of the entry with variables, which many processes do not need."""
-    return _numbered(DECLARATIONS + variables.TEXT)
-
-
-def _numbered(text: str) -> str:
-    for name, number in {**variables.offsets(), **NUMBERS}.items():
-        text = text.replace("{" + name + "}", str(number))
-    return text
 
 
 def begin() -> None:
@@ -82,10 +69,9 @@ def begin() -> None:
 
 @cache
 def begin_step() -> None:
-    """Compile the code that programs with variables need on another thread, unless it is cached."""
+    """Compile the code that programs with variables need on another thread."""
     target = host_target()
-    if not objects.shared().known(objects.key_of(step_text(), target)):
-        objects.begin(step_text(), target)
+    compile_workers.begin(1, lambda: _make(variables.step_text(target)))
 
 
 def _make(text: str) -> None:
@@ -100,7 +86,7 @@ class _Method(NamedTuple):
 
 
 class _Methods(NamedTuple):
-    """The entry of a program, that of a view, the function that frees packed inputs, and the symbols of `step_text`."""
+    """The entries of programs and views, the function that frees packed inputs, and the symbols of programs."""
 
     call: _Method
     view: _Method
@@ -127,15 +113,15 @@ def _methods(target: Target, driver_text: str) -> _Methods:
         _method(library, "nacre_entry", "Run a program on tensors."),
         _method(library, "nacre_view", "A view of a tensor."),
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
-        symbols | {name: library.address(name) for name in variables.SHARED},
+        symbols,
     )
 
 
 @once
 def _step_method(target: Target, driver_text: str) -> _Method:
     symbols = _methods(target, driver_text).symbols | variables.symbols()
-    library = objects.library(step_text(), target, symbols).keep()
-    return _method(library, "nacre_step", "Run a program on tensors and variables.")
+    library = objects.library(variables.step_text(target), target, symbols).keep()
+    return _method(library, variables.CALL, "Run a program on tensors and variables.")
 
 
 def _method(library: Library, name: str, documentation: str) -> _Method:

@@ -1,4 +1,4 @@
-"""Where CPython keeps the slots of tensors, layouts and tape nodes, compared with the structures of native code."""
+"""Where CPython keeps the slots of values, layouts, tape nodes and variables, compared with native structures."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any, Final
 
 from nacre.base.errors import StateError
 from nacre.base.locks import once
-from nacre.codegen.entry.layouts import LayoutObject, NodeObject, OriginObject, TensorObject
+from nacre.codegen.entry.layouts import LayoutObject, NodeObject, OriginObject, TensorObject, VariableObject
 from nacre.interpret.tape import TapeNode
 from nacre.ir.primitive import Layout
 from nacre.native.cpython import PyObject
 from nacre.native.interpreter import slot_offset, weak_references_offset
 from nacre.native.python.types import fields_of, offset_of
 from nacre.trace.value import Origin, Value
+from nacre.trace.variable import Variable
 
 SLOTS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (TensorObject, Value),
     (LayoutObject, Layout),
     (OriginObject, Origin),
     (NodeObject, TapeNode),
+    (VariableObject, Variable),
 )
 RENAMED: Final = {"value_type": "type"}  # fields with other names than their slots
 WITH_WEAK_REFERENCES: Final = (TensorObject, OriginObject, NodeObject)
