@@ -45,6 +45,7 @@ class FunctionScope:
         self.assigned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead
         self.exit: BasicBlock | None = None  # where `return` leads in an expanded function
+        self.ways: tuple[BasicBlock, BasicBlock] | None = None  # where it leads for True and False in a condition
 
 
 class Body:

@@ -35,6 +35,12 @@ class ExpressionTranslation(MemoryAccess):
         """The result of an inlined function."""
         raise NotImplementedError
 
+    def expand_condition(
+        self, function: NativeFunction, arguments: list[Computed], call: ast.Call, yes: BasicBlock, no: BasicBlock
+    ) -> None:
+        """An inlined function whose returns lead to one block or the other."""
+        raise NotImplementedError
+
     def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
         """The value of an expression; a number without a type stays a Python number."""
         if isinstance(node, ast.Constant):
@@ -223,6 +229,11 @@ class ExpressionTranslation(MemoryAccess):
         known = self.known_condition(node)
         if known is not None:
             return self.ssa.jump(yes if known else no)
+        callee = self._global(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(callee, NativeFunction) and callee.kind == "inline":
+            signature = self.unit.signature(callee)
+            if signature.result == BOOL and _is_plain(node):
+                return self.expand_condition(callee, self._arguments(node, signature.kinds, False), node, yes, no)
         found = self.item(node)
         if isinstance(found, bool):
             return self.ssa.jump(yes if found else no)
@@ -232,7 +243,7 @@ class ExpressionTranslation(MemoryAccess):
 
     def _call(self, node: ast.Call, wanted: Kind | None) -> Item:
         callee = self._global(node.func)
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        if not _is_plain(node):
             self.fail(node, f"{ast.unparse(node.func)}: arguments must be in order; got a name or a star; write each")
         if isinstance(callee, IntKind | FloatKind):
             return self._conversion(callee, node)
@@ -296,6 +307,11 @@ class ExpressionTranslation(MemoryAccess):
                     node, f"{name}: further arguments have 32 or 64 bits and are no f32; got {value.kind}; convert it"
                 )
         return [*(self.value(a, k) for a, k in zip(node.args, kinds)), *further]
+
+
+def _is_plain(node: ast.Call) -> bool:
+    """Whether all arguments of a call stand in order."""
+    return not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
 
 
 def _is_pure(node: ast.expr) -> bool:

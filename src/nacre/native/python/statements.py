@@ -242,6 +242,9 @@ class StatementTranslation(ExpressionTranslation):
         if exit is None:
             self.ssa.leave(None if node.value is None else self.value(node.value, kind))
             return
+        if self.frame.ways is not None and node.value is not None:
+            self.branch(node.value, *self.frame.ways)
+            return
         if isinstance(kind, TupleKind) and node.value is not None:
             for k, value in enumerate(self._results(node.value, kind)):
                 self.ssa.write((self.frame, k), value)
@@ -259,6 +262,31 @@ class StatementTranslation(ExpressionTranslation):
 
     def expand(self, function: NativeFunction, arguments: list[Computed], call: ast.Call) -> Item:
         """The result of an inlined function."""
+        exit = BasicBlock("result", sealed=False)
+        frame = self._expand(function, arguments, call, exit, None)
+        self.ssa.begin(exit)
+        self.seal(exit)
+        if self.ssa.here is None:
+            self.fail(call, f"{function.symbol}: an inlined function must return; got one without an end; use @native")
+        if isinstance(frame.result, TupleKind):
+            return Several([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items)])
+        return self.add(VOID, (), nothing) if frame.result == VOID else self.ssa.read((frame, 0), frame.result)
+
+    def expand_condition(
+        self, function: NativeFunction, arguments: list[Computed], call: ast.Call, yes: BasicBlock, no: BasicBlock
+    ) -> None:
+        """An inlined function whose returns lead to one block or the other."""
+        self._expand(function, arguments, call, BasicBlock("result"), (yes, no))
+
+    def _expand(
+        self,
+        function: NativeFunction,
+        arguments: list[Computed],
+        call: ast.Call,
+        exit: BasicBlock,
+        ways: tuple[BasicBlock, BasicBlock] | None,
+    ) -> FunctionScope:
+        """The statements of an inlined function, whose returns lead to the exit or to one of two ways."""
         outer: FunctionScope | None = self.frame
         while outer is not None:
             if outer.function is function:
@@ -268,19 +296,13 @@ class StatementTranslation(ExpressionTranslation):
             outer = outer.outer
         signature = self.unit.signature(function)
         caller, frame = self.frame, FunctionScope(function, definition(function), signature.result, self.frame)
-        frame.exit = BasicBlock("result", sealed=False)
+        frame.exit, frame.ways = exit, ways
         self.frame = frame
         self.enter(signature.names, signature.kinds, arguments)
         self.block(frame.node.body)
-        self.finish(frame.exit)
-        self.ssa.begin(frame.exit)
-        self.seal(frame.exit)
+        self.finish(exit)
         self.frame = caller
-        if self.ssa.here is None:
-            self.fail(call, f"{function.symbol}: an inlined function must return; got one without an end; use @native")
-        if isinstance(frame.result, TupleKind):
-            return Several([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items)])
-        return self.add(VOID, (), nothing) if frame.result == VOID else self.ssa.read((frame, 0), frame.result)
+        return frame
 
     def enter(self, names: Sequence[str], kinds: Sequence[Kind], values: Sequence[Computed]) -> None:
         """Give the parameters their values."""
