@@ -423,20 +423,10 @@ class _Tables:
 
 
 def _new_row(row: DriverRow, place: int) -> PlanRow:
-    """A row of the plan's tables without work."""
-    return PlanRow(
-        kernel=null,
-        first_argument=place,
-        extent=0,
-        grain=0,
-        target=row.target,
-        moves=null,
-        move_count=0,
-        kind=row.kind,
-        barrier=row.sync,
-        idle=False,
-        alone=False,
-    )
+    """A row of the plan's tables without work: fields without a value become zero."""
+    made = PlanRow.__new__(PlanRow)
+    made.first_argument, made.target, made.kind, made.barrier = place, row.target, row.kind, row.sync
+    return made
 
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
