@@ -47,7 +47,8 @@ class PlanRow:
     address of a branch's cell.  `extent` is that of a launch, the trips of a loop, or for LEAVE whether the loop ran
     alone.  `grain` is the rounds of a chunk, or the row to go to.  `idle` is whether a launch has no work where its
     first two addresses are equal, or the kind of control flow.  `moves` is the address of a loop's moves, or for ENTER
-    whether the caller runs the loop alone; `move_count` is their number.
+    whether the caller runs the loop alone; `move_count` is their number.  For a launch, `moves` is whether it calls
+    the host.
     """
 
     kernel: Callable[[ptr[u64], i64, i64, ptr[u8]], None]

@@ -23,6 +23,7 @@ ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
 STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and reserved words
 DESCRIPTOR_WORDS = 16
+WORD = 8  # bytes of it
 ALONE_COST = 64_000  # programs with less work run on the caller alone
 SHARE_COST = 10_000  # steps with less work are not divided
 CHUNK_COST = 5_000  # the least work worth taking a chunk for
@@ -74,6 +75,7 @@ class Launch:
     cut_sizes: tuple[Size, ...] = ()
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
     idle: bool = False  # a copy of its first slot to its second, which does nothing if the addresses are equal
+    host: object = None  # the Python object that it calls, which its first slot is the address of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,17 @@ class Plan:
     @cached_property
     def rows(self) -> tuple[DriverRow, ...]:
         """The rows of the driver: the steps, and the control flow between them."""
-        return walk(self.uses, self.tree or tuple(range(len(self.steps))))
+        return walk(self.uses, self.tree or tuple(range(len(self.steps))), host_calls(self.steps))
 
     @cached_property
     def uses(self) -> list[tuple[set[int], set[int]]]:
         """For each step the values that it reads and writes; parts count as the whole value."""
         return uses(self.steps, self.values)
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether it calls Python functions."""
+        return bool(host_calls(self.steps))
 
     @property
     def endless(self) -> bool:
@@ -181,6 +188,11 @@ def holder(values: Sequence[PlannedValue], value: int) -> int:
     while values[value].kind == "part":
         value = values[value].of
     return value
+
+
+def host_calls(steps: Sequence[Launch]) -> frozenset[int]:
+    """The steps that call a Python function; no other step runs at the same time."""
+    return frozenset(k for k, s in enumerate(steps) if s.host is not None)
 
 
 def uses(steps: Sequence[Launch], values: Sequence[PlannedValue]) -> list[tuple[set[int], set[int]]]:
@@ -248,7 +260,7 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     """The number of barriers before each step; a step needs one if it depends on its epoch's steps."""
     met = [(set(s.reads), set(s.writes)) for s in steps]
-    return tuple(row.epoch for row in walk(met, tuple(range(len(steps)))))
+    return tuple(row.epoch for row in walk(met, tuple(range(len(steps))), host_calls(steps)))
 
 
 def bind(
@@ -399,7 +411,8 @@ class _Tables:
     def launch(self, row: DriverRow, place: int) -> list[int]:
         """The words of a launch, whose arguments begin at a place."""
         step, cut = self.plan.steps[row.step], self.cuts[row.step]
-        return [self.addresses[step.code], place, cut.extent, cut.grain, int(row.sync), int(step.idle), 0, 0]
+        host = int(step.host is not None)
+        return [self.addresses[step.code], place, cut.extent, cut.grain, int(row.sync), int(step.idle), host, 0]
 
     def control(
         self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]

@@ -1,11 +1,14 @@
 """The driver: one native function that runs a plan's table of steps on all threads of the pool.
 
-A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.  The
+A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle, host.  The
 steps between two barriers are an epoch; they are independent of each other.  The caller counts the chunks of an epoch's
 steps, shares them with the pool, and starts the next epoch when they are done.  A thread that takes a chunk finds the
 chunk's step.  A caller without workers runs each step whole.  An idle step is a copy that has no work if its two
 addresses are equal.  Before each of its chunks the caller may test whether to stop.  Then the rest of the epoch is
 taken without work, and no other epoch begins.
+
+A host step calls a Python function (see `runtime/host_call`).  It has a barrier before and behind it, and the caller
+runs it.  Its scratch memory begins with whether the function raised an exception, which ends the run.
 
 A row without a kernel controls the flow (see `runtime/flow`).  Only the caller runs it, while no chunk is running.  Its
 words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.  ENTER:
@@ -187,7 +190,12 @@ step:
   br i1 %launches, label %launch, label %control
 
 launch:
-  br i1 %many, label %open, label %alone
+  %host.at = getelementptr i64, ptr %row, i64 6
+  %host = load i64, ptr %host.at
+  %hosted = icmp ne i64 %host, 0
+  %by.caller = xor i1 %hosted, true
+  %shared = and i1 %many, %by.caller
+  br i1 %shared, label %open, label %alone
 
 alone:
   %extent = call i64 @extent(ptr %context, ptr %row)
@@ -200,7 +208,15 @@ ask:
 
 whole:
   call void @rounds(ptr %context, i64 %k, i64 0, i64 %extent, i64 0)
-  br label %done
+  br i1 %hosted, label %answered, label %done
+
+answered:                                         ; did the host raise an exception?
+  %outcome.at = getelementptr i64, ptr %context, i64 3
+  %outcome.place = load ptr, ptr %outcome.at
+  %outcome = load i64, ptr %outcome.place
+  store atomic i64 %outcome, ptr %stopped.at monotonic, align 8
+  %raised = icmp ne i64 %outcome, 0
+  br i1 %raised, label %end, label %done
 
 done:
   br label %head

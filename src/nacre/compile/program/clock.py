@@ -13,7 +13,7 @@ import numpy as np
 from nacre.base.records import dataclass
 from nacre.codegen.entry.stamped_driver import STAMPS, STAMPS_WORD, stamped_driver_text
 from nacre.runtime.buffer import allocate
-from nacre.runtime.executable import Executable, driver
+from nacre.runtime.executable import Executable
 from nacre.runtime.flow import Kind
 
 NANO = 1e-9
@@ -70,7 +70,7 @@ class TimedRun:
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
     """The seconds of one run of a bound plan."""
-    run = driver(executable.driver_text, executable.target)
+    run = executable.driver
     start = time.perf_counter()
     run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace)
     return time.perf_counter() - start
