@@ -132,7 +132,9 @@ def test_other_arguments_are_constants_and_variables_give_their_values() -> None
 
     def f(x: Any) -> Any:
         v.assign(v + x)
-        nc.host_call(lambda *args: seen.append((args[0], args[1]["k"].tolist(), args[2].tolist())), None, "v", {"k": v}, x)
+        nc.host_call(
+            lambda *args: seen.append((args[0], args[1]["k"].tolist(), args[2].tolist())), None, "v", {"k": v}, x
+        )
         return x
 
     for g in (f, nc.jit(f)):
@@ -468,7 +470,9 @@ def test_a_derivative_of_a_loop_calls_once_for_each_iteration() -> None:
     def f(x: Any) -> Any:
         def body(c: Any, _: Any) -> Any:
             nc.host_call(lambda c: log(seen, c), None, c)
-            c = nc.cond(c > 2, lambda c: nc.host_call(lambda c: log(seen, "big" and c), None, c) or c * 2, lambda c: c, c)
+            c = nc.cond(
+                c > 2, lambda c: nc.host_call(lambda c: log(seen, "big" and c), None, c) or c * 2, lambda c: c, c
+            )
             return c * x, None
 
         return nc.scan(body, x, length=3)[0]

@@ -169,8 +169,8 @@ def require_no_host_calls(operation: str, graph: Graph) -> None:
                 require_no_host_calls(operation, p)
             elif isinstance(p, ProcessParameter):
                 raise ArgumentError(
-                    f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls {p}, "
-                    "a Python function; leave the call out, or call the function before or after the program"
+                    f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls "
+                    f"{p}, a Python function; leave the call out, or call the function before or after the program"
                 )
 
 

@@ -51,8 +51,8 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
         return None
     if graph.has_effects:
         raise GradientError(
-            f"checkpoint: the derivative computes {graph.name} again; got a function that calls the host, which must run "
-            "once; call nc.host_call outside of nc.checkpoint"
+            f"checkpoint: the derivative computes {graph.name} again; got a function that calls the host, which must "
+            "run once; call nc.host_call outside of nc.checkpoint"
         )
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
 

@@ -66,7 +66,9 @@ def _result(function: HostFunction, number: int, given: Any, wanted: TensorType)
     if not isinstance(given, Value):
         raise KindError(f"{what} must be a tensor, an array or a number; got {type(given).__name__}; return {wanted}")
     if not is_concrete(given):
-        raise TraceError(f"{what} must have numbers; got a traced tensor of type {given.type}; compute it from arguments")
+        raise TraceError(
+            f"{what} must have numbers; got a traced tensor of type {given.type}; compute it from arguments"
+        )
     if given.type is not wanted:
         raise unlike(what, wanted, given.type)
     return make(given.type, given.content, given.layout)
@@ -161,8 +163,8 @@ def _reverse(primitive: Primitive, params: Params, types: tuple[TensorType, ...]
 
 def _batched(primitive: Primitive, xs: Sequence[Value], mask: Sequence[bool], params: Params, size: Any) -> NoReturn:
     raise ArgumentError(
-        f"vmap: a host call has no batching rule; got {params['function']} on a batched tensor; call it outside of vmap, "
-        "on the whole batch"
+        f"vmap: a host call has no batching rule; got {params['function']} on a batched tensor; call it outside of "
+        "vmap, on the whole batch"
     )
 
 

@@ -6,6 +6,7 @@ function is called, and that the call has no derivative and no batching rule.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -34,8 +35,18 @@ class HostFunction(ProcessParameter):
     structure: tree.Structure
     results: Types
 
+    @property
+    def place(self) -> str:
+        """The user's file and line, or nothing."""
+        return self.line.split(" (")[0]
+
+    @property
+    def label(self) -> str:
+        """The name and the line for tables."""
+        return f"{self.name} ({os.path.basename(self.place)})" if self.line else self.name
+
     def __str__(self) -> str:
-        return f"{self.name} ({self.line.split(' (')[0]})" if self.line else self.name
+        return f"{self.name} ({self.place})" if self.line else self.name
 
 
 def _host_call_type(*xs: TensorType, function: HostFunction) -> Types:

@@ -1,10 +1,10 @@
 """The driver: one native function that runs a plan's table of steps on all threads of the pool.
 
-A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle, host.  The
-steps between two barriers are an epoch; they are independent of each other.  The caller counts the chunks of an epoch's
-steps, shares them with the pool, and starts the next epoch when they are done.  A thread that takes a chunk finds the
-chunk's step.  A caller without workers runs each step whole.  An idle step is a copy that has no work if its two
-addresses are equal.  Before each of its chunks the caller may test whether to stop.  Then the rest of the epoch is
+A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle, host.
+The steps between two barriers are an epoch; they are independent of each other.  The caller counts the chunks of an
+epoch's steps, shares them with the pool, and starts the next epoch when they are done.  A thread that takes a chunk
+finds the chunk's step.  A caller without workers runs each step whole.  An idle step is a copy that has no work if its
+two addresses are equal.  Before each of its chunks the caller may test whether to stop.  Then the rest of the epoch is
 taken without work, and no other epoch begins.
 
 A host step calls a Python function (see `runtime/host_call`).  It has a barrier before and behind it, and the caller

@@ -2,8 +2,8 @@
 
 No value may be read before it is written, or overwritten before its last read.  Launches between two barriers must not
 access memory that another one of them writes, and a host call runs alone.  A loop runs for three iterations, which are
-enough for carries that alternate between places; a branch runs on both of its sides.  Liveness and barriers are not taken from the code that
-lays out the plan.
+enough for carries that alternate between places; a branch runs on both of its sides.  Liveness and barriers are not
+taken from the code that lays out the plan.
 """
 
 from __future__ import annotations

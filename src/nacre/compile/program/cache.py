@@ -4,7 +4,8 @@ The first process that compiles a graph stores the plan and the names of its ker
 both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
 graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  It includes the versions
 of extensions from outside the package.  Programs that use an extension without a version are not stored, because the
-extension may change.  Nor are programs with host calls, whose functions exist only in this process.  Files that cannot be read completely are ignored.
+extension may change.  Programs with host calls are not stored, because their functions exist only in this process.
+Files that cannot be read completely are ignored.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from nacre.codegen.entry.tape_stub import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.interpret.evaluate import view
-from nacre.interpret.pullback import rule_for
 from nacre.interpret.host import call_now
+from nacre.interpret.pullback import rule_for
 from nacre.ir.graph import Builder, Graph, has_effects
 from nacre.ir.primitive import Host, Primitive
 from nacre.ops.copy import copy_p

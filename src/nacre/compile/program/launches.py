@@ -160,7 +160,8 @@ class LaunchWriter:
     def host_call(self, e: Equation, views: Sequence[View]) -> None:
         """Launch a call of a Python function, over dense copies of operands that are not dense."""
         dense = [
-            v if v.strides == row_major(x.type.shape) else self.dense(x, v) for x, v in zip(e.inputs, views, strict=True)
+            v if v.strides == row_major(x.type.shape) else self.dense(x, v)
+            for x, v in zip(e.inputs, views, strict=True)
         ]
         operands, results = tuple(x.type for x in e.inputs), tuple(y.type for y in e.outputs)
         sizes = {s.name: s for t in (*operands, *results) for n in t.shape if isinstance(n, Dim) for s in n.symbols()}
@@ -173,7 +174,7 @@ class LaunchWriter:
             slots.append(Pointer(number, v.offset * x.type.dtype.itemsize))
         slots += [*map(Pointer, writes), *map(Number, symbols)]
         code = self.code(Code(host_call_text(host_target()), HOST_CALL))
-        label = f"{e.primitive.name} {host.function.name}"
+        label = f"{e.primitive.name} {host.function.label}"
         launch = Launch(code, label, tuple(slots), 1, 1, WORD, reads, writes, host=host)
         self.launch(launch, Stage(label, (e,)))
 
