@@ -81,7 +81,7 @@ class Fixup:
 
 @struct
 class Descriptor:
-    """A bound plan.  The workspace has the arena, and at these offsets the arguments, the ends of rows, and the scratch.
+    """A bound plan.  Its workspace has the arena, and at these offsets the arguments, the ends of rows, and scratch.
 
     `shared` is the number of the arena among the bases.  `stamps` is for the driver that records times.
     """
