@@ -346,6 +346,8 @@ def test_types_of_other_kinds_are_refused() -> None:
             nc.host_call(lambda: 0, types)
     with pytest.raises(KindError, match="host_call"):
         nc.host_call(3, None)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="at least 0"):
+        nc.host_call(lambda: 0, ((-1,), nc.float32))
     with pytest.raises(ShapeError, match="known sizes"):
         nc.host_call(lambda: 0, ((nc.Dim("n"),), nc.float32))
 

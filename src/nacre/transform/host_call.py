@@ -11,7 +11,7 @@ from nacre.base import tree
 from nacre.base.arguments import shown
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype
-from nacre.base.errors import KindError
+from nacre.base.errors import KindError, ShapeError
 from nacre.base.types import TensorType
 from nacre.interpret.stage import user_line
 from nacre.ops.host import HostFunction, host_call_p
@@ -47,8 +47,8 @@ def host_call(f: Callable[..., Any], types: Any, *args: Any) -> Any:
     ...     nc.host_call(lambda y: print("y is", y), None, y)
     ...     return nc.host_call(lambda y: y.numpy().cumsum(), y.type, y) * 2
     >>> f(nc.tensor([0.0, 1.0]))
-    y is Tensor([0.       , 0.84147096], f32[2])
-    Tensor([0.        , 1.6829419], f32[2])
+    y is [0.       0.841471]
+    Tensor([0.      , 1.682942], f32[2])
     """
     require_function(f, "host_call")
     if not callable(f):
@@ -57,6 +57,7 @@ def host_call(f: Callable[..., Any], types: Any, *args: Any) -> Any:
     places = tuple(k for k, x in enumerate(leaves) if isinstance(x, Value | Variable | np.ndarray | np.generic))
     values = [as_value(leaves[k], "host_call") for k in places]
     constants = tuple(None if k in places else x for k, x in enumerate(leaves))
+    tree.flatten(types)  # raises an error for what is nested too deeply
     results: list[TensorType] = []
     structure = _structure(types, results)
     function = HostFunction(f, name_of(f), user_line(), arguments, constants, places, structure, tuple(results))
@@ -93,4 +94,8 @@ def _type(given: Any) -> TensorType | None:
     sizes = tuple(cast("tuple[Any, ...]", shape))
     if not all(isinstance(n, Dim | int | np.integer) for n in sizes):
         return None
+    if any(not isinstance(n, Dim) and n < 0 for n in sizes):
+        raise ShapeError(
+            f"host_call: sizes of types must be at least 0; got {list(sizes)}; write the sizes of the result"
+        )
     return TensorType(sizes, as_dtype(dtype))
