@@ -36,7 +36,7 @@ from nacre.runtime.layouts import SERIAL_OFFSET
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
-RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
+RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock, and those with host calls
 METH_FASTCALL = 0x80
 CLOCK = time.CLOCK_MONOTONIC
 
@@ -238,7 +238,7 @@ def entry(
         id(fallback),
         id(public_class()),
         id(buffers.native().type),
-        int(bound.work > RELEASE_WORK),
+        int(bound.work > RELEASE_WORK or executable.plan.calls_host),
         ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
         _about(nodes),
         0,
