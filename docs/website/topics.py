@@ -136,8 +136,8 @@ PROGRAMS = Group(
         Topic(
             "control_flow",
             "Control flow",
-            "Branches and loops inside of compiled functions.",
-            {"nacre": "cond while_loop fori_loop scan"},
+            "Branches and loops inside of compiled functions, and calls of Python.",
+            {"nacre": "cond while_loop fori_loop scan host_call"},
         ),
         Topic(
             "extending",

@@ -27,6 +27,7 @@ _LATE = {
     "transform.jit": "jit",
     "transform.control": "cond fori_loop scan while_loop",
     "transform.checkpoint": "checkpoint",
+    "transform.host_call": "host_call",
     "formats.program": "freeze",
     "formats.safetensors": "load save",
     "formats.frozen": "load_program save_program",
@@ -128,6 +129,7 @@ if TYPE_CHECKING:
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
     from nacre.transform.grad import *
+    from nacre.transform.host_call import *
     from nacre.transform.jit import *
     from nacre.transform.vmap import *
 

@@ -105,7 +105,7 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("nc.random.laplace", "NumPy"),
         ("X.to('cuda')", "there is no GPU"),
         ("nc.sparse_coo_tensor", "Sparse tensors are missing"),
-        ("nc.pure_callback", "callbacks are missing"),
+        ("nc.pure_callback", "nacre.host_call"),
         ("X.at[0].add(1)", "x + nacre.nn.functional.one_hot(i, n)"),
         ("MODEL.freeze()", "model.requires_grad_(False)"),
         ("MODEL.cuda()", "CPU"),

@@ -361,7 +361,7 @@ REASONS: dict[str, str] = {
     ),
     **_listed(
         "empty_cache enable_grad get_threads is_grad_enabled no_grad numerics set_memory_limit "
-        "set_threads Dim grad hessian jacfwd jacrev jvp value_and_grad vjp vmap jit cond fori_loop scan "
+        "set_threads Dim grad hessian jacfwd jacrev jvp value_and_grad vjp vmap jit cond fori_loop scan host_call "
         "while_loop checkpoint freeze load save load_program save_program printoptions set_printoptions "
         "primitive register_kernel register_pass",
         _TOOL,

@@ -16,7 +16,7 @@ from nacre.base.records import dataclass
 from nacre.native.pool import pool
 from nacre.runtime.layouts import Kind, PlanRow, Stamp
 from nacre.runtime.tables import address, zeros
-from runtime.driver_calls import SCRATCH, HandMadeCall, Recorder, SerialPool, loaded, moves_of, plan_row
+from runtime.driver_calls import KERNEL, SCRATCH, HandMadeCall, Recorder, SerialPool, loaded, moves_of, plan_row
 
 
 @dataclass(frozen=True)
@@ -304,3 +304,22 @@ def test_a_run_without_a_question(serial: Any) -> None:
     bases = (ctypes.c_int64 * 4)()
     serial.run(call.descriptor.ctypes.data, ctypes.addressof(bases), call.workspace.ctypes.data)
     assert len(program.kernel.calls) == 1
+
+
+@pytest.mark.parametrize("raised", [0, 1])
+def test_the_caller_runs_a_host_launch_whose_exception_ends_the_run(serial: Any, raised: int) -> None:
+    nodes = [Launch(4), Launch(1, barrier=True), Launch(3, barrier=True)]
+    program = Program(nodes)
+
+    def answer(arguments: int, low: int, high: int, scratch: int) -> None:
+        program.kernel.call(arguments, low, high, scratch)
+        ctypes.c_int64.from_address(scratch).value = raised
+
+    host = KERNEL(answer)
+    program.rows[1].kernel, program.rows[1].host = ctypes.cast(host, ctypes.c_void_p).value, True  # type: ignore
+    call = HandMadeCall(program.rows, program.arguments, team=4)
+    serial.pool.shared.clear()
+    assert call.run(serial) == raised and not serial.pool.inside
+    assert len(serial.pool.shared) == (0 if serial.pool.threads == 1 else 2 - raised)
+    assert [(k, scratch) for words, k, _, scratch in program.kernel.calls if words[0] == 3] == [(0, call.scratch)]
+    assert len(program.found()) == (5 if raised else 8)

@@ -70,6 +70,7 @@ DIFFERENT: Final = {  # public functions that differ from PyTorch's of the same 
 NUMBERS: Final = ("shape", "axes", "axis", "repetitions")  # parameters that take several numbers as one tuple
 OF_ARGUMENTS: Final = (TypeError, ValueError, OverflowError, IndexError, AttributeError, RecursionError)
 OURS: Final = ("nacre", "numpy")  # packages whose code is not the caller's
+CALLING: Final = "nacre.interpret.host"  # the module that calls functions of the caller, also those of NumPy
 TENSORS: Final = ("TensorLike", "TensorLike | None")
 Function = Callable[..., Any]
 
@@ -216,7 +217,8 @@ def _in_package(fault: Exception) -> bool:
     """Whether an error arose in the package and not in the caller's code."""
     at = fault.__traceback__
     while at is not None:
-        if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in OURS:
+        name = at.tb_frame.f_globals.get("__name__", "")
+        if name == CALLING or name.partition(".")[0] not in OURS:
             return False
         at = at.tb_next
     return True

@@ -11,7 +11,7 @@ from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.pipeline import Compiled, passes
 from nacre.compile.program.launches import Stage, generated
-from nacre.ir.primitive import Element
+from nacre.ir.primitive import Element, Host
 from nacre.kernel.text import show, show_expression
 from nacre.native.engine import cross_target, emit_assembly
 from nacre.native.isa import BY_NAME
@@ -146,6 +146,8 @@ def _is_view(lowering: object) -> bool:
 
 
 def _template(stage: Stage) -> str:
+    if any(isinstance(e.primitive.lowering, Host) for e in stage.equations):
+        return f"({stage.label}: it calls a Python function)"
     return f"(template {stage.label}: it writes its LLVM text itself)"
 
 

@@ -22,7 +22,7 @@ from nacre.deploy.library import Interface
 from nacre.deploy.objects import program_object
 from nacre.deploy.sizes import ceiling, solvers
 from nacre.deploy.target import CompileTarget, aim
-from nacre.formats.program import DynamicShapes, Program, freeze
+from nacre.formats.program import DynamicShapes, Program, freeze, require_no_host_calls
 from nacre.formats.safetensors import replaceable, replacing
 from nacre.ir.graph import Equation, Graph
 from nacre.ir.rewrite import without_calls
@@ -79,7 +79,7 @@ def compile(
     The write is atomic: the old file stays until the new one is complete.
 
     Raises MissingExtra if nothing can link for the target, DeviceError if there is no room, and ArgumentError for
-    unknown names.
+    unknown names and for programs with host calls.
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
@@ -116,6 +116,7 @@ def _compiled(
 ) -> Deployed:
     """Compile a function to a file whose path and target are checked."""
     program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
+    require_no_host_calls("deploy", program.graph)
     stem = place.name.split(".")[0]
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
     solvers(about.input_types)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
-from nacre.formats.program import DynamicShapes, Program, freeze
+from nacre.formats.program import DynamicShapes, Program, freeze, require_no_host_calls
 from nacre.formats.safetensors import File, opened, save
 from nacre.ir.graph import Graph
 from nacre.ir.parse import parse
@@ -39,14 +39,15 @@ def save_program(
     program.
 
     `examples` and `dynamic_shapes` are those of `freeze`.  The write is atomic.  Raises the errors of `freeze`,
-    ArgumentError for an operation of `nacre.primitive` without a version, and DeviceError if the file cannot be
-    written.
+    ArgumentError for a host call, or an operation of `nacre.primitive` without a version, and DeviceError if the file
+    cannot be written.
 
     >>> _ = nc.save_program(nn.Linear(3, 2).eval(), "linear.safetensors", nc.ones((4, 3)))
     >>> nc.load_program("linear.safetensors")
     <program Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
     """
     program = freeze(function, *examples, dynamic_shapes=dynamic_shapes)
+    require_no_host_calls("save_program", program.graph)
     versions = {p.name: p.version for p in _outside(program.graph)}
     unversioned = sorted(name for name, version in versions.items() if not version)
     if unversioned:

@@ -24,6 +24,7 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Graph, Literal
+from nacre.ir.primitive import ProcessParameter
 from nacre.ir.rewrite import substitute
 from nacre.nn.module import Module
 from nacre.runtime.executable import solve
@@ -158,6 +159,19 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
         trace = stage(flat, types, name)
     _require_unchanging(trace, name)
     return Program(trace.graph, tuple(names), tuple(outputs), _weights(function, trace), _plain(results[0]))
+
+
+def require_no_host_calls(operation: str, graph: Graph) -> None:
+    """Raise ArgumentError for a program that calls Python functions, which exist only in this process."""
+    for e in graph.equations:
+        for p in e.params.values():
+            if isinstance(p, Graph):
+                require_no_host_calls(operation, p)
+            elif isinstance(p, ProcessParameter):
+                raise ArgumentError(
+                    f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls "
+                    f"{p}, a Python function; leave the call out, or call the function before or after the program"
+                )
 
 
 def _signature(function: Any) -> inspect.Signature:

@@ -139,8 +139,8 @@ def _same(a: tuple[Equation, ...], b: tuple[Equation, ...]) -> bool:
 
 
 def _dtype(stage: Stage) -> str:
-    """The dtype whose arithmetic a stage is about: the first float among its results."""
-    dtypes = [v.type.dtype for e in reversed(stage.equations) for v in e.outputs]
+    """The dtype whose arithmetic a stage is about: the first float among its results (or operands)."""
+    dtypes = [v.type.dtype for e in reversed(stage.equations) for v in e.outputs or e.inputs]
     return next((d.short for d in dtypes if d.is_inexact), dtypes[0].short if dtypes else "copy")
 
 

@@ -8,7 +8,6 @@ until the last example is finished; finished examples keep their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from nacre.base.dims import Size
@@ -18,7 +17,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.changes import Changes
 from nacre.interpret.forward import as_kind, carried, union
 from nacre.interpret.stage import derived, run
-from nacre.ir.graph import Graph
+from nacre.ir.graph import Graph, kept_with_graph
 from nacre.ir.primitive import Primitive, RuleKind, Structural, register_rule
 from nacre.ops import control
 from nacre.ops.pointwise import select
@@ -147,7 +146,7 @@ def batched_type(type: TensorType, size: Size) -> TensorType:
     return type.with_shape((size, *type.shape))
 
 
-@lru_cache(maxsize=1024)
+@kept_with_graph(1024)
 def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None) -> BatchedGraph:
     """A graph for inputs, of which those in `mask` are batched; outputs in `forced` are always batched."""
     found: list[bool] = []

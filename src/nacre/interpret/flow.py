@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.dims import Size
+from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret import scan_accumulation
@@ -48,6 +49,11 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
     back = reverse(graph, active)
     if not back.traced:
         return None
+    if graph.has_effects:
+        raise GradientError(
+            f"checkpoint: the derivative computes {graph.name} again; got a function that calls the host, which must "
+            "run once; call nc.host_call outside of nc.checkpoint"
+        )
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
 
     def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:

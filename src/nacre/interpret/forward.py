@@ -7,7 +7,6 @@ parameters (call, cond, while, scan) become the same primitive over differentiat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from nacre.base.errors import GradientError, TraceError
@@ -16,7 +15,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.interpret.changes import Changes
 from nacre.interpret.stage import derived, run
-from nacre.ir.graph import Graph
+from nacre.ir.graph import Graph, kept_with_graph
 from nacre.ir.primitive import (
     Constant,
     Jvp,
@@ -233,7 +232,7 @@ class PushedGraph:
     active: Mask  # of the outputs
 
 
-@lru_cache(maxsize=1024)
+@kept_with_graph(1024)
 def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> PushedGraph:
     """The derivative of a graph along its active inputs; outputs in `forced` have a tangent even if it is zero."""
     found: list[bool] = []

@@ -16,7 +16,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.forward import push
 from nacre.interpret.stage import derived
 from nacre.interpret.transpose import transpose
-from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.ir.graph import Atom, Equation, Graph, Var, has_effects
 from nacre.ir.primitive import Constant, Primitive, RuleKind, Structural
 from nacre.ir.rewrite import live_equations, without_dead_code
 from nacre.trace.value import Value
@@ -144,6 +144,9 @@ def rule_for(
     """The rule of an equation for the operands `active`; None if no result depends on them."""
     if isinstance(primitive.derivative, Constant):
         return None
+    if isinstance(primitive.derivative, Structural) and has_effects(primitive, params):
+        # only the graph may keep its functions alive
+        return REVERSE.required(primitive)(primitive, params, types, active)
     key = (primitive, tuple(sorted(params.items())), types, active)
     known = _rules.get(key, UNKNOWN)
     if known is not UNKNOWN:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 
 from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
 from nacre.interpret.pullback import Positions, Rule, rule_for
-from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
+from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph
 from nacre.ir.rewrite import inline, without_calls, without_dead_code
 from nacre.ops.pointwise import add_p
 
@@ -109,7 +108,7 @@ class Reverse:
         return without_dead_code(b.finish([pending[self.graph.inputs[k]] for k in targets])), targets
 
 
-@lru_cache(maxsize=1024)
+@kept_with_graph(1024)
 def reverse(graph: Graph, active: Positions) -> Reverse:
     """Prepare a graph to be pulled back to its inputs `active`."""
     if any(e.primitive.expansion is not None for e in graph.equations):

@@ -15,7 +15,7 @@ from nacre.base.dims import Dim
 from nacre.base.dtypes import DType
 from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Primitive, ProcessParameter
 
 BOUND = 1 << 62  # of integers, so that sums of a few of them fit in 64 bits
 Kind = Callable[[Any], bool]
@@ -55,6 +55,7 @@ KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signatur
     "Padding": (_several(_PAIR, 2), "two pairs of integers"),
     "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
     "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
+    "HostFunction": (lambda x: isinstance(x, ProcessParameter), "a function of this process, which text cannot hold"),
 }
 NAMED = {  # by the name of a parameter without an annotation: those of windows, and of rules that are lambdas
     "size": "Pair", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",

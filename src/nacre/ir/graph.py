@@ -6,8 +6,9 @@ There is one kind of graph.  Constants are literals; control flow is a primitive
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.declared import declared_types
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Flow, Primitive
 
 
 class Var:
@@ -63,6 +64,18 @@ class Equation:
     outputs: tuple[Var, ...]
     source: str = ""
 
+    @property
+    def has_effects(self) -> bool:
+        """Whether it must run even if its results are unused: its primitive has effects, or a graph within it."""
+        return has_effects(self.primitive, self.params)
+
+
+def has_effects(primitive: Primitive, params: Mapping[str, Any]) -> bool:
+    """Whether an equation of a primitive with these parameters has effects."""
+    if isinstance(primitive.lowering, Flow):
+        return any(isinstance(p, Graph) and p.has_effects for p in params.values())
+    return primitive.effects
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -82,6 +95,11 @@ class Graph:
     def output_types(self) -> tuple[TensorType, ...]:
         """The types of the outputs, in order."""
         return tuple(v.type for v in self.outputs)
+
+    @cached_property
+    def has_effects(self) -> bool:
+        """Whether an equation of it has effects, or one of a graph within it."""
+        return any(e.has_effects for e in self.equations)
 
     @cached_property
     def kept(self) -> dict[object, Any]:
@@ -177,6 +195,33 @@ def _around(graph: Graph, position: int) -> str:
     at = position + 1
     shown = range(max(0, at - 3), min(len(lines), at + 3))
     return "\n".join(("> " if k == at else "  ") + lines[k] for k in shown)
+
+
+Rest = ParamSpec("Rest")
+Found = TypeVar("Found")
+OfGraph = Callable[Concatenate[Graph, Rest], Found]
+
+
+def kept_with_graph(maxsize: int) -> Callable[[OfGraph[Rest, Found]], OfGraph[Rest, Found]]:
+    """A decorator of a pure function of a graph, whose latest results are cached for all equal graphs.
+
+    Those of a graph with effects live as long as that graph, because it refers to objects of its program alone.
+    """
+
+    def decorated(function: OfGraph[Rest, Found]) -> OfGraph[Rest, Found]:
+        latest: Any = lru_cache(maxsize)(function)
+
+        def cached(graph: Graph, *rest: Rest.args, **named: Rest.kwargs) -> Found:
+            if not graph.has_effects:
+                return latest(graph, *rest, **named)
+            key = (function, rest, *named.items())
+            if key not in graph.kept:
+                graph.kept[key] = function(graph, *rest, **named)
+            return graph.kept[key]
+
+        return update_wrapper(cached, function)
+
+    return decorated
 
 
 class Builder:

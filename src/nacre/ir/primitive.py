@@ -21,6 +21,14 @@ from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
 Params = Mapping[str, Hashable]
+
+
+class ProcessParameter:
+    """A parameter that exists only in this process, such as a Python function.  Text shows its name."""
+
+    name: str
+
+
 TypeRule = Callable[..., Any]  # (*types, **params) -> TensorType, or a tuple of them if `multiple`
 
 # ---- derivatives: exactly one kind for each primitive
@@ -168,7 +176,12 @@ class Flow:
     """Control flow over graph parameters; `compile` registers how it is written into a program."""
 
 
-Lowering = Element | Reduce | Nest | Template | Flow
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A call of a Python function in the middle of a program (see `ops.host`)."""
+
+
+Lowering = Element | Reduce | Nest | Template | Flow | Host
 
 
 def operation(primitive: Primitive) -> str | None:
@@ -227,7 +240,7 @@ class Primitive:
     derivative: Derivative = field(default_factory=Constant)
     batch: BatchRule | None = None
     multiple: bool = False  # several results, given as a tuple
-    effects: bool = False  # must run even if its results are unused
+    effects: bool = False  # must run once where it stands, even if its results are unused
     axes: AxisRule | None = None
     simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
     is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be 1

@@ -51,7 +51,7 @@ def live_equations(equations: Sequence[Equation], outputs: Iterable[Atom]) -> tu
     live = {a for a in outputs if isinstance(a, Var)}
     kept: list[Equation] = []
     for e in reversed(equations):
-        if e.primitive.effects or not live.isdisjoint(e.outputs):
+        if not live.isdisjoint(e.outputs) or e.has_effects:
             kept.append(e)
             live.update(a for a in e.inputs if isinstance(a, Var))
     kept.reverse()

@@ -25,6 +25,7 @@ from nacre.base.dims import LIMIT, Dim, Symbol
 from nacre.base.dtypes import ALL, DType
 from nacre.base.errors import GraphError
 from nacre.ir.graph import PRINT, Atom, Graph, Literal, Var
+from nacre.ir.primitive import ProcessParameter
 
 INDENT: Final = "  "
 DTYPES: Final = frozenset(d.short for d in ALL)
@@ -133,6 +134,8 @@ def param_text(p: Any) -> str:
         return p.short
     if isinstance(p, Dim):
         return f"<{p}>" if any(s.name in RESERVED for s in p.symbols()) else str(p)
+    if isinstance(p, ProcessParameter):
+        return _name_text(p.name)
     if isinstance(p, tuple):
         items = cast("tuple[Any, ...]", p)
         return f"({', '.join(map(param_text, items))}{',' if len(items) == 1 else ''})"

@@ -214,6 +214,22 @@ def PyErr_Occurred() -> PyObject: ...
 
 
 @external
+def PyEval_SaveThread() -> ptr[u8]: ...
+
+
+@external
+def PyEval_RestoreThread(thread: ptr[u8]) -> None: ...
+
+
+@external
+def PyGILState_Ensure() -> i32: ...
+
+
+@external
+def PyGILState_Release(state: i32) -> None: ...
+
+
+@external
 def PyObject_CallOneArg(function: PyObject, argument: PyObject) -> PyObject: ...
 
 

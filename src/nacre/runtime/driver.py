@@ -5,6 +5,9 @@ epoch's launches, shares them with the pool, and starts the next epoch when they
 finds the chunk's row.  A caller without workers runs each launch whole.  Before each of its chunks the caller may test
 whether to stop.  Then the rest of the epoch is taken without work, and no other epoch begins.
 
+A host launch calls a Python function (see `runtime/host_call`).  It has a barrier before and behind it, and the caller
+runs it.  Its scratch memory begins with whether the function raised an exception, which ends the run.
+
 A row without a kernel controls the flow.  Only the caller runs it, while no chunk is running.
 
 `walk_rows`, `take_chunk` and `run_plan` are expanded for a given function that runs iterations, so that the driver of
@@ -91,6 +94,14 @@ def must_stop(context: Context) -> bool:
     answer = context.check(context.question)
     atomic_store(context.stopped, answer, "relaxed")
     return answer != 0
+
+
+@inline
+def has_raised(context: Context) -> bool:
+    """Whether the host call that has just returned raised an exception."""
+    raised = cast(ptr[i64], context.scratch)[0]
+    atomic_store(context.stopped, raised, "relaxed")
+    return raised != 0
 
 
 @inline
@@ -194,7 +205,7 @@ def walk_rows(context: Context, several: bool, run: RunIterations, run_chunk: Ru
         row = rows[k]
         if row.kernel == null:
             k, many = control_flow(context, row, k + 1, many, several)
-        elif many:
+        elif many and not row.host:
             k, chunks = count_chunks(context, rows, count, k)
             nacre_pool_share(run_chunk, context, chunks)
             if atomic_load(context.stopped, "relaxed") != 0:
@@ -205,6 +216,8 @@ def walk_rows(context: Context, several: bool, run: RunIterations, run_chunk: Ru
                 if context.check != null and must_stop(context):
                     return
                 run(context, k, 0, extent, 0)
+                if row.host and has_raised(context):
+                    return
             k += 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from typing import Any
@@ -63,6 +63,9 @@ class Code:
         return tuple(u.text for u in self.units if not u.key)
 
 
+HOST_CALL = "nacre_host_call"  # the kernel of host calls
+
+
 def driver_text(target: Target, stamped: bool = False) -> str:
     """The LLVM text of the driver, the same for every program; the stamped one records the times of launches."""
     name = "nacre.runtime.stamped_driver" if stamped else "nacre.runtime.driver"
@@ -70,11 +73,34 @@ def driver_text(target: Target, stamped: bool = False) -> str:
 
 
 @cache
+def _driver(target: Target, stamped: bool) -> Library:
+    return objects.library(driver_text(target, stamped), target, pool().symbols()).keep()
+
+
+@cache
 def driver(target: Target, stamped: bool = False) -> Any:
-    """The native function that runs a bound plan."""
-    library = objects.library(driver_text(target, stamped), target, pool().symbols()).keep()
+    """The native function that runs a bound plan without host calls."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return run(library.address("nacre_run"))
+    return run(_driver(target, stamped).address("nacre_run"))
+
+
+def host_call_text(target: Target) -> str:
+    """The LLVM text of the kernel of host calls, and of the function that runs a plan with them."""
+    return cached_module("nacre.runtime.host_call", ("call", "run"), target)
+
+
+@cache
+def host_driver(target: Target, stamped: bool = False) -> Any:
+    """The native function that runs a bound plan with host calls; it raises their exceptions."""
+    run_unless = _driver(target, stamped).address("nacre_run_unless")
+    run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    native = run(objects.library(host_call_text(target), target).keep().address("nacre_host_run"))
+
+    def raising(descriptor: int, bases: int, workspace: int) -> None:
+        """Run a bound plan."""
+        native(descriptor, bases, workspace, run_unless)
+
+    return raising
 
 
 @dataclass
@@ -149,9 +175,13 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0, 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        run = driver(self.target, self.stamped)
-        run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
+        self.driver(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
+
+    @property
+    def driver(self) -> Callable[[int, int, int], None]:
+        """The native function that runs its plan, bound: it takes the addresses of descriptor, bases and workspace."""
+        return (host_driver if self.plan.calls_host else driver)(self.target, self.stamped)
 
 
 def _buffer_of(array: np.ndarray) -> Buffer:

@@ -8,7 +8,7 @@ threads see the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
@@ -68,8 +68,8 @@ class DriverRow:
 class _Walk:
     """Writes the rows of a tree and places the barriers."""
 
-    def __init__(self, uses: Sequence[tuple[Set[int], Set[int]]]) -> None:
-        self.uses = uses
+    def __init__(self, uses: Sequence[tuple[Set[int], Set[int]]], alone: Container[int]) -> None:
+        self.uses, self.alone = uses, alone
         self.rows: list[DriverRow] = []
         self.now = 0
         self.written: set[int] = set()
@@ -100,12 +100,14 @@ class _Walk:
     def launch(self, k: int) -> None:
         """Append a launch, with a barrier where it needs one."""
         reads, writes = self.uses[k]
-        sync = self.pending or bool(self.written & (reads | writes) or self.read & writes)
+        alone = k in self.alone
+        sync = alone or self.pending or bool(self.written & (reads | writes) or self.read & writes)
         if sync:
             self.barrier()
         self.written |= writes
         self.read |= reads
         self.row(Kind.LAUNCH, sync=sync, step=k)
+        self.pending = alone
 
     def loop(self, loop: Loop) -> None:
         """Append a loop: enter, test, body, turn, `epilogue`, leave."""
@@ -143,9 +145,11 @@ class _Walk:
         self.pending = True
 
 
-def walk(uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree) -> tuple[DriverRow, ...]:
-    """The rows of a tree, whose launches read and write the values in `uses`."""
-    w = _Walk(uses)
+def walk(
+    uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree, alone: Container[int] = frozenset()
+) -> tuple[DriverRow, ...]:
+    """The rows of a tree, whose launches read and write the values in `uses`; those in `alone` are epochs alone."""
+    w = _Walk(uses, alone)
     w.nodes(tree)
     return tuple(w.rows)
 

@@ -68,7 +68,8 @@ class PlanRow:
     of the address of a branch's cell.  `extent` is the number of iterations of a launch's parallel loop or of a loop of
     the plan; a chunk of a launch has `grain` of them.  `target` is the row that control flow jumps to.  `barrier` is
     whether the launches before a row must be complete.  An `idle` launch has no work where its first two arguments are
-    equal.  The caller runs a loop that is `alone` without other threads.
+    equal.  A `host` launch calls a Python function.  The caller runs it, and a loop that is `alone`, without other
+    threads.
     """
 
     kernel: Callable[[ptr[u64], i64, i64, ptr[u8]], None]
@@ -82,6 +83,7 @@ class PlanRow:
     barrier: bool
     idle: bool
     alone: bool
+    host: bool
 
 
 @struct

@@ -76,6 +76,7 @@ class Launch:
     cut_sizes: tuple[Size, ...] = ()
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
     idle: bool = False  # a copy of its first slot to its second, which does nothing if the addresses are equal
+    host: object = None  # the Python object that it calls, which its first slot is the address of
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,17 @@ class Plan:
     @cached_property
     def rows(self) -> tuple[DriverRow, ...]:
         """The rows of the driver: the steps, and the control flow between them."""
-        return walk(self.uses, self.tree or tuple(range(len(self.steps))))
+        return walk(self.uses, self.tree or tuple(range(len(self.steps))), host_calls(self.steps))
 
     @cached_property
     def uses(self) -> list[tuple[set[int], set[int]]]:
         """For each step the values that it reads and writes; parts count as the whole value."""
         return uses(self.steps, self.values)
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether it calls Python functions."""
+        return bool(host_calls(self.steps))
 
     @property
     def endless(self) -> bool:
@@ -183,6 +189,11 @@ def holder(values: Sequence[PlannedValue], value: int) -> int:
     while values[value].kind == "part":
         value = values[value].of
     return value
+
+
+def host_calls(steps: Sequence[Launch]) -> frozenset[int]:
+    """The steps that call a Python function; no other step runs at the same time."""
+    return frozenset(k for k, s in enumerate(steps) if s.host is not None)
 
 
 def uses(steps: Sequence[Launch], values: Sequence[PlannedValue]) -> list[tuple[set[int], set[int]]]:
@@ -253,7 +264,7 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     """The number of barriers before each step; a step needs one if it depends on its epoch's steps."""
     met = [(set(s.reads), set(s.writes)) for s in steps]
-    return tuple(row.epoch for row in walk(met, tuple(range(len(steps)))))
+    return tuple(row.epoch for row in walk(met, tuple(range(len(steps))), host_calls(steps)))
 
 
 def bind(
@@ -408,7 +419,7 @@ class _Tables:
         step, cut = self.plan.steps[row.step], self.cuts[row.step]
         made = _new_row(row, place)
         made.kernel, made.extent, made.grain = cast("Any", self.addresses[step.code]), cut.extent, cut.grain
-        made.idle = step.idle
+        made.idle, made.host = step.idle, step.host is not None
         return made
 
     def control(self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> PlanRow:

@@ -9,7 +9,6 @@ from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
 _UNIQUE: Final = "The shape of the result would depend on numbers; use NumPy on x.numpy()"
 _LINALG: Final = "Decompositions and solvers are missing; use NumPy on x.numpy()"
 _SPARSE: Final = "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table"
-_KERNELS: Final = "Custom kernels and callbacks are missing; write the function with nacre's functions"
 _COMPLEX: Final = "Complex numbers are missing; keep the real and the imaginary part as two tensors"
 
 NACRE: Final = by_name(
@@ -148,7 +147,9 @@ NACRE: Final = by_name(
         "solve inverse svd qr cholesky det eig": _LINALG,
         "fft stft istft": "Fourier transforms are missing; use NumPy or SciPy on x.numpy()",
         "sparse sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor": _SPARSE,
-        "pure_callback io_callback custom_kernel py_function numpy_function": _KERNELS,
+        "custom_kernel": "nacre.primitive, or nacre.register_kernel for a kernel of an operation that exists",
+        "pure_callback io_callback py_function numpy_function": "nacre.host_call(f, types, x), which calls a Python "
+        "function in the middle of a program",
         "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(numpy.asarray(x)) for a tensor of "
         "another library",
         "complex complex64 complex128 cfloat real imag conj": _COMPLEX,

@@ -50,7 +50,7 @@ from nacre.runtime.plan import PackedMemory
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
-RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
+RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock, and those with host calls
 ENTRIES = ("entry", "view", "forget")
 
 
@@ -249,7 +249,7 @@ def entry(
         fallback=id(fallback),
         tensor_class=id(public_class()),
         buffer_class=id(buffers.native().type),
-        releases=int(bound.work > RELEASE_WORK),
+        releases=int(bound.work > RELEASE_WORK or executable.plan.calls_host),
         active=ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
         nodes=_about(nodes),
     )

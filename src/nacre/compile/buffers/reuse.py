@@ -19,7 +19,7 @@ from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Let, Load, Stmt, Sto
 from nacre.kernel.dependence import separate
 from nacre.runtime.flow import DriverRow, Loop, Tree, lives, loops, paths, walk, with_loops
 from nacre.runtime.layouts import Kind
-from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
+from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, host_calls, uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def plan_memory(
 ) -> Plan:
     """A plan with barriers where they are needed; results reuse operands' memory where that is allowed.
 
-    A program with loops overwrites no input, because it may be stopped before it has finished.
+    A program with loops or host calls overwrites no input, because it may be stopped before it has finished.
     """
     order = tree or tuple(range(len(steps)))
     reused = list(values)
@@ -145,7 +145,8 @@ def plan_memory(
         _computed_in_results(reused, steps)
     order = _in_place(reused, steps, order, carries)
     met = uses(steps, reused)
-    rows = walk(met, order)
+    hosts = host_calls(steps)
+    rows = walk(met, order, hosts)
     at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is Kind.LAUNCH))
     life = lives(rows, met, lambda v: holder(reused, v))
     swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
@@ -176,7 +177,7 @@ def plan_memory(
             ):
                 reused[b] = replace(reused[b], reuses=a)
                 taken.add(a)
-    allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
+    allowed = () if hosts or any(True for _ in loops(order)) else tuple(sorted(donations))
     return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
 
 
@@ -249,7 +250,7 @@ def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, c
 def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], tree: Tree) -> bool:
     """Whether the first step in an iteration that writes a carry may overwrite its old value: it is no longer read."""
     met = uses(steps, values)
-    rows = walk(met, tree)
+    rows = walk(met, tree, host_calls(steps))
     start = next(k for k, row in enumerate(rows) if row.kind is Kind.ENTER and row.loop and row.loop.number == c.loop)
     loop = rows[start].loop
     assert loop is not None

@@ -1,9 +1,9 @@
 """The verifier of plans: it runs a plan on tags instead of numbers and tracks the value last written to each place.
 
 No value may be read before it is written, or overwritten before its last read.  Launches between two barriers must not
-access memory that another one of them writes.  A loop runs for three iterations, which are enough for carries that
-alternate between places; a branch runs on both of its sides.  Liveness and barriers are not taken from the code that
-lays out the plan.
+access memory that another one of them writes, and a host call runs alone.  A loop runs for three iterations, which are
+enough for carries that alternate between places; a branch runs on both of its sides.  Liveness and barriers are not
+taken from the code that lays out the plan.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Checker:
     running: list[tuple[list[_Access], list[_Access]]] = field(
         default_factory=list[tuple[list[_Access], list[_Access]]]
     )  # the reads and writes of the launches since the last barrier
+    calling: bool = False  # whether the last launch was a host call
 
     def check(self) -> None:
         """Run the whole plan, then read its outputs."""
@@ -198,6 +199,9 @@ class _Checker:
                 if self.overlap(x, y) and x.value != y.value and (x.value, y.value) not in step.over:
                     over = f"{self.name(y.value)} is over {self.name(x.value)}"
                     raise _Fault(f"a launch must not write over what it reads; {over}")
+        if self.running and (step.host is not None or self.calling):
+            raise _Fault("barriers must separate a host call from all other launches")
+        self.calling = step.host is not None
         for theirs_read, theirs_written in self.running:
             self.require_disjoint(reads, theirs_written)
             self.require_disjoint(writes, theirs_read)

@@ -52,6 +52,7 @@ class _Fuser:
         self.uses = Counter(x for e in graph.equations for x in e.inputs)
         self.copied = {e.inputs[0] for e in graph.equations if copies(e.primitive) and e.outputs[0] not in self.strides}
         self.factors = {x for e in graph.equations if isinstance(e.primitive.lowering, Template) for x in e.inputs}
+        self.effects: list[Node] = []  # nodes with effects, in order; they may have no results
         self.count = 0
         self.at = 0  # the equation that is visited
         self.latest: dict[Node, int] = {}  # the last equation that was put into a node
@@ -98,7 +99,7 @@ class _Fuser:
             self.at += 1
             progress("fusing operation", self.at, len(self.graph.equations))
         node_of = {v: n for v in self.node_of if (n := self.node(v)) is not None}
-        nodes = ordered(set(node_of.values()))
+        nodes = ordered({*node_of.values(), *self.effects})
         whole = Partition(self.graph, nodes, node_of, self.producer, self.source, self.inline, self.flat, self.strides)
         return whole.materialise()
 
@@ -123,7 +124,11 @@ class _Fuser:
             axes = e.params["axes"]
             self.cluster(e, e.inputs[0].type.shape, tuple(axes))
         else:
-            self.new(e, None)
+            node = self.new(e, None)
+            if e.has_effects:
+                if self.effects:
+                    node.follow(self.effects[-1])
+                self.effects.append(node)
 
     def is_inline(self, e: Equation) -> bool:
         """Whether the result is cheap and made only of constants: it costs less to compute than to read."""

@@ -66,7 +66,7 @@ def _replaced(graph: Graph, finder: Finder, seed: Seed, e: Equation) -> Graph | 
     gone = {id(e) for e in match.taken}
     kept = [e for e in graph.equations if id(e) not in gone]
     ordered = _ordered([*kept, *finder.views, *_equations(match)])
-    if ordered is None:
+    if ordered is None or [e for e in ordered if e.has_effects] != [e for e in kept if e.has_effects]:
         return None
     live = without_dead_code(Graph(graph.inputs, tuple(ordered), graph.outputs, graph.name))
     trimmed = _trimmed(live)

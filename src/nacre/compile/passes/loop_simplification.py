@@ -88,7 +88,7 @@ def _needed(graph: Graph) -> Graph:
     live: set[Atom] = set(graph.outputs)
     kept: list[Equation] = []
     for e in reversed(graph.equations):
-        if not e.primitive.effects and live.isdisjoint(e.outputs):
+        if live.isdisjoint(e.outputs) and not e.has_effects:
             continue
         if isinstance(e.primitive.lowering, Flow):
             wanted = [k for k, v in enumerate(e.outputs) if v in live]

@@ -50,7 +50,7 @@ def share(graph: Graph) -> Graph:
                 continue
             e = found
         key = (e.primitive, tuple(map(id, e.inputs)), params_key(e.params))
-        if not e.primitive.effects and key in seen:
+        if key in seen and not e.has_effects:
             known.update(zip(e.outputs, seen[key], strict=True))
             continue
         seen[key] = e.outputs

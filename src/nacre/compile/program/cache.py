@@ -4,7 +4,8 @@ The first process that compiles a graph stores the plan and the names of its ker
 both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
 graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  It includes the versions
 of extensions from outside the package.  Programs that use an extension without a version are not stored, because the
-extension may change.  Files that cannot be read completely are ignored.
+extension may change.  Programs with host calls are not stored, because their functions exist only in this process.
+Files that cannot be read completely are ignored.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def _disk() -> objects.DiskCache:
 
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
     """The name of a program; None for one that is not stored."""
+    if graph.has_effects:
+        return None
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
     if sum(constants.values()) > LARGEST or (outside := versions(graph)) is None:
         return None

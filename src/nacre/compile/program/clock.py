@@ -12,7 +12,7 @@ import numpy as np
 
 from nacre.base.records import dataclass
 from nacre.runtime.buffer import allocate
-from nacre.runtime.executable import Executable, driver
+from nacre.runtime.executable import Executable
 from nacre.runtime.layouts import Kind, Stamp
 from nacre.runtime.tables import address, zeros
 
@@ -69,7 +69,7 @@ class TimedRun:
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
     """The seconds of one run of a bound plan."""
-    run = driver(executable.target, executable.stamped)
+    run = executable.driver
     start = time.perf_counter()
     run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace)
     return time.perf_counter() - start

@@ -263,6 +263,8 @@ def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) ->
     once: list[int] = []
     for k in (n for n in (*loop.test, *loop.body) if isinstance(n, int)):
         launch = p.launches.steps[k]
+        if launch.host is not None:
+            continue
         if any(_moves(storage, v, loop.number) or holder(storage, v) in changing for v in launch.reads):
             continue
         if all(storage[v].kind == "temporary" and v not in held and writers[v] == 1 for v in launch.writes):

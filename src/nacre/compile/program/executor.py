@@ -18,9 +18,10 @@ from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.interpret.evaluate import view
+from nacre.interpret.host import call_now
 from nacre.interpret.pullback import rule_for
-from nacre.ir.graph import Builder, Graph
-from nacre.ir.primitive import Primitive
+from nacre.ir.graph import Builder, Graph, has_effects
+from nacre.ir.primitive import Host, Primitive
 from nacre.ops.copy import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, register_executor
@@ -49,7 +50,7 @@ class CompilingExecutor:
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
         """At the second call of an operation, let `bind` call native code directly."""
-        if STATE.numerics != "exact":
+        if STATE.numerics != "exact" or has_effects(primitive, params):
             return
         if key not in self.met:
             if len(self.met) >= REMEMBERED:
@@ -94,6 +95,8 @@ class CompilingExecutor:
             """The operation on other operands of these types."""
             return self.first(key, primitive, inputs, params)
 
+        if has_effects(primitive, params) and primitive.expansion is None:
+            return self.act(primitive, inputs, params)
         types = tuple(x.type for x in inputs)
         results = primitive.result_types(types, params)
         if not primitive.multiple:
@@ -112,6 +115,19 @@ class CompilingExecutor:
             self.kernels, key, REMEMBERED, lambda: self.prepare(primitive, types, params), generation
         )
         return kernel(*inputs)
+
+    def act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run an operation with effects.  No program of it is kept, because only it keeps its functions alive."""
+        for x in inputs:
+            if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
+                return x.content.interpreter.process(primitive, inputs, params)
+        types = tuple(x.type for x in inputs)
+        results = primitive.result_types(types, params)
+        if isinstance(primitive.lowering, Host):
+            return call_now(params["function"], inputs, results)
+        builder = Builder(primitive.name)
+        outputs = builder.add(primitive, [builder.input(t) for t in types], params)
+        return tuple(self.execute(builder.finish(outputs), inputs))
 
     def keep(self, key: object, kernel: Callable[..., Any]) -> None:
         """Cache the target of an operation."""
@@ -228,6 +244,9 @@ class CompilingExecutor:
         found: Executable | None = graph.kept.get(place)
         if found is None:
             key = graph, STATE.numerics
+            if graph.has_effects:
+                found = graph.kept[place] = _made(graph)
+                return found
             found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph), generation)
             graph.kept[place] = found
         return found

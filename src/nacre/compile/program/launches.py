@@ -19,10 +19,13 @@ from nacre.compile.lowering.lower import copy_kernel
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.lowering.template_step import ArgSlot, PrepackedOperand, Scratch, TemplateStep
 from nacre.compile.program.values import ValueNumbers
+from nacre.interpret.host import HostLaunch
 from nacre.ir.graph import Atom, Equation, Var
 from nacre.kernel.ast import For, Kernel
+from nacre.native.engine import host_target
 from nacre.native.isa import Isa
-from nacre.runtime.executable import Code
+from nacre.native.python.types import i64, size_of
+from nacre.runtime.executable import HOST_CALL, Code, host_call_text
 from nacre.runtime.flow import Node
 from nacre.runtime.plan import READY, Launch, Number, PlannedValue, Pointer, Slot
 
@@ -152,6 +155,29 @@ class LaunchWriter:
         self.values.numbers[base] = copied
         self.nest(kernel, [view], [copied], 2, "copy", [])
         return View(base, 0, row_major(x.type.shape))
+
+    # ---- host calls
+
+    def host_call(self, e: Equation, views: Sequence[View]) -> None:
+        """Launch a call of a Python function, over dense copies of operands that are not dense."""
+        dense = [
+            v if v.strides == row_major(x.type.shape) else self.dense(x, v)
+            for x, v in zip(e.inputs, views, strict=True)
+        ]
+        operands, results = tuple(x.type for x in e.inputs), tuple(y.type for y in e.outputs)
+        sizes = {s.name: s for t in (*operands, *results) for n in t.shape if isinstance(n, Dim) for s in n.symbols()}
+        symbols = [Dim.symbol(s.name, s.low, s.high) for _, s in sorted(sizes.items())]
+        host = HostLaunch(e.params["function"], operands, results, tuple(sorted(sizes)))
+        reads = tuple(self.values.number(v.base) for v in dense)
+        writes = tuple(self.values.number(y) for y in e.outputs)
+        slots: list[Slot] = [Number(id(host))]
+        for x, v, number in zip(e.inputs, dense, reads, strict=True):
+            slots.append(Pointer(number, v.offset * x.type.dtype.itemsize))
+        slots += [*map(Pointer, writes), *map(Number, symbols)]
+        code = self.code(Code(host_call_text(host_target()), HOST_CALL))
+        label = f"{e.primitive.name} {host.function.label}"
+        launch = Launch(code, label, tuple(slots), 1, 1, size_of(i64), reads, writes, host=host)
+        self.launch(launch, Stage(label, (e,)))
 
     # ---- templates
 

@@ -52,10 +52,11 @@ def wanted() -> bool:
 def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Choice]:
     """Search a program's free choices on zeros, and store those that beat the model's; stored ones are not searched.
 
-    A program with loops or branches uses the model's choices: on zeros it would not behave as it does otherwise.
+    A program with loops or branches uses the model's choices: on zeros it would not behave as it does otherwise.  So
+    does a program with host calls, which a search must not call.
     """
     sizes = sizes or {}
-    if executable.plan.tree:
+    if executable.plan.tree or executable.plan.calls_host:
         return []
     choices = _choices(executable, sizes)
     if not choices:

@@ -19,17 +19,20 @@ UNBOUNDED = 64  # the value assumed for a size without a maximum where memory is
 def barrier_order(steps: Sequence[Launch]) -> list[int]:
     """The launches' numbers in the new order, for a program without loops and branches."""
     level: list[int] = []
-    latest = 0
+    latest = first = 0
     wrote: dict[int, int] = {}  # value -> the last level that writes it
     read: dict[int, int] = {}  # value -> the last level that reads it
     for step in steps:
-        least = max(0, latest - FURTHEST)
+        least = max(first, latest - FURTHEST)
         for v in step.reads:
             least = max(least, wrote.get(v, -1) + 1)
         for v in step.writes:
             least = max(least, wrote.get(v, -1) + 1, read.get(v, -1) + 1)
         for v, _ in step.over:  # its memory may be reused for the result when all others have read it
             least = max(least, read.get(v, -1) + 1)
+        if step.host is not None:  # after all launches before it, and before all after it
+            least = latest + 1
+            first = least + 1
         for v in step.reads:
             read[v] = max(read.get(v, -1), least)
         for v in step.writes:
