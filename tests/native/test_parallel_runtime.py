@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -104,6 +105,20 @@ def test_atomics_have_their_orders(target: engine.Target) -> None:
 def test_shared_variables_are_on_lines_of_their_own() -> None:
     variables = re.findall(r"^@(?:pool_state|contention_backoff)\.\w+ = .*", pool_text(X86), re.MULTILINE)
     assert len(variables) == 12 and all(v.endswith("align 128") for v in variables)
+
+
+def test_regions_elsewhere_run_on_their_caller() -> None:
+    target = engine.host_target()
+    library = engine.load(engine.compile_text(pool_text(target, linux=False), target))
+    number = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    assert [number(library.address(f"nacre_pool_{f}"))(9) for f in ("enter", "threads", "started")] == [1, 1, 1]
+    seen: list[tuple[int | None, int, int]] = []
+    chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *given: seen.append(given))
+    for name in ("nacre_pool_run", "nacre_pool_share"):
+        share = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(library.address(name))
+        for chunks in (-3, 0, 1, 3):
+            share(ctypes.cast(chunk, ctypes.c_void_p), 5, chunks)
+    assert seen == [(5, 0, 0), (5, 0, 0), (5, 1, 0), (5, 2, 0)] * 2
 
 
 WARM = """

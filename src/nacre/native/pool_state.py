@@ -18,8 +18,8 @@ from nacre.native.python.intrinsics import atomic_load, compare_exchange
 from nacre.native.python.types import array, embed, i64, ptr, struct, u8, u32, u64
 
 LINE: Final = 128  # bytes: two cache lines, which some processors fetch together
-COUNT_SHIFT: Final = 8  # below: the highest thread
-NEXT_SHIFT: Final = 36
+COUNT_SHIFT: Final = 8  # where an offer has the number of chunks; below it is the highest thread
+NEXT_SHIFT: Final = 36  # where it has the next chunk
 COUNT_MASK: Final = (1 << (NEXT_SHIFT - COUNT_SHIFT)) - 1
 HIGHEST_MASK: Final = (1 << COUNT_SHIFT) - 1
 ONE_CHUNK: Final = 1 << NEXT_SHIFT
@@ -38,7 +38,11 @@ class Lock:
 
 @struct
 class Offer:
-    """The chunks of the open batch that no thread has taken, packed into one word."""
+    """The chunks of the open batch that no thread has taken, packed into one word.
+
+    The upper 28 bits are the next chunk, the 28 bits below the number of chunks, and the last 8 the highest thread that
+    may take one.
+    """
 
     word: u64
 
