@@ -19,10 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nacre.codegen.entry.driver import driver_text
 from nacre.native import cache
 from nacre.native.engine import cross_target
-from nacre.runtime.executable import Code, Executable
+from nacre.runtime.executable import Code, Executable, driver_text
 from nacre.runtime.plan import aligned, bind
 from ops.samples import Array
 
@@ -164,7 +163,7 @@ def run(jobs: Sequence[Job], folder: Path) -> list[list[bytes]]:
 def link(codes: Iterable[Code], folder: Path) -> Mapping[Code, int]:
     """Write the executable of the kernels; returns the kernels' addresses."""
     named = {code: distinct(code) for code in codes}
-    texts = sorted({code.text for code in named.values()} | {driver_text()})
+    texts = sorted({code.text for code in named.values()} | {driver_text(NEON)})
     paths = [folder / "start.o"]
     for k, image in enumerate(cache.compile_all(texts, NEON)):
         paths.append(folder / f"{k}.o")
@@ -222,14 +221,14 @@ class Block:
         sizes = job.executable.sizes([x.shape for x in job.inputs])
         bound = bind(job.executable.plan, sizes, job.threads, kernels, constants)
         descriptor = bound.descriptor.copy()
-        for place, table in zip((0, 2, 4), bound.tables, strict=True):
-            descriptor[place] = self.put(table.tobytes())
+        for name, table in zip(("arguments", "fixups", "rows"), bound.tables, strict=True):
+            descriptor[name] = self.put(table.tobytes())
         inputs = [self.put(x.tobytes()) for x in job.inputs]
         outputs = [self.reserve(n) for n in bound.output_bytes]
         places = [OUTPUTS + place for place in outputs]
         if bound.workspace_bytes > PART:
             raise ValueError(f"a program needs {bound.workspace_bytes} bytes to work in")
-        self.calls += [self.words(descriptor), self.words([*inputs, *places, 0]), WORKSPACE]
+        self.calls += [self.put(descriptor.tobytes()), self.words([*inputs, *places, 0]), WORKSPACE]
         self.outputs.append([*zip(outputs, bound.output_bytes, strict=True)])
 
     def reserve(self, size: int) -> int:

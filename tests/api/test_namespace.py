@@ -42,7 +42,8 @@ def test_importing_loads_nothing_heavy() -> None:
     code = (
         "import sys, nacre as nc; heavy = {m for m in sys.modules if m.startswith(('nacre.', 'numpy', 'llvmlite'))}; "
         "assert heavy == {'nacre.base', 'nacre.base.forks'}, heavy; "
-        "from nacre import nn; nn.Linear; assert 'nacre.nn.modules.linear_maps' in sys.modules; "
+        "from nacre import nn, optim, train; assert 'numpy' not in sys.modules; "
+        "nn.Linear; assert 'nacre.nn.modules.linear_maps' in sys.modules; "
         "assert 'nacre.nn.modules.recurrent' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,8 +15,9 @@ import nacre as nc
 from nacre.base import state
 from nacre.base.errors import OutOfMemory
 from nacre.base.state import gradients
-from nacre.codegen.entry.points import entry, tape_stub, view_entry
-from nacre.codegen.entry.tape_stub import Recording
+from nacre.codegen.entry.points import entry, view_entry
+from nacre.codegen.entry.recording import Recording
+from nacre.codegen.entry.slots import SLOTS, different_slots
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.pullback import rule_for
 from nacre.interpret.reverse import fused_rule
@@ -43,11 +44,8 @@ def refused(*args: Any) -> Any:
 ADD = executable(lambda x, y: [x + y], X, Y)
 
 
-def test_slot_offsets_are_those_of_python() -> None:
-    places = tape_stub.offsets()
-    for names in (("type", "data", "layout", "node"), ("level", "number", "parents", "rule", "saved")):
-        assert len({places[name] for name in names}) == len(names)
-        assert all(places[name] >= 16 for name in names)
+def test_slots_are_where_native_code_reads_them() -> None:
+    assert [different_slots(structure, cls) for structure, cls in SLOTS] == [[]] * len(SLOTS)
 
 
 def test_one_result_several_and_none() -> None:

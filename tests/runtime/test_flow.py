@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nacre.runtime.flow import Branch, Kind, Loop, cells, launches, lives, loops, rounds, walk, with_loops
+from nacre.runtime.flow import Branch, Loop, cells, launches, lives, loops, rounds, walk, with_loops
+from nacre.runtime.layouts import Kind
 
 USES = [({0}, {1}), ({1}, {2}), ({2, 9}, {3}), ({3}, {4}), ({4}, {5}), ({5}, {6})]
 LOOP = Loop(0, 3, (), -1, (1, 2), (3,), ((1, 3),))

@@ -14,7 +14,7 @@ from nacre.base.locks import Turns
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.points import entry
-from nacre.codegen.entry.tape_stub import Recording
+from nacre.codegen.entry.recording import Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.executor import EXECUTOR

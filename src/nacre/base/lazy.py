@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from nacre.base.boundary import publish
-from nacre.base.hints import MissingName
+# The import of a package is free: the checks of arguments and the advice for names, which need NumPy, are imported with
+# its first name.
 
 
 def names_of(homes: Mapping[str, str]) -> dict[str, str]:
@@ -38,11 +38,11 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         if name == "__all__":
             return listed(homes)
         if name in names:
-            found = publish(import_module(f"{package}.{names[name]}"), name)
+            found = import_module("nacre.base.boundary").publish(import_module(f"{package}.{names[name]}"), name)
         elif name in modules:
             found = import_module(f"{package}.{name}")
         else:
-            raise MissingName(package, name)
+            raise import_module("nacre.base.hints").MissingName(package, name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from itertools import count
 from types import CellType, CodeType, FunctionType
@@ -23,6 +24,8 @@ class OutsidePass:
     run: Callable[[Graph], Graph]
     version: str
 
+
+_Extension = tuple[str, str | None, Any]  # what it is, its version, its code
 
 PASSES: dict[str, OutsidePass] = {}  # by name, in order of registration
 _generations = count(1)
@@ -52,19 +55,26 @@ def versions(graph: Graph) -> list[str] | None:
     used = _primitives(graph)
     if PASSES:
         used |= {p for p in registered().values() if p.outside}  # a pass may insert any of these
-    order = " ".join(PASSES)
-    found: list[tuple[str, str | None, Any]] = [
-        (f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()
-    ]
+    found = [*_general(generation()), *(each for p in used.difference(OWN) for each in _kernels(p))]
     for p in used:
         if OWN.get(p) is not p.lowering:
             found.append((f"primitive {p.name}", p.version, getattr(p.lowering, "rule", None)))
-    for p in used.union(OWN):
-        outside = [k for k in p.kernels if not k.is_ours]
-        found += [(f"kernel {p.name} {n} {k.target}", k.version, (k.rule, k.match)) for n, k in enumerate(outside)]
     if not all(version for _, version, _ in found):
         return None
     return sorted(f"{what} {version!r} {digest(code)}" for what, version, code in found)
+
+
+@lru_cache(maxsize=1)
+def _general(generation: int) -> list[_Extension]:
+    """The extensions that concern every program: the passes, and kernels of the package's own primitives."""
+    order = " ".join(PASSES)
+    passes = [(f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()]
+    return [*passes, *(each for p in OWN for each in _kernels(p))]
+
+
+def _kernels(p: Primitive) -> list[_Extension]:
+    outside = [k for k in p.kernels if not k.is_ours]
+    return [(f"kernel {p.name} {n} {k.target}", k.version, (k.rule, k.match)) for n, k in enumerate(outside)]
 
 
 def digest(code: Any) -> str:

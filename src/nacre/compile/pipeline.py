@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.compilation import Compilation, GraphPass, KernelPass, Pass, ProgramPass
@@ -83,7 +82,6 @@ def _link(c: Compilation) -> None:
         tuple(c.launches.values.constants),
         c.source.input_types,
         c.source.output_types,
-        driver_text(),
         c.target,
     )
 

@@ -120,7 +120,7 @@ def _compiled(
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
     solvers(about.input_types)
     executable = compile_graph(folded(program.closed), target=found.target).executable
-    outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
+    outer = main.main_texts(about, found, __version__) if kind == "executable" else []
     image = program_object(about, executable, found, outer, ("main",) if outer else about.public)
     header = None if kind == "executable" else place.with_name(f"{about.name}.h")
     if header is None:

@@ -12,15 +12,15 @@ from nacre.base.dims import LIMIT, Symbol
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.deploy.process import THREADS, outermost
-from nacre.deploy.sizes import SizeArithmetic, symbols_of
+from nacre.deploy.executable.codes import ALIGNMENT, MEMORY, POINTER, PROCESSOR, SIZE, THREADS, WORKSPACE
+from nacre.deploy.process import outermost
+from nacre.deploy.sizes import symbols_of
 from nacre.deploy.strings import string
 from nacre.deploy.target import CompileTarget
-from nacre.native.llvm_values import Operand, Val
+from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.plan import ALIGN
 
-SIZE, POINTER, ALIGNMENT, WORKSPACE, MEMORY, PROCESSOR = range(1, 7)
 ERRORS = {
     SIZE: ("SIZE", "a size is outside its bounds"),
     POINTER: ("POINTER", "a pointer to an input or output is null"),
@@ -198,16 +198,6 @@ def _error(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     for code, text in {0: "no error", **{c: t for c, (_, t) in ERRORS.items()}}.items():
         found = f.select(f.icmp("eq", f["code"], code), string(module, f"error.{code}", text), found)
     f.ret(found)
-
-
-def shapes(module: ModuleText, name: str, types: Sequence[TensorType], symbols: Sequence[Symbol]) -> None:
-    """Write `name(sizes…, dims)`, which writes all axes of the types, one after the other."""
-    f = module.function(name, "void", sizes_parameters(symbols) | {"dims": "ptr"}, linkage="internal")
-    a = SizeArithmetic(f, {s.name: f[f"n.{s.name}"] for s in symbols})
-    axes: list[Operand] = [a.size(n) for t in types for n in t.shape]
-    for k, n in enumerate(axes):
-        f.store(a.value(n), f.gep(f["dims"], k, "i64"))
-    f.ret()
 
 
 # ---- the header

@@ -9,17 +9,17 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from nacre.codegen.entry.driver import driver_text
-from nacre.deploy import library, process
+from nacre.deploy import library
 from nacre.deploy.ahead import prepacked
 from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
+from nacre.deploy.process import process_texts
 from nacre.deploy.program import ProgramWriter
 from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
-from nacre.native.parallel_runtime import pool_text
+from nacre.native.pool import pool_text
 from nacre.native.text import ModuleText
-from nacre.runtime.executable import Code, Executable
+from nacre.runtime.executable import Code, Executable, driver_text
 
 
 def program_object(
@@ -34,7 +34,7 @@ def program_object(
     )
     writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
-    texts += [driver_text(), pool_text(aim.target.isa), process.TEXT, process.supported_text(aim)]
+    texts += [driver_text(aim.target), pool_text(aim.target), *process_texts(aim)]
     image = compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
     return filled(image, writer.weights) if writer.weights else image
 

@@ -1,16 +1,16 @@
 """A plan as LLVM text that binds itself; `runtime/plan.bind` does the same in Python for the sizes of a call.
 
 The text has two functions.  `measure` computes the bytes of the workspace for given sizes and threads.  `start` writes
-the tables into it and calls the driver (`codegen/entry/driver`) on them.  The workspace holds, in order: the arena, the
-descriptor, the table of steps, the moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
+the tables into it and calls the driver (`runtime/driver`) on them.  The workspace holds, in order: the arena, the
+descriptor, the table of rows, the moves in loops, the kernels' arguments, the rows' ends, and each thread's scratch
 memory.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +22,16 @@ from nacre.deploy import tables
 from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.native.llvm_values import Operand, Val
+from nacre.native.python.types import ArrayKind, i64, memory_type, size_of, struct_of
 from nacre.native.text import Function, ModuleText
-from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Loop, Node, loops
+from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
+from nacre.runtime.layouts import Descriptor, Kind, Move, PlanRow
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
     CHUNK_COST,
-    DESCRIPTOR_WORDS,
     ENDLESS,
     SHARE_COST,
-    STEP_WORDS,
     Launch,
     Number,
     Plan,
@@ -177,11 +177,11 @@ class ProgramWriter:
         for s in shares:
             stride = a.max(stride, a.aligned(s.scratch))
         temporaries, descriptor = self.arena(a)
-        rows = a.add(descriptor, 8 * DESCRIPTOR_WORDS)
-        moves = a.add(rows, aligned(8 * STEP_WORDS * len(self.rows)))
-        arguments = a.add(moves, aligned(8 * 3 * self.moves))
-        ends = a.add(arguments, aligned(8 * self.argument_words))
-        scratch = a.add(ends, aligned(8 * len(self.rows)))
+        rows = a.add(descriptor, aligned(size_of(Descriptor)))
+        moves = a.add(rows, aligned(size_of(PlanRow) * len(self.rows)))
+        arguments = a.add(moves, aligned(size_of(Move) * self.moves))
+        ends = a.add(arguments, aligned(size_of(i64) * self.argument_words))
+        scratch = a.add(ends, aligned(size_of(i64) * len(self.rows)))
         total = a.add(scratch, a.mul(stride, team))
         return WorkspaceLayout(
             temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares
@@ -259,13 +259,19 @@ class _Start:
         self.words = 0
         self.moved = dict(writer.first_move)
 
-    def put(self, table: Val, word: int, value: Operand) -> None:
-        """Write a word of a table."""
-        self.f.store(self.a.value(value), self.f.gep(table, word, "i64"))
+    def put(self, table: Val, owner: type[Any], k: int, fields: Mapping[str, Operand | list[Operand]]) -> None:
+        """Write a structure of a table; fields that are not given become zero."""
+        kind = struct_of(owner)
+        for name, field in kind.fields.items():
+            given = fields.get(name, 0)
+            element = field.kind.element if isinstance(field.kind, ArrayKind) else field.kind
+            for n, value in enumerate(given if isinstance(given, list) else [given]):
+                place = self.f.gep(table, k * kind.nbytes + field.offset + n * element.nbytes)
+                self.f.store(self.f.like(value, memory_type(element)), place)
 
     def word(self, value: Operand) -> int:
         """Write the next word of arguments; returns its place."""
-        self.put(self.arguments, self.words, value)
+        self.f.store(self.a.value(value), self.f.gep(self.arguments, self.words, "i64"))
         self.words += 1
         return self.words - 1
 
@@ -274,10 +280,13 @@ class _Start:
         firsts = [self.row_arguments(row) for row in self.writer.rows]
         turns = {number: self.word(0) for number in self.writer.first_move}
         for k, row in enumerate(self.writer.rows):
-            if row.kind is Kind.LAUNCH:
-                self.launch(k, row, firsts[k])
-            else:
-                self.control(k, row, firsts[k], turns)
+            work = self.launch(row) if row.kind is Kind.LAUNCH else self.control(row, turns)
+            self.put(
+                self.rows,
+                PlanRow,
+                k,
+                {"kind": row.kind, "barrier": row.sync, "first_argument": firsts[k], **work},
+            )
         self.run()
 
     def row_arguments(self, row: DriverRow) -> int:
@@ -309,8 +318,7 @@ class _Start:
 
     def move(self, loop: int, even: Operand, odd: Operand) -> None:
         """Write how the next word of arguments changes after each round of a loop."""
-        for k, value in enumerate((self.words, even, odd)):
-            self.put(self.moves, 3 * self.moved[loop] + k, value)
+        self.put(self.moves, Move, self.moved[loop], {"argument": self.words, "distances": [even, odd]})
         self.moved[loop] += 1
 
     def address(self, value: int, offset: Size) -> Val:
@@ -325,54 +333,45 @@ class _Start:
             return self.f.gep(self.workspace, a.add(place, a.size(offset)))
         return self.f.gep(self.bases[value], a.size(offset))
 
-    def fill(self, k: int, values: Sequence[Operand]) -> None:
-        """Write the words of a row, from the second word on."""
-        for word, value in enumerate(itertools.chain(values, (0,) * (STEP_WORDS - 1 - len(values))), 1):
-            self.put(self.rows, STEP_WORDS * k + word, value)
-
-    def launch(self, k: int, row: DriverRow, first: int) -> None:
-        """Write the row of a launch."""
+    def launch(self, row: DriverRow) -> dict[str, Operand]:
+        """The fields of a launch's row."""
         step, share = self.plan.steps[row.step], self.at.shares[row.step]
         self.f.comment(step.label)
-        self.f.store(Val(f"@{self.writer.kernels[step.code]}", "ptr"), self.f.gep(self.rows, STEP_WORDS * k, "i64"))
-        self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle)))
+        kernel = Val(f"@{self.writer.kernels[step.code]}", "ptr")
+        return {"kernel": kernel, "extent": share.extent, "grain": share.grain, "idle": step.idle}
 
-    def control(self, k: int, row: DriverRow, first: int, turns: Mapping[int, int]) -> None:
-        """Write a row that changes the control flow."""
-        self.put(self.rows, STEP_WORDS * k, 0)
+    def control(self, row: DriverRow, turns: Mapping[int, int]) -> dict[str, Operand]:
+        """The fields of a row that changes the control flow."""
         if row.loop is None:
-            self.fill(k, (first, 0, row.target, int(row.sync), int(row.kind)))
-            return
+            return {"target": row.target}
         number, trips = row.loop.number, row.loop.trips
-        count = ENDLESS if trips is None else self.a.size(trips)
-        alone = int(number in self.writer.alone)
-        if row.kind is Kind.ENTER:
-            self.fill(k, (turns[number], count, row.target, int(row.sync), int(row.kind), alone))
-            return
-        about = alone if row.kind is Kind.LEAVE else count
         first_move = self.writer.first_move[number]
-        self.fill(
-            k, (turns[number], about, row.target, int(row.sync), int(row.kind), 0, self.moved[number] - first_move)
-        )
-        self.f.store(self.f.gep(self.moves, 3 * first_move, "i64"), self.f.gep(self.rows, STEP_WORDS * k + 6, "i64"))
+        return {
+            "target": row.target,
+            "first_argument": turns[number],
+            "extent": ENDLESS if trips is None else self.a.size(trips),
+            "moves": self.f.gep(self.moves, first_move * size_of(Move)),
+            "move_count": self.moved[number] - first_move,
+            "alone": number in self.writer.alone,
+        }
 
     def run(self) -> None:
         """Write the descriptor and call the driver."""
         f, at = self.f, self.at
         f.comment("the descriptor")
-        written = {
-            1: self.words,
-            5: len(self.writer.rows),
-            6: at.arguments,
-            7: at.ends,
-            9: at.scratch,
-            10: at.stride,
-            12: at.total,
-            14: at.team,
+        descriptor: dict[str, Operand] = {
+            "arguments": self.arguments,
+            "argument_count": self.words,
+            "fixups": self.arguments,
+            "rows": self.rows,
+            "row_count": len(self.writer.rows),
+            "arguments_offset": at.arguments,
+            "ends_offset": at.ends,
+            "scratch_offset": at.scratch,
+            "scratch_stride": at.stride,
+            "workspace_bytes": at.total,
+            "team": at.team,
         }
-        for word in range(DESCRIPTOR_WORDS):
-            self.put(self.descriptor, word, written.get(word, 0))
-        for word, table in ((0, self.arguments), (2, self.arguments), (4, self.rows)):
-            f.store(table, f.gep(self.descriptor, word, "i64"))
+        self.put(self.descriptor, Descriptor, 0, descriptor)
         f.call("nacre_run", "void", [self.descriptor, f["bases"], self.workspace])
         f.ret()

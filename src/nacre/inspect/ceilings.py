@@ -10,14 +10,17 @@ import ctypes
 import math
 import time
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.driver import driver_text
 from nacre.native.engine import host_target
 from nacre.native.isa import BY_NAME, Isa
+from nacre.native.llvm_types import vec
+from nacre.native.llvm_values import Val
 from nacre.native.pool import pool
+from nacre.native.text import Function, ModuleText
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.plan import Launch, Number, Plan, PlannedValue, Pointer
@@ -27,73 +30,6 @@ MULTIPLIES = 40_000  # rounds of the arithmetic kernel: a fraction of a millisec
 MOVED = 1 << 25  # least bytes that a measurement moves
 ENOUGH = 10**9  # a step's cost that makes all threads work
 
-# acc <- acc * x + y, in enough independent chains to hide an instruction's latency
-ARITHMETIC = """
-declare <{lanes} x {scalar}> @llvm.fma.v{lanes}f{bits}(<{lanes} x {scalar}>, <{lanes} x {scalar}>, <{lanes} x {scalar}>)
-define void @multiply(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {attributes} {{
-entry:
-  %out.base = load ptr, ptr %args
-  %rounds.at = getelementptr i64, ptr %args, i64 1
-  %rounds = load i64, ptr %rounds.at
-  %out.offset = mul i64 %lo, 64
-  %out = getelementptr i8, ptr %out.base, i64 %out.offset
-  %x = load <{lanes} x {scalar}>, ptr %out, align 8
-  %items = sub i64 %hi, %lo
-  %total = mul i64 %items, %rounds
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  {phis}
-  %more = icmp slt i64 %i, %total
-  br i1 %more, label %body, label %end
-body:
-  {steps}
-  %next = add i64 %i, 1
-  br label %head
-end:
-  {sums}
-  store <{lanes} x {scalar}> %sum, ptr %out, align 8
-  ret void
-}}
-"""
-
-# each item reads (writes, copies) its slice of memory several times
-MOVING = """
-define void @move(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {attributes} {{
-entry:
-  %from = load ptr, ptr %args
-  %to.at = getelementptr i64, ptr %args, i64 1
-  %to = load ptr, ptr %to.at
-  %slice.at = getelementptr i64, ptr %args, i64 2
-  %slice = load i64, ptr %slice.at
-  %times.at = getelementptr i64, ptr %args, i64 3
-  %times = load i64, ptr %times.at
-  %start = mul i64 %lo, %slice
-  %stop = mul i64 %hi, %slice
-  br label %round
-round:
-  %r = phi i64 [ 0, %entry ], [ %r.next, %rounded ]
-  {outer}
-  %again = icmp slt i64 %r, %times
-  br i1 %again, label %head, label %end
-head:
-  %i = phi i64 [ %start, %round ], [ %next, %body ]
-  {inner}
-  %more = icmp slt i64 %i, %stop
-  br i1 %more, label %body, label %rounded
-body:
-  {work}
-  %next = add i64 %i, {step}
-  br label %head
-rounded:
-  %r.next = add i64 %r, 1
-  br label %round
-end:
-  {result}
-  ret void
-}}
-!0 = !{{ i32 1 }}
-"""
 AT_ONCE = 8  # vectors in one round of a copying loop
 
 
@@ -138,7 +74,7 @@ def ceilings() -> Ceilings:
 def measure() -> Ceilings:
     """Measure this machine's limits again, and combine them with the highest rates of this process so far."""
     isa, threads = BY_NAME[host_target().isa], pool().threads
-    flops = {"f32": _arithmetic(isa, "float", 32, threads), "f64": _arithmetic(isa, "double", 64, threads)}
+    flops = {"f32": _arithmetic(isa, "float", threads), "f64": _arithmetic(isa, "double", threads)}
     rates = [max(_moving(isa, kind, size, threads) for kind in ("read", "write", "copy")) for size in SIZES]
     before = _known.get((isa.name, threads))
     if before is not None:
@@ -150,60 +86,74 @@ def measure() -> Ceilings:
     return found
 
 
-def _arithmetic(isa: Isa, scalar: str, bits: int, threads: int) -> float:
+def _arithmetic(isa: Isa, scalar: str, threads: int) -> float:
     """Floating-point operations per second of fused multiply-adds alone."""
-    lanes, chains = isa.lanes(scalar), 12 if isa.registers == 16 else 24
-    ty = f"<{lanes} x {scalar}>"
-    phis = [f"%a{k} = phi {ty} [ %x, %entry ], [ %b{k}, %body ]" for k in range(chains)]
-    steps = [f"%b{k} = call {ty} @llvm.fma.v{lanes}f{bits}({ty} %a{k}, {ty} %x, {ty} %x)" for k in range(chains)]
-    sums = [f"%s{k} = fadd {ty} %{'x' if k == 0 else f's{k - 1}'}, %a{k}" for k in range(chains)]
-    sums[-1] = sums[-1].replace(f"%s{chains - 1} =", "%sum =")
-    text = ARITHMETIC.format(
-        lanes=lanes,
-        scalar=scalar,
-        bits=bits,
-        attributes=isa.attributes,
-        phis="\n  ".join(phis),
-        steps="\n  ".join(steps),
-        sums="\n  ".join(sums),
-    )
-    items = 4 * threads
-    program = _program(Code(text, "multiply"), (Pointer(0), Number(MULTIPLIES)), items, 1, (64 * items,))
-    return 2.0 * items * MULTIPLIES * chains * lanes / _best(program, [allocate(64 * items)])
+    chains, items = 12 if isa.registers == 16 else 24, 4 * threads
+    code = _multiplying(isa, scalar, chains)
+    program = _program(code, (Pointer(0), Number(MULTIPLIES)), items, 1, (64 * items,))
+    return 2.0 * items * MULTIPLIES * chains * isa.lanes(scalar) / _best(program, [allocate(64 * items)])
 
 
 def _moving(isa: Isa, kind: str, size: int, threads: int) -> float:
     """Bytes a second of reading, writing or copying, where `size` bytes move in all, again and again."""
-    lanes = isa.lanes("float")
-    ty, width = f"<{lanes} x float>", lanes * 4
-    parts: dict[str, list[str]] = {name: [] for name in ("outer", "inner", "work", "result")}
-    for k in range(AT_ONCE):
-        parts["work"].append(f"%o{k} = add i64 %i, {k * width}")
-        if kind != "write":
-            parts["work"] += [f"%p{k} = getelementptr i8, ptr %from, i64 %o{k}", f"%v{k} = load {ty}, ptr %p{k}"]
-        if kind != "read":
-            value = f"%v{k}" if kind == "copy" else "zeroinitializer"
-            aside = ", !nontemporal !0" if size == SIZES[-1] else ""  # memory beyond the caches is not read first
-            parts["work"] += [f"%q{k} = getelementptr i8, ptr %to, i64 %o{k}", f"store {ty} {value}, ptr %q{k}{aside}"]
-        else:
-            parts["outer"].append(f"%c{k} = phi {ty} [ zeroinitializer, %entry ], [ %d{k}, %rounded ]")
-            parts["inner"].append(f"%d{k} = phi {ty} [ %c{k}, %round ], [ %e{k}, %body ]")
-            parts["work"].append(f"%e{k} = fadd {ty} %d{k}, %v{k}")
-            parts["result"].append(f"%s{k} = fadd {ty} %{'c0' if k == 0 else f's{k - 1}'}, %c{k}")
-    if kind == "read":
-        parts["result"].append(f"store {ty} %s{AT_ONCE - 1}, ptr %scratch")
-    step = AT_ONCE * width
-    text = MOVING.format(attributes=isa.attributes, step=step, **{k: "\n  ".join(v) for k, v in parts.items()})
+    step = AT_ONCE * isa.lanes("float") * 4
     footprint = size // 2 if kind == "copy" else size
     slice_ = max(step, footprint // threads // step * step)
     times = max(1, MOVED // size)
     slots = Pointer(0), Pointer(1), Number(slice_), Number(times)
     nbytes = slice_ * threads
-    program = _program(Code(text, "move"), slots, threads, 1, (nbytes, nbytes))
+    # memory beyond the caches is not read before it is written
+    program = _program(_moving_code(isa, kind, size == SIZES[-1]), slots, threads, 1, (nbytes, nbytes))
     buffers = [allocate(nbytes) for _ in range(2)]
     for b in buffers:
         ctypes.memset(b.address, 0, nbytes)
     return times * nbytes * (2 if kind == "copy" else 1) / _best(program, buffers)
+
+
+def _kernel(name: str, isa: Isa) -> Function:
+    """The beginning of a kernel, as plans launch it."""
+    parameters = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
+    return ModuleText(name).function(name, "void", parameters, isa=isa)
+
+
+def _argument(f: Function, k: int, ty: str) -> Val:
+    """An argument of a launch."""
+    return f.load(f.gep(f["args"], k, "i64"), ty)
+
+
+def _multiplying(isa: Isa, scalar: str, chains: int) -> Code:
+    """x <- x * y + y, in enough independent chains to hide an instruction's latency."""
+    f, ty = _kernel("multiply", isa), vec(scalar, isa.lanes(scalar))
+    out = f.gep(_argument(f, 0, "ptr"), f.mul(f["lo"], 64))
+    rounds, y = _argument(f, 1, "i64"), f.load(out, ty, align=8)
+    with f.loop("i", 0, f.mul(f.sub(f["hi"], f["lo"]), rounds), carry=[y] * chains) as loop:
+        loop.next(*(f.fma(x, y, y) for x in loop.carried))
+    f.store(reduce(f.fadd, loop.results, y), out, align=8)
+    f.ret()
+    return Code(f.module.text(), "multiply")
+
+
+def _moving_code(isa: Isa, kind: str, aside: bool) -> Code:
+    """Each item reads, writes or copies its slice of memory several times; `aside` writes past the caches."""
+    f, ty = _kernel("move", isa), vec("float", isa.lanes("float"))
+    width = isa.lanes("float") * 4
+    from_, to, slice_, times = (_argument(f, k, t) for k, t in enumerate(("ptr", "ptr", "i64", "i64")))
+    start, stop = f.mul(f["lo"], slice_), f.mul(f["hi"], slice_)
+    sums = [f.zero(ty)] * AT_ONCE if kind == "read" else []
+    with f.loop("round", 0, times, carry=sums) as outer:
+        with f.loop("i", start, stop, AT_ONCE * width, carry=outer.carried) as inner:
+            found = list[Val]()
+            for k in range(AT_ONCE):
+                at = f.add(inner.index, k * width)
+                found.append(f.zero(ty) if kind == "write" else f.load(f.gep(from_, at), ty, width))
+                if kind != "read":
+                    f.store(found[k], f.gep(to, at), width, nontemporal=aside)
+            inner.next(*map(f.fadd, inner.carried, found))
+        outer.next(*inner.results)
+    if kind == "read":
+        f.store(reduce(f.fadd, outer.results), f["scratch"], width)
+    f.ret()
+    return Code(f.module.text(), "move")
 
 
 def _program(
@@ -213,7 +163,7 @@ def _program(
     launch = Launch(0, code.name, slots, extent, ENOUGH, 64, (), tuple(range(len(buffers))), grain)
     values = tuple(PlannedValue("input", n) for n in buffers)
     plan = Plan(values, (launch,), len(buffers), 0, (0,))
-    return Executable((code,), plan, (), (), (), driver_text(), host_target())
+    return Executable((code,), plan, (), (), (), host_target())
 
 
 def _best(program: Executable, buffers: Sequence[Buffer], rounds: int = 7) -> float:

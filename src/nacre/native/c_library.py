@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nacre.native.python.declarations import external
-from nacre.native.python.types import i32, i64, ptr, u8, u64
+from nacre.native.python.types import i32, i64, ptr, struct, u8, u32, u64
+
+
+@struct
+class TimeSpec:
+    """A time of a clock."""
+
+    seconds: i64
+    nanoseconds: i64
 
 
 @external
@@ -16,3 +26,115 @@ def munmap(address: ptr[u8], length: u64) -> i32: ...
 
 @external
 def madvise(address: ptr[u8], length: u64, advice: i32) -> i32: ...
+
+
+# ---- files
+
+
+@external
+def open(path: ptr[u8], flags: i32, *more: object) -> i32: ...
+
+
+@external
+def close(file: i32) -> i32: ...
+
+
+@external
+def read(file: i32, to: ptr[u8], count: u64) -> i64: ...
+
+
+@external
+def write(file: i32, source: ptr[u8], count: u64) -> i64: ...
+
+
+@external
+def access(path: ptr[u8], mode: i32) -> i32: ...
+
+
+@external
+def fchmod(file: i32, mode: u32) -> i32: ...
+
+
+@external
+def umask(mask: u32) -> u32: ...
+
+
+@external
+def mkostemp(template: ptr[u8], flags: i32) -> i32: ...
+
+
+@external
+def realpath(path: ptr[u8], to: ptr[u8]) -> ptr[u8]: ...
+
+
+@external
+def rename(path: ptr[u8], to: ptr[u8]) -> i32: ...
+
+
+@external
+def unlink(path: ptr[u8]) -> i32: ...
+
+
+# ---- memory and texts
+
+
+@external
+def malloc(size: u64) -> ptr[u8]: ...
+
+
+@external
+def aligned_alloc(alignment: u64, size: u64) -> ptr[u8]: ...
+
+
+@external
+def memcmp(a: ptr[u8], b: ptr[u8], count: u64) -> i32: ...
+
+
+@external
+def strcmp(a: ptr[u8], b: ptr[u8]) -> i32: ...
+
+
+@external
+def strlen(text: ptr[u8]) -> u64: ...
+
+
+@external
+def strtol(text: ptr[u8], end: ptr[ptr[u8]], base: i32) -> i64: ...
+
+
+@external
+def snprintf(to: ptr[u8], size: u64, format: ptr[u8], *more: object) -> i32: ...
+
+
+@external
+def dprintf(file: i32, format: ptr[u8], *more: object) -> i32: ...
+
+
+# ---- the process
+
+
+@external
+def getenv(name: ptr[u8]) -> ptr[u8]: ...
+
+
+@external(symbol="__errno_location")
+def errno_place() -> ptr[i32]: ...
+
+
+@external
+def signal(number: i32, handler: ptr[u8]) -> ptr[u8]: ...
+
+
+@external
+def sched_getaffinity(process: i32, size: u64, mask: ptr[u64]) -> i32: ...
+
+
+@external
+def pthread_atfork(before: Callable[[], None], in_parent: Callable[[], None], in_child: Callable[[], None]) -> i32: ...
+
+
+# ---- clocks
+
+
+@external
+def clock_gettime(clock: i32, time: TimeSpec) -> i32: ...

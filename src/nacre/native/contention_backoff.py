@@ -1,4 +1,4 @@
-"""The caller's wait for late workers in a region, and its back-off under contention, as LLVM text.
+"""The caller's wait for late workers in a region, and its back-off under contention.
 
 A worker may lose its processor to another program in the middle of a chunk, and delay the caller.  A caller that has
 waited longer than its spin limit reads the late worker's clock.  The time that the worker did not run is lost.  Regions
@@ -8,125 +8,92 @@ Shared regions then test whether the machine is still busy; their cost is a smal
 
 from __future__ import annotations
 
-SHORTEST = 250_000  # nanoseconds of lost time below which nothing changes: waking up takes time on an idle machine, too
-SOON = 8  # times the lost time within which a repetition counts
-LONGEST = 64  # times the lost time: limit of the caller's time alone
+from typing import Final
 
-TEXT = """
-@alone = internal global i64 0
-@resumed = internal global i64 0
-@times = internal global i64 1
+from nacre.native import linux
+from nacre.native.pool_state import CALLER, LINE, batch, caller_wait, finished, workers
+from nacre.native.python.declarations import inline, native, variable
+from nacre.native.python.intrinsics import addr, atomic_load, atomic_store, cast
+from nacre.native.python.types import i64, ptr, struct, u32
 
-declare i32 @clock_gettime(i32, ptr)
-
-; Nanoseconds of a clock; 0 where there is none such.
-define internal i64 @time(i32 %clock) nounwind {
-  %now = alloca [2 x i64], align 8
-  store i64 0, ptr %now
-  %rest.p = getelementptr i64, ptr %now, i64 1
-  store i64 0, ptr %rest.p
-  %r = call i32 @clock_gettime(i32 %clock, ptr %now)
-  %seconds = load i64, ptr %now
-  %rest = load i64, ptr %rest.p
-  %large = mul i64 %seconds, 1000000000
-  %time = add i64 %large, %rest
-  ret i64 %time
-}
-
-; A worker that has begun a chunk and not reported it done; 0 if there is none.
-define internal i64 @late() nounwind {
-entry:
-  %highest = load i64, ptr getelementptr (i8, ptr @batch, i64 24)
-  br label %look
-look:
-  %t = phi i64 [ %highest, %entry ], [ %t.next, %another ]
-  %any = icmp sgt i64 %t, 0
-  br i1 %any, label %ask, label %end
-ask:
-  %inside.p = getelementptr [16 x i32], ptr @inside, i64 %t
-  %inside = load atomic i32, ptr %inside.p acquire, align 4
-  %is.late = icmp ne i32 %inside, 0
-  br i1 %is.late, label %end, label %another
-another:
-  %t.next = sub i64 %t, 1
-  br label %look
-end:
-  ret i64 %t
-}
-
-; The time that a worker has run.
-define internal i64 @run(i64 %thread) nounwind {
-  %task.p = getelementptr i32, ptr @tasks, i64 %thread
-  %task = load atomic i32, ptr %task.p acquire, align 4
-  %other = xor i32 %task, -1
-  %shifted = shl i32 %other, 3
-  %clock = or i32 %shifted, 6
-  %time = call i64 @time(i32 %clock)
-  ret i64 %time
-}
-
-; Sleep until workers have done this number of chunks, and measure how long a late worker was not
-; running: between two reports of chunks, the watched worker has work.
-define internal void @await(i64 %left) nounwind noinline {
-entry:
-  store atomic i32 1, ptr @joining seq_cst, align 4
-  %began = call i64 @time(i32 1)
-  br label %wait
-wait:
-  %now = phi i64 [ %began, %entry ], [ %told, %watch ], [ %now, %sleep ]
-  %lost = phi i64 [ 0, %entry ], [ %lost.next, %watch ], [ %lost, %sleep ]
-  %finished = load atomic i64, ptr @done seq_cst, align 8
-  %low = trunc i64 %finished to i32
-  %all = icmp eq i64 %finished, %left
-  br i1 %all, label %judge, label %find
-find:
-  %watched = call i64 @late()
-  %known = icmp sgt i64 %watched, 0
-  br i1 %known, label %watch, label %sleep
-sleep:
-  call void @sleep(ptr @done, i32 %low)
-  br label %wait
-watch:
-  %start = call i64 @time(i32 1)
-  %ran.before = call i64 @run(i64 %watched)
-  call void @sleep(ptr @done, i32 %low)
-  %ran.after = call i64 @run(i64 %watched)
-  %told = call i64 @time(i32 1)
-  %waited = sub i64 %told, %start
-  %ran = sub i64 %ran.after, %ran.before
-  %idle = sub i64 %waited, %ran
-  %lost.next = add i64 %lost, %idle
-  br label %wait
-judge:
-  store atomic i32 0, ptr @joining monotonic, align 4
-  %much = icmp sgt i64 %lost, {shortest}
-  br i1 %much, label %retreat, label %end
-retreat:
-  %resumed = load i64, ptr @resumed
-  %between = sub i64 %began, %resumed
-  %often = mul i64 %lost, {soon}
-  %again = icmp slt i64 %between, %often
-  %times = load i64, ptr @times
-  %twice = shl i64 %times, 1
-  %large = icmp sgt i64 %twice, {longest}
-  %more = select i1 %large, i64 {longest}, i64 %twice
-  %chosen = select i1 %again, i64 %more, i64 1
-  store i64 %chosen, ptr @times
-  %stay = mul i64 %lost, %chosen
-  %until = add i64 %now, %stay
-  store i64 %until, ptr @alone
-  store i64 %until, ptr @resumed
-  br label %end
-end:
-  ret void
-}
-"""
+SHORTEST: Final = 250_000  # nanoseconds of lost time below which nothing changes: waking takes time when idle, too
+SOON: Final = 8  # times the lost time within which a repetition counts
+LONGEST: Final = 64  # times the lost time: limit of the caller's time alone
 
 
-def backoff_text() -> str:
-    """The LLVM text of `time` and `await`."""
-    numbers = {"shortest": SHORTEST, "soon": SOON, "longest": LONGEST}
-    text = TEXT
-    for name, value in numbers.items():
-        text = text.replace("{" + name + "}", str(value))
-    return text
+@struct
+class BackOff:
+    """The time until which regions run on the caller alone (0: they are shared), and how it was found.
+
+    `last` is the end of the latest such time, and `factor` how many times the lost time it was.
+    """
+
+    until: i64
+    last: i64
+    factor: i64
+
+
+back_off = variable(BackOff, initial=BackOff(until=0, last=0, factor=1), align=LINE)
+
+
+@native
+def late_worker() -> i64:
+    """A worker that has chunks and has not reported them; CALLER if there is none."""
+    thread = batch.highest_thread
+    while thread > CALLER and atomic_load(workers.rows[thread].has_chunks, "acquire") == 0:
+        thread -= 1
+    return thread
+
+
+@native
+def time_of_worker(thread: i64) -> i64:
+    """The nanoseconds for which a worker has run."""
+    return linux.time_run(atomic_load(workers.rows[thread].thread, "acquire"))
+
+
+@inline
+def sleep_until_report(reported: i64) -> None:
+    """Sleep while workers have reported this number of chunks."""
+    linux.sleep_while(cast(ptr[u32], addr(finished.chunks)), u32(reported))
+
+
+@native(noinline=True)
+def await_workers(chunks: i64) -> None:
+    """Sleep until workers have done this number of chunks, and measure how long a late worker was not running.
+
+    Between two reports, the watched worker has work.
+    """
+    atomic_store(caller_wait.sleeps, 1, "seq_cst")
+    began = linux.time_now()
+    now = began
+    lost: i64 = 0
+    while True:
+        reported = atomic_load(finished.chunks, "seq_cst")
+        if reported == chunks:
+            break
+        watched = late_worker()
+        if watched > CALLER:
+            start = linux.time_now()
+            ran_before = time_of_worker(watched)
+            sleep_until_report(reported)
+            ran = time_of_worker(watched) - ran_before
+            now = linux.time_now()
+            lost += now - start - ran
+        else:
+            sleep_until_report(reported)
+    atomic_store(caller_wait.sleeps, 0, "relaxed")
+    if lost > SHORTEST:
+        retreat(began, now, lost)
+
+
+@inline
+def retreat(began: i64, now: i64, lost: i64) -> None:
+    """Let the caller work alone for a while: for longer if it had to retreat not long ago."""
+    often = began - back_off.last < lost * SOON
+    twice = back_off.factor << 1
+    longer = LONGEST if twice > LONGEST else twice
+    factor = longer if often else 1
+    back_off.factor = factor
+    until = now + lost * factor
+    back_off.until = until
+    back_off.last = until

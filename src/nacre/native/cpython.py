@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
-from nacre.native.python.declarations import external
-from nacre.native.python.types import i32, i64, ptr, struct, u8, u32
+from nacre.native.python.declarations import external, external_variable
+from nacre.native.python.types import i32, i64, ptr, struct, u8, u32, u64
 
 
 @struct
@@ -16,6 +17,35 @@ class PyObject:
     references: u32
     references_above: u32
     type: PyObject
+
+
+@struct
+class ObjectHeader:
+    """What lies before an object whose class manages weak references itself, as from CPython 3.12 on."""
+
+    weak_references: PyObject
+    attributes: PyObject
+    collector_next: u64
+    collector_previous: u64
+
+
+@struct
+class SlotDescriptor(PyObject):
+    """PyMemberDescrObject: a slot, as the dict of its class has it."""
+
+    owner: PyObject
+    name: PyObject
+    qualified_name: PyObject
+    member: MemberDefinition
+
+
+@struct
+class RaisedError:
+    """An exception while it is not set."""
+
+    kind: PyObject
+    value: PyObject
+    traceback: PyObject
 
 
 @struct
@@ -88,8 +118,15 @@ MEMBER_SSIZE: Final = 19
 MEMBER_READ_ONLY: Final = 1
 METHOD_OF_ONE_ARGUMENT: Final = 8  # METH_O
 METHOD_STATIC: Final = 32
+METHOD_FASTCALL: Final = 128
 TYPE_IMMUTABLE: Final = 256
 TYPE_WITHOUT_CALL: Final = 128  # it makes no instances when it is called
+
+HAS_OBJECT_HEADERS: Final[bool] = sys.version_info >= (3, 12)
+
+none = external_variable(PyObject, "_Py_NoneStruct")
+true = external_variable(PyObject, "_Py_TrueStruct")
+false = external_variable(PyObject, "_Py_FalseStruct")
 
 
 @external(symbol="_PyObject_New")
@@ -109,6 +146,10 @@ def Py_IncRef(object: PyObject) -> None: ...
 
 
 @external
+def PyType_GenericAlloc(type: PyObject, count: i64) -> PyObject: ...
+
+
+@external
 def PyType_FromSpec(spec: TypeSpec) -> PyObject: ...
 
 
@@ -121,6 +162,50 @@ def PyLong_AsSsize_t(object: PyObject) -> i64: ...
 
 
 @external
+def PyLong_AsVoidPtr(object: PyObject) -> ptr[u8]: ...
+
+
+@external
+def PyTuple_New(count: i64) -> PyObject: ...
+
+
+@external
+def PyTuple_SetItem(tuple: PyObject, index: i64, item: PyObject) -> i32: ...
+
+
+@external
+def PyIter_Next(iterator: PyObject) -> PyObject: ...
+
+
+@external
+def PyThread_get_thread_ident() -> u64: ...
+
+
+@external
+def PyEval_SaveThread() -> ptr[u8]: ...
+
+
+@external
+def PyEval_RestoreThread(state: ptr[u8]) -> None: ...
+
+
+@external
+def PyErr_CheckSignals() -> i32: ...
+
+
+@external
+def PyErr_Clear() -> None: ...
+
+
+@external
+def PyErr_Fetch(kind: ptr[PyObject], value: ptr[PyObject], traceback: ptr[PyObject]) -> None: ...
+
+
+@external
+def PyErr_Restore(kind: PyObject, value: PyObject, traceback: PyObject) -> None: ...
+
+
+@external
 def PyBool_FromLong(number: i64) -> PyObject: ...
 
 
@@ -130,6 +215,10 @@ def PyErr_Occurred() -> PyObject: ...
 
 @external
 def PyObject_CallOneArg(function: PyObject, argument: PyObject) -> PyObject: ...
+
+
+@external
+def PyObject_Vectorcall(function: PyObject, arguments: ptr[PyObject], count: i64, names: PyObject) -> PyObject: ...
 
 
 @external

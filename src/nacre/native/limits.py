@@ -1,11 +1,14 @@
-"""The resources that the system grants this process: processors, their time, and memory."""
+"""The resources that the system grants this process: processors, their time, and memory; and the pool's limits."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 ROOT = "/"
+MAX_THREADS: Final = 256  # of the pool
+PROCESSORS: Final = 1024  # that a set of processors can name
 
 
 def allowed_processors() -> list[int]:

@@ -1,7 +1,7 @@
 """The thread pool of a process: the number of threads, their processors, and the addresses of its code.
 
 No thread exists before the first region that more than one thread runs.  `pool().symbols()` links generated code to the
-functions of `nacre.native.parallel_runtime`.
+functions of `nacre.native.parallel_runtime`, or of `nacre.native.serial_runtime` where the system is not Linux.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from nacre.base.errors import ArgumentError
 from nacre.base.locks import in_child, once
 from nacre.native import cache as objects
 from nacre.native import compile_workers, limits
-from nacre.native.engine import Library, host_target
-from nacre.native.parallel_runtime import MAX_THREADS, PROCESSORS, pool_text
+from nacre.native.engine import Library, Target, host_target
+from nacre.native.limits import MAX_THREADS, PROCESSORS
+from nacre.native.python.cached import cached_module
 
-__all__ = ["MAX_THREADS", "Pool", "default_threads", "pool"]
+__all__ = ["MAX_THREADS", "Pool", "default_threads", "pool", "pool_text"]
 
 LINUX = sys.platform.startswith("linux")
 OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run", "nacre_pool_threads")
+ENTRIES = ("enter", "share", "leave", "run", "threads", "set_team", "started", "forked")  # the native functions
 
 
 def default_threads() -> int:
@@ -41,13 +43,18 @@ def default_threads() -> int:
     return min(count, limit, MAX_THREADS)
 
 
+def pool_text(target: Target, linux: bool = True) -> str:
+    """The pool's LLVM text for a target; on systems that are not Linux, all regions run on their caller."""
+    return cached_module(f"nacre.native.{'parallel' if linux else 'serial'}_runtime", ENTRIES, target)
+
+
 def begin() -> None:
     """Load LLVM and compile the pool's code on another thread."""
     compile_workers.begin(0, lambda: objects.compile_cached(_text(), host_target()))
 
 
 def _text() -> str:
-    return pool_text(host_target().isa, LINUX)
+    return pool_text(host_target(), LINUX)
 
 
 class _Code:

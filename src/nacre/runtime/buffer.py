@@ -16,6 +16,7 @@ from nacre.base.locks import once
 from nacre.native import cache as objects
 from nacre.native import compile_workers, limits
 from nacre.native.engine import Library, Target, host_target
+from nacre.native.interpreter import require_interpreter
 from nacre.native.python.cached import cached_module
 from nacre.runtime.layouts import STATE
 
@@ -83,6 +84,7 @@ class Native:
     """
 
     def __init__(self) -> None:
+        require_interpreter()
         target = host_target()
         self.library: Library = objects.library(buffer_text(target), target).keep()
         address = self.library.address

@@ -24,6 +24,7 @@ from nacre.native import cache as objects
 from nacre.native import compile_workers
 from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
+from nacre.native.python.cached import cached_module
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.plan import BoundPlan, Plan, bind
 
@@ -62,30 +63,41 @@ class Code:
         return tuple(u.text for u in self.units if not u.key)
 
 
+def driver_text(target: Target, stamped: bool = False) -> str:
+    """The LLVM text of the driver, the same for every program; the stamped one records the times of launches."""
+    name = "nacre.runtime.stamped_driver" if stamped else "nacre.runtime.driver"
+    return cached_module(name, ("run", "run_unless"), target)
+
+
 @cache
-def driver(text: str, target: Target) -> Any:
+def driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan."""
-    library = objects.library(text, target, pool().symbols()).keep()
+    library = objects.library(driver_text(target, stamped), target, pool().symbols()).keep()
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return run(library.address("nacre_run"))
 
 
 @dataclass
 class Executable:
-    """A compiled graph.  `run` takes dense buffers and returns new ones."""
+    """A compiled graph.  `run` takes dense buffers and returns new ones.  A `stamped` one records times as it runs."""
 
     codes: tuple[Code, ...]
     plan: Plan
     constants: tuple[np.ndarray, ...]
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
-    driver_text: str
     target: Target
     libraries: list[Library] = field(default_factory=list[Library])
     addresses: list[int] = field(default_factory=list[int])
     held: list[Buffer] = field(default_factory=list[Buffer])
     bounds: dict[tuple[object, ...], BoundPlan] = field(default_factory=dict[tuple[object, ...], BoundPlan])
     lock: threading.Lock = field(default_factory=threading.Lock)
+    stamped: bool = False
+
+    @property
+    def driver_text(self) -> str:
+        """The LLVM text of its driver."""
+        return driver_text(self.target, self.stamped)
 
     def load(self) -> None:
         """Compile (or fetch) the kernels and load them; done once, at the first run."""
@@ -137,7 +149,7 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0, 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        run = driver(self.driver_text, self.target)
+        run = driver(self.target, self.stamped)
         run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
 

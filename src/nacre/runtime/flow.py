@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from enum import IntEnum
 from itertools import count
 from typing import TypeAlias
 
 from nacre.base.dims import Size, evaluate
 from nacre.base.records import dataclass
+from nacre.runtime.layouts import Kind
 
 UNKNOWN_TRIPS = 64  # assumed iterations of a loop of unknown length, for estimates of its work
 
@@ -48,17 +48,6 @@ class Branch:
 
 Node: TypeAlias = "int | Loop | Branch"
 Tree: TypeAlias = "tuple[Node, ...]"
-
-
-class Kind(IntEnum):
-    """The driver's action at a row."""
-
-    LAUNCH = 0
-    ENTER = 1  # a loop: sets its iterations to 0; without any iteration, jumps to its `epilogue`
-    TURN = 2  # after an iteration: moves addresses; jumps to the first row of the next one, unless it was the last
-    LEAVE = 3  # after the `epilogue`: restores the addresses
-    BRANCH = 4  # jumps to the target unless the cell is true
-    JUMP = 5
 
 
 @dataclass(frozen=True, slots=True)

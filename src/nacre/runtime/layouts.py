@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
+from typing import Annotated
 
 from nacre.native.cpython import PyObject
-from nacre.native.python.types import embed, fields_of, i64, offset_of, ptr, struct, u8, u64
+from nacre.native.python.types import array, embed, fields_of, i64, offset_of, ptr, struct, u8, u64
 
 
 @struct
@@ -39,34 +41,47 @@ class BufferObject(PyObject):
     serial: u64
 
 
+class Kind(IntEnum):
+    """The driver's action at a row."""
+
+    LAUNCH = 0
+    ENTER = 1  # a loop: sets its iterations to 0; without any iteration, jumps to its `epilogue`
+    TURN = 2  # after an iteration: moves addresses; jumps to the first row of the next one, unless it was the last
+    LEAVE = 3  # after the `epilogue`: restores the addresses
+    BRANCH = 4  # jumps to the target unless the cell is true
+    JUMP = 5
+
+
+@struct
+class Move:
+    """How a loop changes an address among the arguments: by one distance after even iterations, one after odd ones."""
+
+    argument: i64
+    distances: Annotated[array[i64], 2]
+
+
 @struct
 class PlanRow:
-    """A step of a plan: a launch of a kernel, or without a kernel one of control flow (see `runtime/flow`).
+    """A row of a plan: a launch of a kernel, or control flow, which has no kernel and is of some `Kind`.
 
-    `first_argument` is a place among the arguments: of the kernel's first argument, of a loop's rounds, or of the
-    address of a branch's cell.  `extent` is that of a launch, the trips of a loop, or for LEAVE whether the loop ran
-    alone.  `grain` is the rounds of a chunk, or the row to go to.  `idle` is whether a launch has no work where its
-    first two addresses are equal, or the kind of control flow.  `moves` is the address of a loop's moves, or for ENTER
-    whether the caller runs the loop alone; `move_count` is their number.
+    `first_argument` is a place among the arguments: of the kernel's first argument, of a loop's count of iterations, or
+    of the address of a branch's cell.  `extent` is the number of iterations of a launch's parallel loop or of a loop of
+    the plan; a chunk of a launch has `grain` of them.  `target` is the row that control flow jumps to.  `barrier` is
+    whether the launches before a row must be complete.  An `idle` launch has no work where its first two arguments are
+    equal.  The caller runs a loop that is `alone` without other threads.
     """
 
     kernel: Callable[[ptr[u64], i64, i64, ptr[u8]], None]
     first_argument: i64
     extent: i64
     grain: i64
-    barrier: i64
-    idle: i64
-    moves: u64
+    target: i64
+    moves: ptr[embed[Move]]
     move_count: i64
-
-
-@struct
-class Move:
-    """How a loop changes an address among the arguments: the increments after even and after odd rounds."""
-
-    argument: i64
-    even: i64
-    odd: i64
+    kind: u8
+    barrier: bool
+    idle: bool
+    alone: bool
 
 
 @struct
@@ -79,10 +94,21 @@ class Fixup:
 
 
 @struct
-class Descriptor:
-    """A bound plan.  The workspace has the arena, and at these offsets the arguments, the ends of rows, and the scratch.
+class Stamp:
+    """When a thread began a row and ended it, and how long it was busy with it, in nanoseconds."""
 
-    `shared` is the number of the arena among the bases.  `stamps` is for the driver that records times.
+    begin: i64
+    end: i64
+    busy: i64
+
+
+@struct
+class Descriptor:
+    """A bound plan.
+
+    The workspace has the arena, and at these offsets the arguments, the ends of launches, and the scratch.  `shared` is
+    the number of the arena among the bases, `team` the number of threads.  `stamps` has a row of stamps for each
+    thread, where the stamped driver records times.
     """
 
     arguments: ptr[u64]
@@ -93,14 +119,12 @@ class Descriptor:
     row_count: i64
     arguments_offset: i64
     ends_offset: i64
-    unused_before: i64
     scratch_offset: i64
     scratch_stride: i64
-    unused_after: i64
-    workspace_bytes: i64
     shared: i64
     team: i64
-    stamps: ptr[i64]
+    workspace_bytes: i64
+    stamps: ptr[embed[Stamp]]
 
 
 STATE = fields_of(AllocatorState)

@@ -1,14 +1,14 @@
 """Plans: the steps of a compiled program, where its values are stored, and their layout in one arena.
 
 A plan refers to values by number.  Sizes may be symbolic; `bind` evaluates them for a call, lays out the arena, and
-writes the tables for the native driver (see `codegen/entry/driver`).  Loops and branches are in `runtime/flow`.
+writes the tables for the native driver (see `runtime/driver`).  Loops and branches are in `runtime/flow`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,13 +16,15 @@ from nacre.base.cached_property import cached_property
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
 from nacre.base.records import dataclass
-from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Tree, lives, loops, rounds, walk
+from nacre.native.python.declarations import null
+from nacre.native.python.types import i64, size_of
+from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Tree, lives, loops, rounds, walk
+from nacre.runtime.layouts import Descriptor, Fixup, Kind, Move, PlanRow
+from nacre.runtime.tables import address, record, table
 from nacre.runtime.tunables import choose
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
-STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and reserved words
-DESCRIPTOR_WORDS = 16
 ALONE_COST = 64_000  # programs with less work run on the caller alone
 SHARE_COST = 10_000  # steps with less work are not divided
 CHUNK_COST = 5_000  # the least work worth taking a chunk for
@@ -208,7 +210,10 @@ READY = 64  # bytes before packed data; their first word says whether the data i
 
 @dataclass
 class BoundPlan:
-    """A plan for given sizes and threads: the native tables, which live as long as this object."""
+    """A plan for given sizes and threads: the native tables, which live as long as this object.
+
+    `descriptor` is a Descriptor; `tables` are the arguments, the fixups, the rows, and the moves of each loop.
+    """
 
     descriptor: np.ndarray
     output_bytes: tuple[int, ...]
@@ -282,8 +287,8 @@ class _Tables:
         self.rows = plan.rows
         self.cuts = [divide(step, sizes, threads) for step in plan.steps]
         self.words: list[int] = []
-        self.fixups: list[int] = []
-        self.moves: dict[int, list[int]] = {loop.number: [] for loop in loops(plan.tree)}
+        self.fixups: list[Fixup] = []
+        self.moves: dict[int, list[Move]] = {loop.number: [] for loop in loops(plan.tree)}
         self.alone: set[int] = run_alone(plan, self.cuts) if threads > 1 else set()
         works = [evaluate(s.extent, sizes) * max(1, evaluate(s.cost, sizes)) for s in plan.steps]
         times = plan.times(sizes, UNKNOWN_TRIPS)
@@ -297,14 +302,14 @@ class _Tables:
         plan = self.plan
         places = [self.arguments(row) for row in self.rows]
         turns = {number: self.word(0) for number in self.moves}
-        moves = {number: np.array(found or [0], np.int64) for number, found in self.moves.items()}
-        rows: list[int] = []
+        moves = {number: table(Move, found) for number, found in self.moves.items()}
+        rows: list[PlanRow] = []
         for row, place in zip(self.rows, places, strict=True):
             if row.kind is Kind.LAUNCH:
-                rows += self.launch(row, place)
+                rows.append(self.launch(row, place))
             else:
-                rows += self.control(row, place, turns, moves)
-        tables = [np.array(t or [0], np.int64) for t in (self.words, self.fixups, rows)]
+                rows.append(self.control(row, place, turns, moves))
+        tables = [np.array(self.words, np.int64), table(Fixup, self.fixups), table(PlanRow, rows)]
         descriptor, workspace_bytes = self.descriptor(tables)
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
@@ -326,35 +331,29 @@ class _Tables:
 
     def descriptor(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
         """The descriptor of the tables of arguments, fixups and rows; and the bytes of the workspace."""
-        template, fix, steps = (t.ctypes.data for t in tables)
+        arguments, fixups, rows = tables
         scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
-        args_at = aligned(self.arena_bytes)
-        ends_at = aligned(args_at + 8 * len(self.words))
-        scratch_at = aligned(ends_at + 8 * len(self.rows))
+        arguments_at = aligned(self.arena_bytes)
+        ends_at = aligned(arguments_at + arguments.nbytes)
+        scratch_at = aligned(ends_at + size_of(i64) * len(rows))
         workspace_bytes = scratch_at + scratch * self.team
-        descriptor = np.array(
-            [
-                template,
-                len(self.words),
-                fix,
-                len(self.fixups) // 3,
-                steps,
-                len(self.rows),
-                args_at,
-                ends_at,
-                0,
-                scratch_at,
-                scratch,
-                0,
-                workspace_bytes,
-                self.shared,
-                self.team,
-                0,
-            ],
-            np.int64,
+        descriptor = Descriptor(
+            arguments=address(arguments),
+            argument_count=len(arguments),
+            fixups=address(fixups),
+            fixup_count=len(fixups),
+            rows=address(rows),
+            row_count=len(rows),
+            arguments_offset=arguments_at,
+            ends_offset=ends_at,
+            scratch_offset=scratch_at,
+            scratch_stride=scratch,
+            workspace_bytes=workspace_bytes,
+            shared=self.shared,
+            team=self.team,
+            stamps=null,
         )
-        assert descriptor.size == DESCRIPTOR_WORDS
-        return descriptor, workspace_bytes
+        return record(descriptor), workspace_bytes
 
     def word(self, value: int) -> int:
         """Append a word of arguments; returns its place."""
@@ -382,48 +381,62 @@ class _Tables:
         offset = evaluate(size, self.sizes)
         for loop, stride in moves:
             step = evaluate(stride, self.sizes)
-            self.moves[loop] += [at, step, step]
+            self.move(loop, at, step, step)
         for loop, other in swaps:
             distance = self.offsets[other] - self.offsets[value]
-            self.moves[loop] += [at, distance, -distance]
+            self.move(loop, at, distance, -distance)
         kind = self.plan.values[value].kind
         if kind == "constant":
             self.word(self.constants[self.number[value]] + offset)
         elif kind == "temporary":
-            self.fixups += [self.word(0), self.shared, self.offsets.get(self.plan.root(value), 0) + offset]
+            self.fixup(self.shared, self.offsets.get(self.plan.root(value), 0) + offset)
         elif kind == "packed":
-            self.fixups += [self.word(0), self.shared + 1, self.packed[value] + offset]
+            self.fixup(self.shared + 1, self.packed[value] + offset)
         else:
-            self.fixups += [self.word(0), value, offset]
+            self.fixup(value, offset)
 
-    def launch(self, row: DriverRow, place: int) -> list[int]:
-        """The words of a launch, whose arguments begin at a place."""
+    def fixup(self, base: int, offset: int) -> None:
+        """Append a word of arguments that the call computes from a base."""
+        self.fixups.append(Fixup(argument=self.word(0), base=base, offset=offset))
+
+    def move(self, loop: int, argument: int, even: int, odd: int) -> None:
+        """Let a loop change an argument after even and after odd iterations."""
+        self.moves[loop].append(Move(argument=argument, distances=cast("Any", (even, odd))))
+
+    def launch(self, row: DriverRow, place: int) -> PlanRow:
+        """A launch, whose arguments begin at a place."""
         step, cut = self.plan.steps[row.step], self.cuts[row.step]
-        return [self.addresses[step.code], place, cut.extent, cut.grain, int(row.sync), int(step.idle), 0, 0]
+        made = _new_row(row, place)
+        made.kernel, made.extent, made.grain = cast("Any", self.addresses[step.code]), cut.extent, cut.grain
+        made.idle = step.idle
+        return made
 
-    def control(
-        self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]
-    ) -> list[int]:
-        """The words of a row of control flow (see `codegen/entry/driver`)."""
-        if row.loop is None:
-            return [0, place, 0, row.target, int(row.sync), int(row.kind), 0, 0]
-        number, trips = row.loop.number, row.loop.trips
-        count = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
-        alone = int(number in self.alone)
-        if row.kind is Kind.ENTER:
-            return [0, turns[number], count, row.target, int(row.sync), int(row.kind), alone, 0]
-        count = alone if row.kind is Kind.LEAVE else count
-        table = moves[number]
-        return [
-            0,
-            turns[number],
-            count,
-            row.target,
-            int(row.sync),
-            int(row.kind),
-            table.ctypes.data,
-            len(self.moves[number]) // 3,
-        ]
+    def control(self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> PlanRow:
+        """A row of control flow."""
+        made = _new_row(row, place)
+        if row.loop is not None:
+            number, trips = row.loop.number, row.loop.trips
+            made.first_argument, made.alone = turns[number], number in self.alone
+            made.extent = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
+            made.moves, made.move_count = address(moves[number]), len(moves[number])
+        return made
+
+
+def _new_row(row: DriverRow, place: int) -> PlanRow:
+    """A row of the plan's tables without work."""
+    return PlanRow(
+        kernel=null,
+        first_argument=place,
+        extent=0,
+        grain=0,
+        target=row.target,
+        moves=null,
+        move_count=0,
+        kind=row.kind,
+        barrier=row.sync,
+        idle=False,
+        alone=False,
+    )
 
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:

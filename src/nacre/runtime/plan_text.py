@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nacre.runtime.flow import Kind, Loop
+from nacre.runtime.flow import Loop
+from nacre.runtime.layouts import Kind
 from nacre.runtime.plan import Launch, Plan, arena
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from nacre.native import engine
 from nacre.native.python.module import module
-from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind
+from nacre.native.python.types import BOOL, VOID, ArrayKind, FloatKind, IntKind, Kind, StructKind, struct_of
 from nacre.native.python.unit import NativeModule
 
 
@@ -24,17 +25,37 @@ def ctype(kind: Kind) -> Any:
     return ctypes.c_bool if kind == BOOL else None if kind == VOID else ctypes.c_void_p
 
 
+def structure(owner: type[Any]) -> type[ctypes.Structure]:
+    """The ctypes structure of a native one, with the same layout; references are addresses."""
+    return _structure(struct_of(owner))
+
+
+@cache
+def _structure(kind: StructKind) -> type[ctypes.Structure]:
+    fields = [(name, _in_memory(field.kind)) for name, field in kind.fields.items()]
+    made: Any = type(str(kind), (ctypes.Structure,), {"_fields_": fields})
+    assert ctypes.sizeof(made) == kind.nbytes
+    assert all(getattr(made, name).offset == field.offset for name, field in kind.fields.items())
+    return made
+
+
+def _in_memory(kind: Kind) -> Any:
+    if isinstance(kind, StructKind):
+        return _structure(kind)
+    return _in_memory(kind.element) * kind.count if isinstance(kind, ArrayKind) else ctype(kind)
+
+
 def compiled(*functions: Callable[..., Any]) -> list[Callable[..., Any]]:
     """Each function, compiled; all of them are in one library."""
-    natives: list[Any] = list(functions)
-    target = engine.host_target()
-    library = engine.load(engine.compile_text(module(functions), target)).keep()
-    made: list[Callable[..., Any]] = []
-    for f in natives:
-        signature = NativeModule("signatures", []).signature(f)
-        kind = ctypes.CFUNCTYPE(ctype(signature.result), *map(ctype, signature.kinds))
-        made.append(kind(library.address(f.symbol)))
-    return made
+    library = engine.load(engine.compile_text(module(functions), engine.host_target())).keep()
+    return [callable_of(library, f) for f in functions]
+
+
+def callable_of(library: engine.Library, function: Any) -> Callable[..., Any]:
+    """A native function of a library, as Python calls it."""
+    signature = NativeModule("signatures", []).signature(function)
+    kind = ctypes.CFUNCTYPE(ctype(signature.result), *map(ctype, signature.kinds))
+    return kind(library.address(function.symbol))
 
 
 HEAD = """\

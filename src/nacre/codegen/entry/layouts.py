@@ -2,9 +2,82 @@
 
 from __future__ import annotations
 
-from nacre.native.cpython import PyObject
-from nacre.native.python.types import i64, ptr, struct, u64
+from typing import Annotated, Final
+
+from nacre.native.c_library import TimeSpec
+from nacre.native.cpython import HAS_OBJECT_HEADERS, PyObject
+from nacre.native.python.types import array, embed, i64, ptr, struct, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
+
+SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
+IGNORED: Final = 0  # what an entry does about nodes: nothing
+REFUSED: Final = 1  # it calls its fallback; any other number is the address of a table of rules
+
+# CPython lays out the slots of a class in the order of their names, behind those of its base.  `slots` compares these
+# structures with the classes.
+
+
+@struct
+class TensorObject(PyObject):
+    """A tensor: a `Value`.  `value_type` is its slot `type`."""
+
+    content: BufferObject
+    layout: PyObject
+    node: PyObject
+    value_type: PyObject
+    if not HAS_OBJECT_HEADERS:
+        weak_references: PyObject
+
+
+@struct
+class LayoutObject(PyObject):
+    """The `Layout` of a view."""
+
+    offset: PyObject
+    strides: PyObject
+
+
+@struct
+class OriginObject(PyObject):
+    """An `Origin`, which is the node of a value."""
+
+    level: PyObject
+    if not HAS_OBJECT_HEADERS:
+        weak_references: PyObject
+
+
+@struct
+class NodeObject(OriginObject):
+    """A `TapeNode`."""
+
+    number: PyObject
+    outer: PyObject
+    parents: PyObject
+    rule: PyObject
+    saved: PyObject
+    source: PyObject
+
+
+@struct
+class SmallWorkspace:
+    """The workspace of a program that needs little, on the stack."""
+
+    memory: Annotated[array[u8], SMALL_WORKSPACE]
+
+
+@struct
+class InterruptClock(TimeSpec):
+    """When a program that runs without the interpreter lock last took it, and the thread's state."""
+
+    thread: ptr[u8]
+
+
+@struct
+class SilentThreads:
+    """How many threads do not record, and one of them."""
+
+    count: u64
+    thread: u64
 
 
 @struct
@@ -35,21 +108,22 @@ class PackedSource:
 
 @struct
 class PackedTable:
-    """Prepacked inputs of a program: `source_count` rows of PackedSource and `value_count` offsets follow it."""
+    """Prepacked inputs of a program: `source_count` sources, and `value_count` offsets behind them."""
 
     nbytes: u64
     block: BufferObject
     source_count: i64
     value_count: i64
+    sources: Annotated[array[embed[PackedSource]], 0]
 
 
 @struct
 class ProgramRecord:
-    """A program that Python calls: `inputs` rows of OperandType and `outputs` rows of ResultType follow it.
+    """A program that Python calls: `inputs` operands, and `outputs` rows of ResultType behind them.
 
     `interruptible` is whether Ctrl-C may end it early, `releases` whether it releases the interpreter lock, `active`
-    the address of the number of active interpreters.  `nodes` says how to treat nodes: 0 ignores them, 1 calls the
-    fallback, else it is the address of a Recording's table.
+    the address of the number of active interpreters.  `nodes` says how to treat nodes: IGNORED, REFUSED or the
+    address of a Recording's table.
     """
 
     inputs: i64
@@ -63,6 +137,7 @@ class ProgramRecord:
     active: ptr[i64]
     nodes: u64
     packed: PackedTable
+    operands: Annotated[array[embed[OperandType]], 0]
 
 
 @struct
@@ -83,11 +158,86 @@ class ViewRecord:
 class NodeRule:
     """How a call is recorded: the rule (or null: no node), and the numbers of parents and saved values.
 
-    `keeps_result` is whether the result is one of the saved values.  The places of the parents among the operands
-    follow, then those of the saved values (operands, and after them the result).
+    `keeps_result` is whether the result is one of the saved values.  `places` are those of the parents among the
+    operands, then those of the saved values (operands, and after them the result).
     """
 
     rule: PyObject
     parent_count: i64
     saved_count: i64
     keeps_result: i64
+    places: Annotated[array[i64], 0]
+
+
+@struct
+class VariableObject(PyObject):
+    """A `Variable`."""
+
+    cell: TensorObject
+    gradient_cell: PyObject
+    leaf: PyObject
+    name: PyObject
+    number: PyObject
+    wants_gradient: PyObject
+
+
+@struct
+class Slot:
+    """A slot of a variable."""
+
+    value: PyObject
+
+
+@struct
+class HiddenValue:
+    """A value that a step overwrites: its place among the operands, and what the variable has meanwhile."""
+
+    operand: i64
+    placeholder: PyObject
+
+
+@struct
+class KeptSlot:
+    """A slot that must have an object (`has_it` is 1), or must not have it (0)."""
+
+    slot: Slot
+    object: PyObject
+    has_it: i64
+
+
+@struct
+class StepRecord:
+    """A program that reads and writes variables: its own record, and what it reads and writes.
+
+    The operands are `arguments` arguments of the call, then captures, from `plain` on values of variables.  `sources`
+    are the captures, then the slots of the values.  The outputs are `results` results of the call, then values for the
+    slots `written`.  The slots `cleared` become None.
+
+    `holds` says whether all other conditions hold, or is null.  `finish` converts the tuple of results to the answer;
+    null: the only result is the answer, None: the tuple is.  `acquire` and `release` are those of the lock of updates.
+    """
+
+    program: ProgramRecord
+    arguments: i64
+    plain: i64
+    results: i64
+    sources: ptr[Slot]
+    written: ptr[Slot]
+    hidden: ptr[embed[HiddenValue]]
+    hidden_count: i64
+    cleared: ptr[Slot]
+    cleared_count: i64
+    kept: ptr[embed[KeptSlot]]
+    kept_count: i64
+    holds: PyObject
+    finish: PyObject
+    fallback: PyObject
+    acquire: PyObject
+    release: PyObject
+
+
+@struct
+class UpdatingThread:
+    """The thread that updates variables in place, or 0."""
+
+    thread: u64

@@ -1,102 +1,90 @@
 """Entry points from Python: a native function checks its arguments, runs a bound plan, and wraps the results.
 
-Python calls a `METH_FASTCALL` function whose self is the address of a record.  The record lists the argument types and
-the program.  Unusual calls (another type, a view, a traced value, an active interpreter) go to the record's fallback,
-which is Python.  The code uses only exported functions of the C API.
+Python calls a `METH_FASTCALL` function whose self is the address of a record (`ProgramRecord` or `ViewRecord`), which
+has the argument types and the program.  Unusual calls (another type, a view, a traced value, an active interpreter) go
+to the record's fallback, which is Python.  The code uses only exported functions of the C API.
 """
 
 from __future__ import annotations
 
 import ctypes
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacre.base.locks import forkable, once
 from nacre.base.records import dataclass
+from nacre.base.state import SILENT
 from nacre.base.types import TensorType
-from nacre.codegen.entry import call as entry_call
-from nacre.codegen.entry import prepacked, tape_stub, variables
-from nacre.codegen.entry import view as entry_view
-from nacre.codegen.entry.call import DECLARATIONS, PACKED_WORD
-from nacre.codegen.entry.driver import driver_text
-from nacre.codegen.entry.tape_stub import Recording
+from nacre.codegen.entry import variables
+from nacre.codegen.entry.layouts import (
+    IGNORED,
+    REFUSED,
+    OperandType,
+    PackedSource,
+    PackedTable,
+    ProgramRecord,
+    ResultType,
+    ViewRecord,
+)
+from nacre.codegen.entry.recording import Recording
+from nacre.codegen.entry.slots import require_slots
 from nacre.codegen.entry.variables import ProgramVariables
+from nacre.interpret.tape import NUMBERS as NODE_NUMBERS
+from nacre.interpret.tape import TapeNode
 from nacre.native import cache as objects
 from nacre.native import compile_workers
+from nacre.native.cpython import METHOD_FASTCALL, MethodDefinition
 from nacre.native.engine import Library, Target, host_target
+from nacre.native.interpreter import require_interpreter
 from nacre.native.pool import pool
+from nacre.native.python.cached import cached_module
+from nacre.native.records import memory_of, pack, write_field
 from nacre.runtime import buffer as buffers
-from nacre.runtime.executable import Executable
-from nacre.runtime.layouts import SERIAL_OFFSET
+from nacre.runtime.executable import Executable, driver_text
+from nacre.runtime.plan import PackedMemory
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
-METH_FASTCALL = 0x80
-CLOCK = time.CLOCK_MONOTONIC
+ENTRIES = ("entry", "view", "forget")
 
 
-class _Method(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def entry_text() -> str:
-    """The LLVM text of the entries, for this interpreter's object layout."""
-    return _numbered(DECLARATIONS + entry_call.TEXT + tape_stub.TEXT + entry_view.TEXT + prepacked.TEXT)
-
-
-@cache
-def step_text() -> str:
-    """The LLVM text of the entry with variables, which many processes do not need."""
-    return _numbered(DECLARATIONS + variables.TEXT)
-
-
-def _numbered(text: str) -> str:
-    numbers = {
-        "header": entry_call.HEADER_WORDS,
-        "packed": PACKED_WORD,
-        "small": entry_call.SMALL_WORKSPACE,
-        "clock": CLOCK,
-        "serial": SERIAL_OFFSET,
-    }
-    for name, number in {**tape_stub.offsets(), **variables.offsets(), **numbers}.items():
-        text = text.replace("{" + name + "}", str(number))
-    return text
+def entry_text(target: Target) -> str:
+    """The LLVM text of the entries."""
+    return cached_module("nacre.codegen.entry.entries", ENTRIES, target)
 
 
 def begin() -> None:
     """Compile the code that all programs need, the driver and the entry, on other threads."""
-    for text in (entry_text(), driver_text()):
-        compile_workers.begin(len(text), partial(_make, text))
+    compile_workers.begin(1, lambda: _make(entry_text(host_target())))
+    compile_workers.begin(1, lambda: _make(driver_text(host_target())))
 
 
 @cache
 def begin_step() -> None:
-    """Compile the code that programs with variables need on another thread, unless it is cached."""
+    """Compile the code that programs with variables need on another thread."""
     target = host_target()
-    if not objects.shared().known(objects.key_of(step_text(), target)):
-        objects.begin(step_text(), target)
+    compile_workers.begin(1, lambda: _make(variables.step_text(target)))
 
 
 def _make(text: str) -> None:
     objects.compile_cached(text, host_target())
 
 
+class _Method(NamedTuple):
+    """CPython's definition of a native function, and the texts that it refers to."""
+
+    definition: np.ndarray
+    texts: tuple[object, ...]
+
+
 class _Methods(NamedTuple):
-    """The entry of a program, that of a view, the function that frees packed inputs, and the symbols of `step_text`."""
+    """The entries of programs and views, the function that frees packed inputs, and the symbols of programs."""
 
     call: _Method
     view: _Method
@@ -106,28 +94,44 @@ class _Methods(NamedTuple):
 
 @once
 def _methods(target: Target, driver_text: str) -> _Methods:
+    require_interpreter()
+    require_slots()
     driver = objects.library(driver_text, target, pool().symbols()).keep()
     symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
     known = buffers.symbols()
     symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")}
-    library = objects.library(entry_text(), target, symbols | tape_stub.symbols()).keep()
+    symbols |= {
+        "nacre_node_class": id(TapeNode),
+        "nacre_node_numbers": id(NODE_NUMBERS),
+        "nacre_zero": id(0),
+        "nacre_silent": ctypes.addressof(SILENT),
+    }
+    library = objects.library(entry_text(target), target, symbols).keep()
     return _Methods(
         _method(library, "nacre_entry", "Run a program on tensors."),
         _method(library, "nacre_view", "A view of a tensor."),
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
-        symbols | {name: library.address(name) for name in variables.SHARED},
+        symbols,
     )
 
 
 @once
 def _step_method(target: Target, driver_text: str) -> _Method:
     symbols = _methods(target, driver_text).symbols | variables.symbols()
-    library = objects.library(step_text(), target, symbols).keep()
-    return _method(library, "nacre_step", "Run a program on tensors and variables.")
+    library = objects.library(variables.step_text(target), target, symbols).keep()
+    return _method(library, variables.CALL, "Run a program on tensors and variables.")
 
 
 def _method(library: Library, name: str, documentation: str) -> _Method:
-    return _Method(name.encode(), library.address(name), METH_FASTCALL, documentation.encode())
+    texts = ctypes.create_string_buffer(name.encode()), ctypes.create_string_buffer(documentation.encode())
+    definition = pack(
+        MethodDefinition,
+        name=ctypes.addressof(texts[0]),
+        function=library.address(name),
+        flags=METHOD_FASTCALL,
+        documentation=ctypes.addressof(texts[1]),
+    )
+    return _Method(memory_of(definition), texts)
 
 
 @cache
@@ -159,11 +163,10 @@ class _Entry:
         bound = self.executable.bound({})
         place, packed = bound.descriptor.ctypes.data, bound.packed
         if self.keeps and packed.nbytes and place not in self.tables:
-            sources = [word for k in packed.sources for word in (k, 0, 0)]
-            words = [packed.nbytes, 0, len(packed.sources), len(packed.offsets), *sources, *packed.offsets]
-            self.tables[place] = np.array(words, np.int64)
-        self.record[2] = place
-        self.record[PACKED_WORD] = self.tables[place].ctypes.data if place in self.tables else 0
+            self.tables[place] = _packed_table(packed)
+        record = self.record.ctypes.data
+        write_field(record, ProgramRecord, "descriptor", place)
+        write_field(record, ProgramRecord, "packed", self.tables[place].ctypes.data if place in self.tables else 0)
 
     def forget(self) -> None:
         """Free the packed inputs."""
@@ -179,7 +182,14 @@ class _Entry:
         """The native function with this record."""
         place = _Self(self.record.ctypes.data)
         place.entry = self
-        return _new_function()(ctypes.addressof(method), place, None)
+        return _new_function()(method.definition.ctypes.data, place, None)
+
+
+def _packed_table(packed: PackedMemory) -> np.ndarray:
+    """The table of a plan's packed inputs, none of which is packed yet."""
+    head = pack(PackedTable, nbytes=packed.nbytes, source_count=len(packed.sources), value_count=len(packed.offsets))
+    offsets = np.array(packed.offsets, np.int64).tobytes()
+    return memory_of(head, *(pack(PackedSource, operand=k) for k in packed.sources), offsets)
 
 
 class _Self(int):
@@ -231,26 +241,30 @@ def entry(
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
-    words = [
-        len(inputs),
-        len(outputs),
-        0,
-        int(not donors),
-        id(fallback),
-        id(public_class()),
-        id(buffers.native().type),
-        int(bound.work > RELEASE_WORK),
-        ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
-        _about(nodes),
-        0,
+    record = pack(
+        ProgramRecord,
+        inputs=len(inputs),
+        outputs=len(outputs),
+        interruptible=int(not donors),
+        fallback=id(fallback),
+        tensor_class=id(public_class()),
+        buffer_class=id(buffers.native().type),
+        releases=int(bound.work > RELEASE_WORK),
+        active=ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
+        nodes=_about(nodes),
+    )
+    operands = [pack(OperandType, type=id(t), element=t.dtype.itemsize if strided else 0) for t in inputs]
+    results = [
+        pack(ResultType, type=id(t), nbytes=nbytes, donor=(donors or {}).get(k, -1))
+        for k, (t, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True))
     ]
-    for type in inputs:
-        words += [id(type), type.dtype.itemsize if strided else 0]
-    for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
-        words += [id(type), nbytes, (donors or {}).get(k, -1)]
     methods = _methods(executable.target, executable.driver_text)
     new_entry = _Entry(
-        np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps, release=methods.forget
+        memory_of(record, *operands, *results),
+        (fallback, nodes, *inputs, *outputs),
+        executable,
+        keeps,
+        release=methods.forget,
     )
     new_entry.bind()
     with _listing:
@@ -262,18 +276,19 @@ def view_entry(
     type: TensorType, viewed: Value, fallback: Callable[..., Any], nodes: bool | Recording = True
 ) -> Callable[..., Any]:
     """A native callable from a dense tensor of a type to a view of its memory like `viewed`; otherwise as `entry`."""
-    words = [
-        id(type),
-        id(viewed.type),
-        id(viewed.layout),
-        id(fallback),
-        id(public_class()),
-        id(buffers.native().type),
-        ctypes.addressof(ACTIVE),
-        _about(nodes),
-    ]
-    new_entry = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
-    return new_entry.function(_methods(host_target(), driver_text()).view)
+    record = pack(
+        ViewRecord,
+        operand_type=id(type),
+        result_type=id(viewed.type),
+        result_layout=id(viewed.layout),
+        fallback=id(fallback),
+        tensor_class=id(public_class()),
+        buffer_class=id(buffers.native().type),
+        active=ctypes.addressof(ACTIVE),
+        nodes=_about(nodes),
+    )
+    new_entry = _Entry(memory_of(record), (fallback, nodes, type, viewed.type, viewed.layout))
+    return new_entry.function(_methods(host_target(), driver_text(host_target())).view)
 
 
 def step_entry(
@@ -299,4 +314,5 @@ def step_entry(
 
 
 def _about(nodes: bool | Recording) -> int:
-    return nodes.table.ctypes.data if isinstance(nodes, Recording) else int(nodes)
+    """What native code does about nodes, as a number."""
+    return nodes.table.ctypes.data if isinstance(nodes, Recording) else REFUSED if nodes else IGNORED

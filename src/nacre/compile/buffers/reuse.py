@@ -17,7 +17,8 @@ from nacre.base.records import dataclass
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Let, Load, Stmt, Store, While, children, expressions
 from nacre.kernel.dependence import separate
-from nacre.runtime.flow import DriverRow, Kind, Loop, Tree, lives, loops, paths, walk, with_loops
+from nacre.runtime.flow import DriverRow, Loop, Tree, lives, loops, paths, walk, with_loops
+from nacre.runtime.layouts import Kind
 from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, uses
 
 

@@ -14,7 +14,8 @@ from dataclasses import field
 from nacre.base.dims import LIMIT, Dim, Size, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
-from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Kind, Loop
+from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop
+from nacre.runtime.layouts import Kind
 from nacre.runtime.plan import Plan, aligned, arena, holder
 from nacre.runtime.plan_text import plan_lines, value_names
 

@@ -26,7 +26,6 @@ from nacre.base.errors import GraphError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry.driver import driver_text
 from nacre.compile.extensions import generation, versions
 from nacre.compile.program.settings import is_verified
 from nacre.ir.graph import Graph, Literal
@@ -141,7 +140,7 @@ def _decode(data: bytes, target: Target) -> Executable | None:
         constants.append(np.frombuffer(data[at : at + size], _numpy(dtype)).reshape(shape))
         at += size
     plan, inputs, outputs = (_object(kept[k]) for k in ("plan", "inputs", "outputs"))
-    return Executable(codes, plan, tuple(constants), inputs, outputs, driver_text(), target)
+    return Executable(codes, plan, tuple(constants), inputs, outputs, target)
 
 
 def _numpy(name: str) -> np.dtype[Any]:

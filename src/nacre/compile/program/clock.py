@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.entry.stamped_driver import STAMPS, STAMPS_WORD, stamped_driver_text
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable, driver
-from nacre.runtime.flow import Kind
+from nacre.runtime.layouts import Kind, Stamp
+from nacre.runtime.tables import address, zeros
 
 NANO = 1e-9
-TEAM_WORD = 14  # of a plan's descriptor: the number of threads that it was bound for
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,14 @@ class TimedRun:
     """
 
     def __init__(self, executable: Executable, sizes: dict[str, int], bases: Sequence[int]) -> None:
-        self.executable = replace(executable, driver_text=stamped_driver_text(), bounds={}, addresses=[], held=[])
+        self.executable = replace(executable, stamped=True, bounds={}, addresses=[], held=[])
         self.bound = self.executable.bound(sizes)
         self.bases = np.array([*bases, 0, 0], np.int64)
         self.workspace = allocate(self.bound.workspace_bytes)
-        self.team = int(self.bound.descriptor[TEAM_WORD])
+        self.team = int(self.bound.descriptor["team"])
         rows = executable.plan.rows
-        self.stamps = np.zeros((self.team, len(rows), STAMPS), np.int64)
-        self.bound.descriptor[STAMPS_WORD] = self.stamps.ctypes.data
+        self.stamps = zeros(Stamp, self.team * len(rows)).reshape(self.team, len(rows))
+        self.bound.descriptor["stamps"] = address(self.stamps)
         self.places = [k for k, row in enumerate(rows) if row.kind is Kind.LAUNCH]
         walked = [rows[k] for k in self.places]
         self.steps = [row.step for row in walked]
@@ -60,7 +59,7 @@ class TimedRun:
 
     def run(self) -> RunTimes:
         """One run; it overwrites the buffers as the plan says."""
-        self.stamps[:] = 0
+        self.stamps.fill(0)
         seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
         each, busy = np.zeros(len(self.steps)), np.zeros(len(self.steps))
         if self.steps:
@@ -70,26 +69,26 @@ class TimedRun:
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
     """The seconds of one run of a bound plan."""
-    run = driver(executable.driver_text, executable.target)
+    run = driver(executable.target, executable.stamped)
     start = time.perf_counter()
     run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace)
     return time.perf_counter() - start
 
 
 def divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (begin, end, busy)].
+    """For each step its seconds and the threads' busy seconds, from a Stamp for each thread and step.
 
     An epoch is the time between two barriers, from the end of the previous epoch to the end of its last step.  It is
     divided among its steps by the threads' busy time.  A thread without work in a step has zeros.  A loop counts as one
     epoch, from its first iteration to its last.
     """
-    busy = stamps[:, :, 2].sum(axis=0) * NANO
+    busy = stamps["busy"].sum(axis=0) * NANO
     seconds = np.zeros(len(busy))
     starts = [0, *np.flatnonzero(barriers).tolist(), len(busy)]
-    begun = stamps[:, :, 0]
+    begun = stamps["begin"]
     begin = int(begun[begun > 0].min(initial=np.iinfo(np.int64).max))
     for first, after in pairwise(starts):
-        end = int(stamps[:, first:after, 1].max(initial=0))
+        end = int(stamps["end"][:, first:after].max(initial=0))
         if end <= begin:
             continue
         parts = busy[first:after] / busy[first:after].sum()

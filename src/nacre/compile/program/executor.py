@@ -14,7 +14,7 @@ from nacre.base.progress import compiling
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry.points import entry, view_entry
-from nacre.codegen.entry.tape_stub import MOST, Recording
+from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.interpret.evaluate import view

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import nacre
@@ -23,8 +24,8 @@ FRONT_END: Final = tuple(
     f"nacre.native.{name}"
     for name in (
         *("text", "loop_text", "llvm_types", "llvm_values", "python.types", "python.declarations", "python.source"),
-        *("python.unit", "python.ssa", "python.body", "python.arithmetic", "python.memory", "python.intrinsics"),
-        *("python.expressions", "python.statements", "python.module"),
+        *("python.initial", "python.unit", "python.ssa", "python.body", "python.arithmetic", "python.memory"),
+        *("python.intrinsics", "python.expressions", "python.statements", "python.module"),
     )
 )
 
@@ -58,14 +59,15 @@ def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list
 
 def _hash(modules: Sequence[str]) -> str | None:
     """A hash of the sources of modules; None where one is not there."""
-    digest = hashlib.sha256()
-    for name in modules:
-        source = _source(name)
-        if source is None:
-            return None
-        digest.update(len(source).to_bytes(8, "little"))
-        digest.update(source)
-    return digest.hexdigest()
+    digests = list(map(_digest, modules))
+    return None if None in digests else hashlib.sha256("".join(map(str, digests)).encode()).hexdigest()
+
+
+@cache
+def _digest(name: str) -> str | None:
+    """A hash of the source of a module, which several native modules import."""
+    source = _source(name)
+    return None if source is None else hashlib.sha256(source).hexdigest()
 
 
 def _source(name: str) -> bytes | None:

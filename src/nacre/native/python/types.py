@@ -142,7 +142,7 @@ class StructKind(Kind):
         for name, written in self.owner.__annotations__.items():
             known = {self.owner.__name__: self.owner}
             try:
-                kind = kind_of(eval(written, self.names, known) if isinstance(written, str) else written)
+                kind = kind_named(written, self.names, known)
             except (CompileError, NameError, TypeError) as fault:
                 raise CompileError(f"{self}.{name}: {fault}") from None
             end = _round_up(end, alignment(kind))
@@ -300,3 +300,11 @@ def kind_of(written: Any) -> Kind:
         f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, f32, f64, bool, "
         "ptr[…], a class with @struct, or Callable[[…], …]"
     )
+
+
+def kind_named(written: object, names: dict[str, Any], known: dict[str, Any] | None = None) -> Kind:
+    """The type that an annotation or its text stands for, by the names of its module and those that are known."""
+    if isinstance(written, str):  # a plain name is only looked up, because `eval` takes longer
+        plain = written in names and written not in (known or {})
+        written = names[written] if plain else eval(written, names, known)
+    return kind_of(written)

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from nacre.base.errors import CompileError
 from nacre.native.engine import Target, host_target
 from nacre.native.isa import BY_NAME, Architecture
-from nacre.native.llvm_values import literal
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
+from nacre.native.python.initial import initial_value
 from nacre.native.python.source import NativeSyntaxError, Sources
 from nacre.native.python.types import (
     VOID,
@@ -21,8 +21,7 @@ from nacre.native.python.types import (
     StructKind,
     TupleKind,
     alignment,
-    kind_of,
-    memory_type,
+    kind_named,
     struct_of,
 )
 from nacre.native.text import ModuleText
@@ -95,9 +94,7 @@ class NativeModule:
         if shown == "":
             self.refuse(function, f"{about}: a native function must name all types; got none; annotate it")
         try:
-            if isinstance(shown, str):
-                written = function.names[shown] if shown in function.names else eval(shown, function.names)
-            return kind_of(written)
+            return kind_named(shown, function.names)
         except CompileError as fault:
             self.refuse(function, f"{about}: {fault}", node)
         except Exception as fault:
@@ -123,7 +120,7 @@ class NativeModule:
             linkage = f"{'' if declared.symbol else 'internal'} {declared.kind}".strip()
             self.module.variable(name, zeros, "zeroinitializer", align, linkage)
             if declared.initial is not None:
-                self.module.variable(name, *self._initial(kind, declared.initial), align, linkage)
+                self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
         return name
 
     def text(self, content: bytes) -> str:
@@ -135,33 +132,8 @@ class NativeModule:
             self.module.constant(name, f"[{len(content)} x i8]", f'c"{shown}"', 1)
         return name
 
-    def _initial(self, kind: Kind, value: Any) -> tuple[str, str]:
-        """LLVM's type and text of an initial value in memory."""
-        if isinstance(kind, StructKind):
-            given: dict[str, Any] = {} if value is None else value.__dict__
-            parts, end = list[tuple[str, str]](), 0
-            for name, field in kind.fields.items():
-                parts += [_zeros(field.offset - end), self._initial(field.kind, given.get(name))]
-                end = field.offset + field.kind.nbytes
-            return _together([*parts, _zeros(kind.nbytes - end)])
-        if isinstance(kind, ArrayKind):
-            elements = list(value.of if isinstance(value, Initial) else [])
-            return _together([self._initial(kind.element, v) for v in elements + [None] * (kind.count - len(elements))])
-        if isinstance(value, Initial):
-            return "ptr", f"@{self.text(value.of) if value.kind == 'text' else self.address(value.of)}"
-        ty = memory_type(kind)
-        return ty, literal(ty, value or 0)
-
-    def address(self, of: Any) -> str:
-        """The symbol of a function or variable."""
-        return self.variable(of) if isinstance(of, NativeVariable) else self.symbol(of)
-
-
-def _zeros(count: int) -> tuple[str, str]:
-    return f"[{count} x i8]", "zeroinitializer"
-
-
-def _together(parts: list[tuple[str, str]]) -> tuple[str, str]:
-    """A packed structure of typed constants."""
-    some = [part for part in parts if part[0] != "[0 x i8]"]
-    return f"<{{ {', '.join(ty for ty, _ in some)} }}>", f"<{{ {', '.join(f'{ty} {x}' for ty, x in some)} }}>"
+    def _address(self, value: Initial) -> str:
+        """The symbol that an address or a text of an initial value stands for."""
+        if value.kind == "text":
+            return self.text(value.of)
+        return self.variable(value.of) if isinstance(value.of, NativeVariable) else self.symbol(value.of)

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nacre.codegen.entry.driver import driver_text
 from nacre.compile.buffers.reuse import plan_memory
 from nacre.native import cache as objects
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.runtime import plan as planning
-from nacre.runtime.executable import Code, Executable
+from nacre.runtime.executable import Code, Executable, driver_text
 from nacre.runtime.plan import Launch, Number, PlannedValue, Pointer, bind
 
 # y[i] = x[i] + add for the items lo..hi; each writes a mark into the thread's scratch before and checks it after
@@ -69,7 +68,7 @@ def chain(extents: Sequence[int], reads: Sequence[int], grains: Sequence[int]) -
         slots = (Pointer(x), Pointer(y), Number(k + 1))
         steps.append(Launch(0, f"step {k}", slots, extent, 3, 64, (x,), (y,), grain))
     plan = plan_memory(ordered, steps, 1, 1)
-    return Executable((Code(TEXT, "step"),), plan, (), (), (), driver_text(), host_target())
+    return Executable((Code(TEXT, "step"),), plan, (), (), (), host_target())
 
 
 def expected(extents: Sequence[int], reads: Sequence[int], x: np.ndarray) -> np.ndarray:
@@ -113,7 +112,7 @@ def test_a_program_stops_on_request(threads: int) -> None:
     executable.load()
     x = np.arange(1000, dtype=np.int64)
     pool().set_threads(threads)
-    library = objects.library(driver_text(), host_target(), pool().symbols())
+    library = objects.library(driver_text(host_target()), host_target(), pool().symbols())
     address = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
         library.address("nacre_run_unless")
@@ -149,12 +148,13 @@ def test_tables_of_a_bound_plan() -> None:
     bound = bind(executable.plan, {}, 4, executable.addresses, [])
     assert executable.plan.epochs == (0, 1, 1, 2)
     words, fixups, rows = bound.tables
-    assert [int(rows[8 * k + 4]) for k in range(4)] == [0, 1, 0, 1], "barriers"
-    assert int(rows[8 + 3]) % 8 == 0, "rounds that belong together are not divided"
+    assert rows["barrier"].tolist() == [False, True, False, True]
+    assert rows["grain"][1] % 8 == 0, "rounds that belong together are not divided"
     assert bound.output_bytes == (800,) and bound.arena_bytes % 64 == 0
-    assert len(words) == 12 and len(fixups) == 3 * 8
-    assert all(int(d) % 64 == 0 for d in bound.descriptor[[6, 7, 9, 10]])
-    assert bound.workspace_bytes >= int(bound.descriptor[9]) + 4 * int(bound.descriptor[10])
+    assert len(words) == 12 and len(fixups) == 8
+    places = ("arguments_offset", "ends_offset", "scratch_offset", "scratch_stride")
+    assert all(bound.descriptor[name] % 64 == 0 for name in places)
+    assert bound.workspace_bytes >= bound.descriptor["scratch_offset"] + 4 * bound.descriptor["scratch_stride"]
 
 
 def test_little_work_stays_on_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,18 +162,18 @@ def test_little_work_stays_on_the_caller(monkeypatch: pytest.MonkeyPatch) -> Non
     executable = chain([100], [0], [1])
     executable.load()
     alone = bind(executable.plan, {}, 4, executable.addresses, [])
-    assert int(alone.descriptor[14]) == 1
+    assert alone.descriptor["team"] == 1
     executable = chain([100_000], [0], [1])
     executable.load()
     shared = bind(executable.plan, {}, 4, executable.addresses, [])
-    assert int(shared.descriptor[14]) == 4
+    assert shared.descriptor["team"] == 4
 
 
 def test_a_pool_with_fewer_or_more_threads_than_planned() -> None:
     executable = chain([1000, 1000, 1000], [0, 1, 2], [1, 1, 1])
     executable.load()
     x = np.arange(1000, dtype=np.int64)
-    library = objects.library(driver_text(), host_target(), pool().symbols())
+    library = objects.library(driver_text(host_target()), host_target(), pool().symbols())
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(library.address("nacre_run"))
     for planned, present in ((2, 5), (5, 2), (3, 1), (1, 3)):
         pool().set_threads(present)

@@ -1,0 +1,71 @@
+"""The stamped driver: the driver of plans with a clock around each chunk, in native Python.
+
+For each thread and row, it records when the first chunk began, when the last one ended, and how long the thread was
+busy (see `inspect/profile`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from nacre.native.c_library import TimeSpec, clock_gettime
+from nacre.native.python.declarations import native, null
+from nacre.native.python.intrinsics import stack
+from nacre.native.python.types import i64, ptr, u8
+from nacre.runtime.driver import Check, Context, run_iterations, run_plan, take_chunk, walk_rows
+from nacre.runtime.layouts import Descriptor
+
+CLOCK: Final[int] = getattr(time, "CLOCK_MONOTONIC", 1)
+SECOND: Final = 1_000_000_000  # nanoseconds
+
+
+@native
+def now() -> i64:
+    """The time in nanoseconds."""
+    found = stack(TimeSpec)
+    clock_gettime(CLOCK, found)
+    return found.seconds * SECOND + found.nanoseconds
+
+
+@native
+def stamp(descriptor: Descriptor, k: i64, thread: i64, since: i64) -> None:
+    """Note that a thread has been busy with a row since then."""
+    record = descriptor.stamps[thread * descriptor.row_count + k]
+    if record.begin == 0:
+        record.begin = since
+    end = now()
+    record.end = end
+    record.busy += end - since
+
+
+@native
+def run_stamped(context: Context, k: i64, low: i64, high: i64, thread: i64) -> None:
+    """Run iterations of a launch, from one to another, and note the time."""
+    since = now()
+    run_iterations(context, k, low, high, thread)
+    stamp(context.descriptor, k, thread, since)
+
+
+@native
+def run_chunk(context: Context, chunk: i64, thread: i64) -> None:
+    """Run a chunk of the epoch, on any thread."""
+    take_chunk(context, chunk, thread, run_stamped)
+
+
+@native
+def walk(context: Context, several: bool) -> None:
+    """The caller's way through the rows, alone or with `several` threads."""
+    walk_rows(context, several, run_stamped, run_chunk)
+
+
+@native(symbol="nacre_run")
+def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None:
+    """Run a bound plan."""
+    run_unless(descriptor, bases, workspace, null, null)
+
+
+@native(symbol="nacre_run_unless")
+def run_unless(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8], check: Check, question: ptr[u8]) -> i64:
+    """Run a bound plan until the answer of `check` is not 0; that answer, or 0."""
+    return run_plan(descriptor, bases, workspace, check, question, walk)

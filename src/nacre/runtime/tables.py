@@ -1,0 +1,78 @@
+"""Tables of native structures that Python writes, as NumPy arrays with the same layout.
+
+rows = table(Move, [Move(argument=3, distances=(64, 64))])
+rows["argument"], rows.ctypes.data              # the fields of all rows; the address for native code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nacre.native.python.types import ArrayKind, BoolKind, FloatKind, IntKind, Kind, StructKind, struct_of
+
+T = TypeVar("T")
+
+
+@cache
+def row_type(owner: type[Any]) -> np.dtype[Any]:
+    """NumPy's type of a structure.
+
+    >>> from nacre.runtime.layouts import Move
+    >>> row_type(Move).names, row_type(Move).itemsize
+    (('argument', 'distances'), 24)
+    """
+    kind = struct_of(owner)
+    fields = kind.fields
+    return np.dtype(
+        {
+            "names": list(fields),
+            "formats": [_format(f.kind) for f in fields.values()],
+            "offsets": [f.offset for f in fields.values()],
+            "itemsize": kind.nbytes,
+        }
+    )
+
+
+def _format(kind: Kind) -> Any:
+    if isinstance(kind, StructKind):
+        return row_type(kind.owner)
+    if isinstance(kind, ArrayKind):
+        return _format(kind.element), (kind.count,)
+    if isinstance(kind, BoolKind):
+        return "?"
+    if isinstance(kind, IntKind | FloatKind):
+        return f"{'f' if isinstance(kind, FloatKind) else 'i' if kind.signed else 'u'}{kind.nbytes}"
+    return "u8"  # an address
+
+
+def zeros(owner: type[Any], count: int) -> np.ndarray:
+    """Structures one behind another whose fields are zero.
+
+    >>> from nacre.runtime.layouts import Fixup
+    >>> rows = zeros(Fixup, 2)
+    >>> rows[1]["base"] = 7
+    >>> rows["base"].tolist()
+    [0, 7]
+    """
+    return np.zeros(count, row_type(owner))
+
+
+def table(owner: type[T], rows: Sequence[T]) -> np.ndarray:
+    """Structures one behind another; fields that are null, or that a row does not have, are zero."""
+    kind = row_type(owner)
+    values = [row.__dict__ for row in rows]
+    return np.array([tuple([v.get(name) or 0 for name in kind.names or ()]) for v in values], kind)
+
+
+def record(values: object) -> np.ndarray:
+    """One structure, as an array without axes."""
+    return table(type(values), [values]).reshape(())
+
+
+def address(of: np.ndarray) -> Any:
+    """The address of a table, for a field that is a pointer."""
+    return of.ctypes.data
