@@ -14,7 +14,7 @@ from typing import Any
 from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import Initial
-from nacre.native.python.types import ArrayKind, FloatKind, IntKind, Kind, StructKind, memory_type, struct_of
+from nacre.native.python.types import ArrayKind, Kind, StructKind, memory_type, struct_of
 from nacre.native.text import ModuleText
 
 
@@ -24,10 +24,9 @@ def initial_value(kind: Kind, value: Any, symbol: Callable[[Initial], str]) -> t
         given: dict[str, Any] = {} if value is None else value.__dict__
         parts, end = list[tuple[str, str]](), 0
         for name, field in kind.fields.items():
-            parts += _padding(field.offset - end)
-            parts.append(initial_value(field.kind, given.get(name), symbol))
+            parts += [_padding(field.offset - end), initial_value(field.kind, given.get(name), symbol)]
             end = field.offset + field.kind.nbytes
-        return _together([*parts, *_padding(kind.nbytes - end)])
+        return _together([*parts, _padding(kind.nbytes - end)])
     if isinstance(kind, ArrayKind):
         elements = list(value.of if isinstance(value, Initial) else [])
         whole = elements + [None] * (kind.count - len(elements))
@@ -37,9 +36,7 @@ def initial_value(kind: Kind, value: Any, symbol: Callable[[Initial], str]) -> t
     if isinstance(value, Initial):
         return "ptr", f"@{symbol(value)}"
     ty = memory_type(kind)
-    if isinstance(kind, IntKind | FloatKind):
-        return ty, literal(ty, value or 0)
-    return ty, "null" if ty == "ptr" else str(int(bool(value)))
+    return ty, literal(ty, value or 0)
 
 
 def at(place: Val) -> Any:
@@ -59,10 +56,11 @@ def _none(value: Initial) -> str:
     raise CompileError(f"constant_rows: addresses must be those of the builder's constants; got {value.kind}; use `at`")
 
 
-def _padding(count: int) -> list[tuple[str, str]]:
-    return [(f"[{count} x i8]", "zeroinitializer")] if count else []
+def _padding(count: int) -> tuple[str, str]:
+    return f"[{count} x i8]", "zeroinitializer"
 
 
 def _together(parts: list[tuple[str, str]]) -> tuple[str, str]:
     """A packed structure of typed constants."""
-    return f"<{{ {', '.join(ty for ty, _ in parts)} }}>", f"<{{ {', '.join(f'{ty} {x}' for ty, x in parts)} }}>"
+    some = [part for part in parts if part[0] != "[0 x i8]"]
+    return f"<{{ {', '.join(ty for ty, _ in some)} }}>", f"<{{ {', '.join(f'{ty} {x}' for ty, x in some)} }}>"
