@@ -78,7 +78,7 @@ def one_bits(x: int) -> int:
     raise _native_only("one_bits")
 
 
-def copy_bytes(to: ptr[int], source: ptr[int], count: int) -> None:
+def copy_bytes(to: ptr[int], source: ptr[int] | bytes, count: int) -> None:
     """Copy bytes between places that do not overlap."""
     raise _native_only("copy_bytes")
 
