@@ -111,11 +111,6 @@ def converted(x: f64) -> i64:
 
 
 @native
-def chained(a: i32, b: i32) -> bool:
-    return 0 <= a < b <= LIMIT
-
-
-@native
 def least(a: i32, b: i32) -> i32:
     return min(a, b) * 100 + max(max(a, b), 3)
 
@@ -123,9 +118,7 @@ def least(a: i32, b: i32) -> i32:
 NUMBERS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (1, 1), (100, 9), (-100, 9), (2, 2)]
 
 
-@pytest.mark.parametrize(
-    "function", [arithmetic, divided, compared, compared_floats, chained, least], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("function", [arithmetic, divided, compared, compared_floats, least], ids=lambda f: f.__name__)
 def test_operators_of_two_numbers(function: Callable[..., Any]) -> None:
     (made,) = compiled(function)
     for a, b in NUMBERS:

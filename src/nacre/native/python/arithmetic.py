@@ -7,12 +7,11 @@ the number of bits modulo the width.
 from __future__ import annotations
 
 import ast
-import operator
 from typing import Final
 
 from nacre.native.python.body import Body, Item
 from nacre.native.python.ssa import Computed
-from nacre.native.python.types import BOOL, BoolKind, FloatKind, FunctionKind, IntKind, Kind, PointerKind
+from nacre.native.python.types import BOOL, VOID, BoolKind, FloatKind, IntKind, Kind
 
 SIGNS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<",
@@ -20,148 +19,137 @@ SIGNS: Final[dict[type[ast.AST], str]] = {
     ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.USub: "-", ast.Invert: "~", ast.Not: "not", ast.UAdd: "+",
     ast.Pow: "**", ast.MatMult: "@", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-PYTHON: Final = {  # names in `operator`
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "<<": "lshift", ">>": "rshift",
-    "&": "and_", "|": "or_", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-}  # fmt: skip
-OF_INTEGERS: Final = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl"}
+OF_INTEGERS: Final = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
 OF_FLOATS: Final = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+OF_BOOLS: Final = {"&": "and", "|": "or", "^": "xor"}
 PREDICATES: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 class ArithmeticTranslation(Body):
     """Operators and conversions."""
 
+    def binary(self, name: str, a: Computed, b: Computed) -> Computed:
+        """An instruction of two operands of one type, and of the same result."""
+        return self.op(a.kind, f"{name} {{0}}, {{1.text}}", a, b)
+
+    def test(self, predicate: str, a: Computed, b: Computed) -> Computed:
+        """A comparison of integers or pointers."""
+        return self.op(BOOL, f"icmp {predicate} {{0}}, {{1.text}}", a, b, stem="c")
+
+    def select(self, condition: Computed, yes: Computed, no: Computed) -> Computed:
+        """One value where a condition holds, else another one."""
+        return self.op(yes.kind, "select {0}, {1}, {2}", condition, yes, no)
+
+    def _both(self, sign: str, left: Item, right: Item, node: ast.AST) -> tuple[Computed, Computed]:
+        """Both operands with one type."""
+        kinds = [x.kind for x in (left, right) if isinstance(x, Computed)]
+        if not kinds or kinds[0] is VOID:
+            self.fail(node, f"operands must be numbers; got {left} and {right}; correct the expression", sign)
+        if kinds[0] != kinds[-1]:
+            self.fail(
+                node, f"both operands must have one type; got {kinds[0]} and {kinds[1]}; convert one of them", sign
+            )
+        return self.typed(left, kinds[0], node), self.typed(right, kinds[0], node)
+
+    def _folded(self, sign: str, left: float, right: float, node: ast.AST) -> int | float:
+        try:
+            return eval(f"left {sign} right", {"left": left, "right": right})
+        except (TypeError, ValueError, ArithmeticError) as fault:
+            self.fail(node, f"the operator must apply to {left} and {right}; {fault}; correct the constant", sign)
+
     def operate(self, sign: str, left: Item, right: Item, node: ast.AST) -> Item:
         """The result of a binary operator; that of two Python numbers is one too."""
         if isinstance(left, int | float) and isinstance(right, int | float):
             return self._folded(sign, left, right, node)
-        kind = left.kind if isinstance(left, Computed) else right.kind if isinstance(right, Computed) else None
-        if kind is None:
-            self.fail(node, f"{sign}: operands must be numbers; got {left} and {right}; correct the expression")
-        a, b = self._both(sign, left, right, kind, node)
+        a, b = self._both(sign, left, right, node)
+        kind, names = a.kind, OF_FLOATS if isinstance(a.kind, FloatKind) else OF_BOOLS
         if isinstance(kind, IntKind):
+            names = OF_INTEGERS
             if sign in ("//", "%"):
                 return self._divided(sign, a, b, right, kind, node)
             if sign in ("<<", ">>"):
                 return self._shifted(sign, a, b, right, kind, node)
-            if sign in OF_INTEGERS:
-                return self._binary(OF_INTEGERS[sign], kind, a, b)
-        if isinstance(kind, FloatKind) and sign in OF_FLOATS:
-            return self._binary(OF_FLOATS[sign], kind, a, b)
-        if isinstance(kind, BoolKind) and sign in ("&", "|", "^"):
-            return self._binary(OF_INTEGERS[sign], kind, a, b)
-        self.fail(node, f"{sign}: the operator must exist for the type; {kind} has none; convert the operands")
-
-    def _binary(self, name: str, kind: Kind, a: Computed, b: Computed) -> Computed:
-        return self.add(kind, (a, b), lambda f, v: f.binary(name, v[0], v[1]))
-
-    def _both(self, sign: str, left: Item, right: Item, kind: Kind, node: ast.AST) -> tuple[Computed, Computed]:
-        """Both operands with one type."""
-        if isinstance(left, Computed) and isinstance(right, Computed) and left.kind != right.kind:
-            self.fail(
-                node, f"{sign}: both operands must have one type; got {left.kind} and {right.kind}; convert one of them"
-            )
-        return self.typed(left, kind, node), self.typed(right, kind, node)
-
-    def _folded(self, sign: str, left: float, right: float, node: ast.AST) -> int | float:
-        try:
-            found: int | float = getattr(operator, PYTHON[sign])(left, right)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as fault:
-            self.fail(node, f"{sign}: the operator must apply to {left} and {right}; {fault}; correct the constant")
-        return found
+        if sign not in names or not isinstance(kind, IntKind | FloatKind | BoolKind):
+            self.fail(node, f"the operator must exist for the type; {kind} has none; convert the operands", sign)
+        return self.binary(names[sign], a, b)
 
     def _divided(self, sign: str, a: Computed, b: Computed, right: Item, kind: IntKind, node: ast.AST) -> Computed:
         if right == 0:
-            self.fail(node, f"{sign}: the divisor must not be 0; got 0; correct it")
+            self.fail(node, "the divisor must not be 0; got 0; correct it", sign)
         if not kind.signed:
-            return self._binary("udiv" if sign == "//" else "urem", kind, a, b)
-        rest = self._binary("srem", kind, a, b)
-        zero = self.constant(kind, 0)
-        differ = self.add(BOOL, (self._binary("xor", kind, rest, b), zero), lambda f, v: f.icmp("slt", v[0], v[1]))
-        some = self.add(BOOL, (rest, zero), lambda f, v: f.icmp("ne", v[0], v[1]))
-        below = self._binary("and", BOOL, differ, some)  # C rounds to zero: one more step down
+            return self.binary("udiv" if sign == "//" else "urem", a, b)
+        rest, zero = self.binary("srem", a, b), self.constant(kind, 0)
+        differ = self.test("slt", self.binary("xor", rest, b), zero)
+        below = self.binary("and", differ, self.test("ne", rest, zero))  # C rounds to zero: one more step down
         if sign == "%":
-            more = self._binary("add", kind, rest, b)
-            return self.add(kind, (below, more, rest), lambda f, v: f.select(v[0], v[1], v[2]))
-        step = self.add(kind, (below,), lambda f, v: f.cast("sext", v[0], kind.llvm))
-        return self._binary("add", kind, self._binary("sdiv", kind, a, b), step)
+            return self.select(below, self.binary("add", rest, b), rest)
+        step = self.op(kind, f"sext {{0}} to {kind.llvm}", below)
+        return self.binary("add", self.binary("sdiv", a, b), step)
 
     def _shifted(self, sign: str, a: Computed, b: Computed, right: Item, kind: IntKind, node: ast.AST) -> Computed:
-        name = "shl" if sign == "<<" else "ashr" if kind.signed else "lshr"
         if isinstance(right, Computed):
-            b = self._binary("and", kind, b, self.constant(kind, kind.bits - 1))
-        elif not 0 <= float(right) < kind.bits:  # pyright: ignore[reportArgumentType]
-            self.fail(node, f"{sign}: {kind} shifts by 0 to {kind.bits - 1} bits; got {right}; correct it")
-        return self._binary(name, kind, a, b)
+            b = self.binary("and", b, self.constant(kind, kind.bits - 1))
+        elif right not in range(kind.bits):
+            self.fail(node, f"{kind} shifts by 0 to {kind.bits - 1} bits; got {right}; correct it", sign)
+        return self.binary("shl" if sign == "<<" else "ashr" if kind.signed else "lshr", a, b)
 
     def compare(self, sign: str, left: Item, right: Item, node: ast.AST) -> Item:
         """The result of a comparison: signed or unsigned by type; of pointers, only whether they are equal."""
-        if sign not in PREDICATES:
-            self.fail(node, f"{sign}: the operator must be a comparison of numbers; got {sign}; use == or !=")
+        predicate = PREDICATES.get(sign)
+        if predicate is None:
+            self.fail(node, f"the operator must be a comparison of numbers; got {sign}; use == or !=", sign)
         if isinstance(left, int | float) and isinstance(right, int | float):
             return self._folded(sign, left, right, node)
-        kind = left.kind if isinstance(left, Computed) else right.kind if isinstance(right, Computed) else None
-        if kind is None:
-            self.fail(node, f"{sign}: operands must be values; got {left} and {right}; correct the expression")
-        a, b = self._both(sign, left, right, kind, node)
-        predicate = PREDICATES[sign]
-        if isinstance(kind, FloatKind):
+        a, b = self._both(sign, left, right, node)
+        if isinstance(a.kind, FloatKind):
             name = "une" if sign == "!=" else f"o{predicate}"
-            return self.add(BOOL, (a, b), lambda f, v: f.fcmp(name, v[0], v[1]))
-        equality = sign in ("==", "!=")
-        if not equality and not isinstance(kind, IntKind):
-            self.fail(node, f"{sign}: the order must exist; {kind} has none; compare numbers, as by cast(u64, …)")
-        if isinstance(kind, IntKind | PointerKind | FunctionKind | BoolKind):
-            signed = "s" if isinstance(kind, IntKind) and kind.signed else "u"
-            name = predicate if equality else signed + predicate
-            return self.add(BOOL, (a, b), lambda f, v: f.icmp(name, v[0], v[1]))
-        self.fail(node, f"{sign}: operands must be numbers, bools or pointers; got {kind}; compare their fields")
+            return self.op(BOOL, f"fcmp {name} {{0}}, {{1.text}}", a, b, stem="c")
+        if sign not in ("==", "!="):
+            if not isinstance(a.kind, IntKind):
+                self.fail(node, f"the order must exist; {a.kind} has none; compare numbers, as by cast(u64, …)", sign)
+            predicate = ("s" if a.kind.signed else "u") + predicate
+        return self.test(predicate, a, b)
 
     def unary(self, sign: str, found: Item, node: ast.AST) -> Item:
         """The result of -, + or ~."""
         if isinstance(found, int | float):
             if sign == "~" and not isinstance(found, int):
-                self.fail(node, f"~: the operand must be an integer; got {found}; correct it")
+                self.fail(node, f"the operand must be an integer; got {found}; correct it", sign)
             return -found if sign == "-" else +found if sign == "+" else ~int(found)
         kind = found.kind if isinstance(found, Computed) else None
         if isinstance(found, Computed) and isinstance(kind, FloatKind) and sign == "-":
-            return self.add(kind, (found,), lambda f, v: f.fneg(v[0]))
-        if isinstance(found, Computed) and isinstance(kind, IntKind):
-            if sign == "-":
-                return self._binary("sub", kind, self.constant(kind, 0), found)
-            if sign == "~":
-                return self._binary("xor", kind, found, self.constant(kind, -1))
+            return self.op(kind, "fneg {0}", found)
+        if not isinstance(found, Computed) or not isinstance(kind, IntKind):
+            self.fail(node, f"the operand must be a number; got {kind or found}; convert it", sign)
+        if sign == "+":
             return found
-        self.fail(node, f"{sign}: the operand must be a number; got {kind or found}; convert it")
+        if sign == "-":
+            return self.binary("sub", self.constant(kind, 0), found)
+        return self.binary("xor", found, self.constant(kind, -1))
 
     def convert(self, found: Computed, to: IntKind | FloatKind, node: ast.AST) -> Computed:
         """A number, bool or pointer as a number of another type."""
         kind = found.kind
         if kind == to:
             return found
-        if isinstance(kind, PointerKind | FunctionKind) and isinstance(to, IntKind) and to.bits == 64:
-            return self.add(to, (found,), lambda f, v: f.op(f"ptrtoint {v[0]} to {to.llvm}", to.llvm))
-        name = _conversion(kind, to)
+        name = "ptrtoint" if kind.llvm == "ptr" and to.llvm == "i64" else _conversion(kind, to)
         if name is None:
-            self.fail(node, f"{to}: the value must be a number; got {kind}; use `cast` for pointers, from and to u64")
-        if name.startswith("fpto"):  # out of bounds: the least or greatest value, and 0 for a NaN
-            return self.add(to, (found,), lambda f, v: f.intrinsic(name, to.llvm, v, overload=[to.llvm, v[0].ty]))
-        if not name:
-            return self.add(to, (found,), lambda _, v: v[0])
-        return self.add(to, (found,), lambda f, v: f.cast(name, v[0], to.llvm))
+            self.fail(
+                node, f"the value must be a number; got {kind}; use `cast` for pointers, from and to u64", str(to)
+            )
+        if name.endswith("sat"):  # out of bounds: the least or greatest value, and 0 for a NaN
+            return self.intrinsic(to, f"{name}.{to.llvm}.f{kind.nbytes * 8}", found)
+        return self.op(to, f"{name} {{0}} to {to.llvm}" if name else "", found)
 
 
 def _conversion(kind: Kind, to: IntKind | FloatKind) -> str | None:
     """LLVM's conversion between two types; "" where the bits stay, None where there is none."""
     if isinstance(kind, BoolKind):
         return "uitofp" if isinstance(to, FloatKind) else "zext"
-    if isinstance(kind, IntKind) and isinstance(to, IntKind):
-        return "" if kind.bits == to.bits else "trunc" if kind.bits > to.bits else "sext" if kind.signed else "zext"
     if isinstance(kind, IntKind):
-        return "sitofp" if kind.signed else "uitofp"
+        if isinstance(to, FloatKind):
+            return "sitofp" if kind.signed else "uitofp"
+        return "" if kind.bits == to.bits else "trunc" if kind.bits > to.bits else "sext" if kind.signed else "zext"
     if isinstance(kind, FloatKind) and isinstance(to, IntKind):
         return f"fpto{'s' if to.signed else 'u'}i.sat"
-    if isinstance(kind, FloatKind):
-        return "fptrunc" if kind.bits > to.bits else "fpext"
-    return None
+    return ("fptrunc" if kind.nbytes > to.nbytes else "fpext") if isinstance(kind, FloatKind) else None

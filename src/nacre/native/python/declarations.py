@@ -19,34 +19,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial, update_wrapper
-from typing import Any, ParamSpec, TypeVar, overload
+from functools import update_wrapper
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
+def _stem(names: dict[str, Any]) -> str:
+    """The last part of a module's name."""
+    return str(names.get("__name__", "native")).rpartition(".")[2].strip("_")
+
+
 class NativeFunction:
     """A function of native Python: compiled, inlined where it is called, or external."""
 
-    def __init__(self, function: Callable[..., Any], kind: str, symbol: str | None, *attributes: str) -> None:
+    def __init__(self, function: Callable[..., Any], kind: str, symbol: str, attributes: frozenset[str]) -> None:
         update_wrapper(self, function)
         self.function, self.kind, self.symbol, self.attributes = function, kind, symbol or function.__name__, attributes
+        self.names, self.code = function.__globals__, function.__code__
+        self.private_symbol = f"{_stem(self.names)}.{function.__name__}"  # where no other module calls it
 
     def __call__(self, *args: Any) -> Any:
         """The function as plain Python."""
         return self.function(*args)
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """The global names of its module."""
-        return self.function.__globals__
-
-    @property
-    def private_symbol(self) -> str:
-        """Its symbol where no other module calls it."""
-        return f"{_stem(self.names)}.{self.function.__name__}"
 
 
 class NativeVariable:
@@ -77,11 +74,6 @@ class Null:
 null: Any = Null()
 
 
-def _stem(names: dict[str, Any]) -> str:
-    """The last part of a module's name."""
-    return str(names.get("__name__", "native")).rpartition(".")[2].strip("_")
-
-
 class Initial:
     """A part of a variable's initial value: an address, the elements of an array, or a text."""
 
@@ -89,57 +81,31 @@ class Initial:
         self.kind, self.of = kind, of
 
 
-@overload
-def native(function: Callable[P, R]) -> Callable[P, R]: ...
-@overload
-def native(
-    *, symbol: str | None = None, visible: bool = False, noinline: bool = False, baseline: bool = False
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+class Declaration:
+    """A decorator that declares functions of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
+    @overload
+    def __call__(
+        self, *, symbol: str = "", visible: bool = False, noinline: bool = False, baseline: bool = False
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    def __call__(self, function: Callable[..., Any] | None = None, *, symbol: str = "", **attributes: bool) -> Any:
+        """Declare a function, perhaps with a symbol and attributes."""
+        if function is None:
+            return lambda function: self(function, symbol=symbol, **attributes)  # pyright: ignore
+        return NativeFunction(function, self.kind, symbol, frozenset(k for k, given in attributes.items() if given))
 
 
-def native(
-    function: Callable[..., Any] | None = None,
-    *,
-    symbol: str | None = None,
-    visible: bool = False,
-    noinline: bool = False,
-    baseline: bool = False,
-) -> Any:
-    """Declare a function of native Python; `symbol` is its name in the object where it is an entry.
-
-    A `visible` function has its symbol, for other objects too, wherever it is needed.  A `noinline` one has code of its
-    own.  A `baseline` one runs on every processor of the target's architecture.
-
-    >>> @native
-    ... def next_number(x: int) -> int:
-    ...     return x + 1
-    >>> next_number(2)
-    3
-    """
-    given = {"visible": visible, "noinline": noinline, "baseline": baseline}
-    attributes = [name for name, on in given.items() if on]
-    if function is None:
-        return lambda function: NativeFunction(function, "native", symbol, *attributes)  # pyright: ignore
-    return NativeFunction(function, "native", symbol, *attributes)
-
-
-def inline(function: Callable[P, R]) -> Callable[P, R]:
-    """Declare a function that is expanded at each call."""
-    made: Any = NativeFunction(function, "inline", None)
-    return made
-
-
-@overload
-def external(function: Callable[P, R]) -> Callable[P, R]: ...
-@overload
-def external(*, symbol: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-
-
-def external(function: Callable[..., Any] | None = None, *, symbol: str | None = None) -> Any:
-    """Declare a function of the C library or of CPython, whose body is `...`; `*more` stands for further arguments."""
-    if function is None:
-        return partial(NativeFunction, kind="external", symbol=symbol)
-    return NativeFunction(function, "external", symbol)
+# A function that is compiled.  Its symbol is its name in the object where it is an entry, or where it is `visible` to
+# other objects.  A `noinline` one has code of its own; a `baseline` one runs on every processor of the architecture.
+native: Final = Declaration("native")
+inline: Final = Declaration("inline")  # one that is expanded at each call
+external: Final = Declaration("external")  # one of the C library or of CPython; `*more` stands for further arguments
 
 
 def variable(

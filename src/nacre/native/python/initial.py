@@ -14,7 +14,7 @@ from typing import Any
 from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import Initial
-from nacre.native.python.types import ArrayKind, FloatKind, IntKind, Kind, StructKind, memory_type, struct_of
+from nacre.native.python.types import ArrayKind, Kind, StructKind, memory_type, struct_of
 from nacre.native.text import ModuleText
 
 
@@ -37,9 +37,7 @@ def initial_value(kind: Kind, value: Any, symbol: Callable[[Initial], str]) -> t
     if isinstance(value, Initial):
         return "ptr", f"@{symbol(value)}"
     ty = memory_type(kind)
-    if isinstance(kind, IntKind | FloatKind):
-        return ty, literal(ty, value or 0)
-    return ty, "null" if ty == "ptr" else str(int(bool(value)))
+    return ty, literal(ty, value or 0)
 
 
 def at(place: Val) -> Any:

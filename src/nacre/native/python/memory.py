@@ -1,20 +1,20 @@
-"""Memory in native Python: fields of structures, elements of pointers, and their addresses."""
+"""Memory in native Python: fields of structures, elements of pointers, their addresses, and the stack."""
 
 from __future__ import annotations
 
 import ast
 
 from nacre.native.python.arithmetic import ArithmeticTranslation
-from nacre.native.python.body import FunctionScope
+from nacre.native.python.body import FunctionScope, shown
 from nacre.native.python.ssa import Computed
 from nacre.native.python.types import (
     BOOL,
+    VOID,
     ArrayKind,
     IntKind,
     Kind,
     PointerKind,
     StructKind,
-    TupleKind,
     alignment,
     memory_type,
 )
@@ -29,90 +29,62 @@ class MemoryAccess(ArithmeticTranslation):
             return self._field(self.any_value(node.value), node)
         if isinstance(node, ast.Subscript):
             return self._element(self.any_value(node.value), node)
-        written = ast.unparse(node)
-        self.fail(node, f"{written}: a place must be a field or an element; got another expression; use x.y or x[k]")
+        self.fail(node, "a place must be a field or an element; got another expression; use x.y or x[k]")
 
     def _field(self, base: Computed, node: ast.Attribute) -> tuple[Computed, Kind]:
         owner = base.kind.element if isinstance(base.kind, PointerKind) else None
         if not isinstance(owner, StructKind):
-            self.fail(node, f"{ast.unparse(node)}: fields are those of structures; got {base.kind}; use a reference")
-        field = owner.fields.get(node.attr)
-        if field is None:
-            self.fail(
-                node, f"{owner}.{node.attr}: the field must exist; got none; use one of {', '.join(owner.fields)}"
-            )
-        if not field.offset:
-            return base, field.kind
-        return self.add(PointerKind(field.kind), (base,), lambda f, v: f.gep(v[0], field.offset)), field.kind
+            self.fail(node, f"fields are those of structures; got {base.kind}; use a reference")
+        return self._moved(base, self.field(owner, node.attr, node), owner.fields[node.attr].kind)
+
+    def field(self, owner: StructKind, name: str, node: ast.AST) -> int:
+        """The offset of a field, which must exist."""
+        if name not in owner.fields:
+            self.fail(node, f"the field must exist; got none; use one of {', '.join(owner.fields)}", f"{owner}.{name}")
+        return owner.fields[name].offset
+
+    def _moved(self, base: Computed, offset: int, kind: Kind) -> tuple[Computed, Kind]:
+        """The place of this type at an offset in bytes."""
+        if not offset:
+            return base, kind
+        return self.op(PointerKind(kind), f"getelementptr i8, {{0}}, i64 {offset}", base, stem="p"), kind
 
     def _element(self, base: Computed, node: ast.Subscript) -> tuple[Computed, Kind]:
         if not isinstance(base.kind, PointerKind):
-            self.fail(node, f"{ast.unparse(node)}: elements are those of pointers; got {base.kind}; use ptr[…]")
-        element = base.kind.element
-        index = self.item(node.slice)
+            self.fail(node, f"elements are those of pointers; got {base.kind}; use ptr[…]")
+        element, index = base.kind.element, self.item(node.slice)
         if isinstance(index, int):
-            return self._shift(base, index * element.nbytes, element), element
+            return self._moved(base, index * element.nbytes, element)
         if not isinstance(index, Computed) or not isinstance(index.kind, IntKind):
-            self.fail(
-                node, f"{ast.unparse(node)}: an index must be an integer; got {ast.unparse(node.slice)}; convert it"
-            )
+            self.fail(node, f"an index must be an integer; got {shown(node.slice)}; convert it")
         wide = self.convert(index, IntKind(64, index.kind.signed), node)
-        step = element.nbytes
-        if memory_type(element) in ("i8", "i16", "i32", "i64", "float", "double", "ptr") and not _is_compound(element):
-            ty = memory_type(element)
-            return self.add(base.kind, (base, wide), lambda f, v: f.gep(v[0], v[1], ty)), element
-        return self.add(base.kind, (base, wide), lambda f, v: f.gep(v[0], v[1], f"[{step} x i8]")), element
-
-    def _shift(self, base: Computed, offset: int, element: Kind) -> Computed:
-        if not offset:
-            return base
-        return self.add(PointerKind(element), (base,), lambda f, v: f.gep(v[0], offset))
+        return self.op(base.kind, f"getelementptr {memory_type(element)}, {{0}}, {{1}}", base, wide, stem="p"), element
 
     def load(self, address: Computed, kind: Kind) -> Computed:
         """The value at a place; a structure or array is not copied: its address stands for it."""
-        if isinstance(kind, ArrayKind):
-            return self._as(address, PointerKind(kind.element))
-        if isinstance(kind, StructKind):
-            return self._as(address, PointerKind(kind))
-        if kind == BOOL:
-            byte = self.add(IntKind(8, False), (address,), lambda f, v: f.load(v[0], "i8"))
-            return self.add(BOOL, (byte,), lambda f, v: f.icmp("ne", v[0], 0))
-        return self.add(kind, (address,), lambda f, v: f.load(v[0], kind.llvm))
-
-    def _as(self, address: Computed, kind: Kind) -> Computed:
-        return self.add(kind, (address,), lambda _, v: v[0])
+        if isinstance(kind, ArrayKind | StructKind):
+            return self.ssa.add(PointerKind(kind.element if isinstance(kind, ArrayKind) else kind), [address])
+        loaded = self.op(IntKind(8, False) if kind is BOOL else kind,
+                         f"load {memory_type(kind)}, {{0}}, align {kind.nbytes}", address, stem="x")  # fmt: skip
+        return self.test("ne", loaded, self.constant(loaded.kind, 0)) if kind is BOOL else loaded
 
     def store(self, address: Computed, kind: Kind, value: Computed, node: ast.AST) -> None:
         """Write a value at a place."""
-        if _is_compound(kind):
-            self.fail(node, f"{kind}: a structure must be written by its fields; got an assignment; write each field")
-        if kind == BOOL:
-            value = self.add(IntKind(8, False), (value,), lambda f, v: f.cast("zext", v[0], "i8"))
-        self.add(kind, (address, value), lambda f, v: f.store(v[1], v[0]))
+        if isinstance(kind, ArrayKind | StructKind):
+            self.fail(node, "a structure must be written by its fields; got an assignment; write each field", str(kind))
+        if kind is BOOL:
+            value = self.op(IntKind(8, False), "zext {0} to i8", value)
+        self.op(VOID, f"store {{1}}, {{0}}, align {kind.nbytes}", address, value)
 
-    def stack(self, kind: StructKind, align: int) -> Computed:
-        """A structure on the stack, for as long as the function runs."""
-        place = align or alignment(kind)
-        return self.add(PointerKind(kind), (), lambda f, _: f.alloca("i8", kind.nbytes, place))
-
-    def stack_array(self, element: Kind, count: int | Computed, align: int, node: ast.AST) -> Computed:
-        """Elements on the stack, for as long as the function runs."""
-        ty, place = memory_type(element), align or alignment(element)
-        if _is_compound(element):
-            ty = f"[{element.nbytes} x i8]"
+    def stack(self, kind: Kind, count: int | Computed, align: int, node: ast.AST) -> Computed:
+        """Elements on the stack, for as long as the function runs; their number may be a variable outside of loops."""
+        ty, place = memory_type(kind), align or alignment(kind)
         if isinstance(count, int):
-            return self.add(PointerKind(element), (), lambda f, _: f.alloca(ty, count, place))
+            room = f"i8, i64 {count * kind.nbytes}" if ty.startswith("[") else f"{ty}, i64 {count}"
+            return self.op(PointerKind(kind), f"alloca {room}, align {place}", stem="stack")
         scope: FunctionScope | None = self.frame
         while scope is not None:
             if scope.loops:
-                self.fail(node, "stack_array: the number must be a constant in a loop, where the stack would grow; "
-                          "got a variable; move it before the loop")  # fmt: skip
+                self.fail(node, "the number must be a constant in a loop, where the stack would grow; move it before")
             scope = scope.outer
-        text = f"alloca {ty}, "
-        return self.add(
-            PointerKind(element), (count,), lambda f, v: f.op(f"{text}{v[0]}, align {place}", "ptr", "stack")
-        )
-
-
-def _is_compound(kind: Kind) -> bool:
-    return isinstance(kind, StructKind | ArrayKind | TupleKind)
+        return self.op(PointerKind(kind), f"alloca {ty}, {{0}}, align {place}", count, stem="stack")

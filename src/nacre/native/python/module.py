@@ -6,17 +6,21 @@ text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)  
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nacre.base.errors import CompileError
+from nacre.base.gc_pause import gc_paused
 from nacre.native.engine import Target
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.statements import compile_function
 from nacre.native.python.unit import NativeModule
 
+IMPORT: Final = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
+
+@gc_paused()
 def module(entries: Sequence[Callable[..., Any]], name: str = "native", target: Target | None = None) -> str:
     """The LLVM text of functions, and of the functions and variables that they need, for a target or this machine.
 
@@ -43,8 +47,7 @@ def sources_of(name: str, source: Callable[[str], bytes | None], known: Sequence
         text = source(here) if here not in known and here not in found else None
         if text is not None:
             found.append(here)
-            nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom))
-            for node in nodes:
-                if node.module and node.module.split(".")[0] == name.split(".")[0]:
-                    waiting += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+            for owner, names in IMPORT.findall(text.decode()):
+                if owner.split(".")[0] == name.split(".")[0]:
+                    waiting += [owner, *(f"{owner}.{each}" for each in re.findall(r"\w+", names))]
     return found

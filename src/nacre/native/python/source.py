@@ -1,81 +1,74 @@
-"""The syntax trees of native functions, and the error of a wrong program with its file and line."""
+"""The source of native functions, and the refusal of a wrong program with its file and line."""
 
 from __future__ import annotations
 
 import ast
 import linecache
 import os
-from functools import cache
-from types import CodeType
-from typing import Any
 
 from nacre.base.errors import CompileError
 from nacre.native.python.declarations import NativeFunction
 
 
 class NativeSyntaxError(CompileError):
-    """A program that is not native Python, with its file and line."""
+    """A program that is not native Python, with its file (a path from the package on, or a name) and line."""
 
     def __init__(self, file: str, line: int, message: str) -> None:
-        super().__init__(f"{file}:{line}: {message}")
-        self.file, self.line = file, line
+        parts = file.split(os.sep)
+        short = os.sep.join(parts[parts.index("nacre") :]) if "nacre" in parts[:-1] else parts[-1]
+        super().__init__(f"{short}:{line}: {message}")
+        self.file, self.line = short, line
 
 
-def definition(function: NativeFunction) -> ast.FunctionDef:
-    """The syntax tree of a function.
+class Sources:
+    """The functions and constants of files, each of which is read once.
 
-    Raises CompileError where the source is not there, for example where only `.pyc` files are installed.
+    Raises CompileError where a source is not there, for example where only `.pyc` files are installed.
     """
-    code = function.function.__code__
-    found = _definitions(code.co_filename, _text(code, function.names)).get(code.co_firstlineno)
-    if found is None or found.name != code.co_name:
-        raise CompileError(
-            f"{code.co_name}: the source must be the one that was imported; {code.co_filename} has no such function at "
-            f"line {code.co_firstlineno}; import the module again"
-        )
-    return found
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[dict[int, ast.FunctionDef], set[str]]] = {}
+
+    def definition(self, function: NativeFunction) -> ast.FunctionDef:
+        """The syntax tree of a function."""
+        code = function.code
+        found = self._contents(function)[0].get(code.co_firstlineno)
+        if found is None or found.name != code.co_name:
+            raise CompileError(
+                f"{code.co_name}: the source must be the one that was imported; {code.co_filename} has no such "
+                f"function at line {code.co_firstlineno}; import the module again"
+            )
+        return found
+
+    def is_changeable(self, name: str, function: NativeFunction) -> bool:
+        """Whether a function's module assigns a global name without declaring it Final."""
+        return name in self._contents(function)[1]
+
+    def _contents(self, function: NativeFunction) -> tuple[dict[int, ast.FunctionDef], set[str]]:
+        code = function.code
+        found = self._files.get(code.co_filename)
+        if found is None:
+            linecache.lazycache(code.co_filename, function.names)
+            text = "".join(linecache.getlines(code.co_filename, function.names))
+            if not text:
+                raise CompileError(
+                    f"{code.co_name}: native functions need their source; {code.co_filename} is missing; install the "
+                    "package with its .py files"
+                )
+            found = self._files[code.co_filename] = _read(ast.parse(text))
+        return found
 
 
-def _text(code: CodeType, names: dict[str, Any]) -> str:
-    linecache.lazycache(code.co_filename, names)
-    text = "".join(linecache.getlines(code.co_filename, names))
-    if not text:
-        raise CompileError(
-            f"{code.co_name}: native functions need their source; {code.co_filename} is missing; install the package "
-            "with its .py files"
-        )
-    return text
-
-
-@cache
-def _definitions(file: str, text: str) -> dict[int, ast.FunctionDef]:
-    """The functions of a file by the line of their first decorator."""
-    nodes = (n for n in ast.walk(ast.parse(text, file)) if isinstance(n, ast.FunctionDef))
-    return {min(d.lineno for d in [n, *n.decorator_list]): n for n in nodes}
-
-
-@cache
-def _constants(file: str, text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that a file assigns at its top, and those of them that it declares Final."""
-    assigned, final = set[str](), set[str]()
-    for node in ast.parse(text, file).body:
-        if isinstance(node, ast.Assign):
-            assigned |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            assigned.add(node.target.id)
-            if "Final" in ast.unparse(node.annotation):
-                final.add(node.target.id)
-    return frozenset(assigned), frozenset(final)
-
-
-def is_changeable(name: str, function: NativeFunction) -> bool:
-    """Whether a function's module assigns a global name without declaring it Final."""
-    code = function.function.__code__
-    assigned, final = _constants(code.co_filename, _text(code, function.names))
-    return name in assigned - final
-
-
-def short(file: str) -> str:
-    """A file's path from the package on, or its name."""
-    parts = file.split(os.sep)
-    return os.sep.join(parts[parts.index("nacre") :]) if "nacre" in parts[:-1] else parts[-1]
+def _read(tree: ast.Module) -> tuple[dict[int, ast.FunctionDef], set[str]]:
+    """The functions of a file by the line of their first decorator, and the names that it assigns without `Final`."""
+    functions, changeable, waiting = dict[int, ast.FunctionDef](), set[str](), list(tree.body)
+    for node in waiting:
+        if isinstance(node, ast.FunctionDef):
+            functions[min(d.lineno for d in [node, *node.decorator_list])] = node
+        elif isinstance(node, ast.If):
+            waiting += [*node.body, *node.orelse]
+        elif isinstance(node, ast.Assign):
+            changeable |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and not ast.unparse(node.annotation).startswith("Final"):
+            changeable.add(ast.unparse(node.target))
+    return functions, changeable

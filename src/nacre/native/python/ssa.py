@@ -8,22 +8,24 @@ phis are without operands.  A phi whose operands are one value is replaced by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Sequence
 
 from nacre.native.llvm_values import Val
 from nacre.native.python.types import Kind
 from nacre.native.text import Function
 
-Emit: TypeAlias = Callable[[Function, Sequence[Val]], Val | None]
-
 
 class Computed:
-    """A value of a function, or an instruction without one: its type, its operands, and how it is written."""
+    """A value of a function, or an instruction without one: its type, its operands, and its text.
 
-    def __init__(self, kind: Kind, operands: Sequence[Computed], emit: Emit) -> None:
-        self.kind, self.operands, self.emit = kind, list(operands), emit
-        self.users: set[Phi] = set()  # only the phis
+    In the text, `{0}` stands for the first operand with its type, and `{0.text}` for the operand alone.  Without a text
+    the value is that of its only operand.  The name of the value begins with `stem`.
+    """
+
+    users: frozenset[Phi] = frozenset()  # only the phis
+
+    def __init__(self, kind: Kind, operands: Sequence[Computed] = (), text: str = "", stem: str = "v") -> None:
+        self.kind, self.operands, self.text, self.stem = kind, list(operands), text, stem
         self.replaced: Computed | None = None
         self.written: Val | None = None
 
@@ -34,33 +36,50 @@ class Computed:
             found = found.replaced
         return found
 
+    def val(self) -> Val:
+        """The operand that stands for the value in LLVM text."""
+        found = self.now()
+        if found.written is None:
+            assert found.operands and not found.text and not isinstance(found, Phi), (
+                "a value must be written before it is used"
+            )
+            return found.operands[0].val()
+        return found.written
+
+    def write(self, f: Function) -> None:
+        """Write the instruction; space on the stack whose size is known is taken at the start of the function."""
+        if not self.text:
+            return
+        line = self.text.format(*[x.val() for x in self.operands])
+        if self.kind.llvm == "void":
+            f.emit(line)
+        elif self.stem == "stack" and not self.operands:
+            with f.at_entry():
+                self.written = f.op(line, "ptr", "stack")
+        else:
+            self.written = f.op(line, self.kind.llvm, self.stem)
+
 
 class Phi(Computed):
     """The value of a variable where blocks meet."""
 
     def __init__(self, kind: Kind, block: BasicBlock, reader: Hashable) -> None:
-        super().__init__(kind, (), nothing)
+        super().__init__(kind)
         self.block, self.reader = block, reader
-
-
-def nothing(*_: object) -> None:
-    """Write nothing: the value needs no instruction, or is a phi, which its block writes."""
 
 
 class BasicBlock:
     """A basic block: straight code, and the blocks before it."""
 
-    def __init__(self, name: str, sealed: bool = True) -> None:
-        self.name, self.sealed = name, sealed
+    def __init__(self, name: str, sealed: bool = False) -> None:
+        self.name, self.sealed, self.label = name, sealed, ""
         self.before: list[BasicBlock] = []
         self.phis: list[Phi] = []
         self.code: list[Computed] = []
         self.defined: dict[Hashable, Computed] = {}
         self.waiting: list[tuple[Hashable, Phi]] = []
-        self.end: tuple[Computed | None, tuple[BasicBlock, ...]] | None = (
-            None  # a condition and successors, or a return
-        )
-        self.label = ""
+        self.condition: Computed | None = None  # the value that the function returns, where no block follows
+        self.after: tuple[BasicBlock, ...] = ()
 
 
 class Uninitialised(Exception):
@@ -77,35 +96,37 @@ class Construction:
     def __init__(self) -> None:
         self.parts: list[BasicBlock] = []
         self.here: BasicBlock | None = None  # where code is added; None where control does not arrive
-        self.begin(BasicBlock("start"))
+        self.begin(BasicBlock("start", sealed=True))
 
-    def begin(self, part: BasicBlock) -> None:
-        """Add code to a block from now on, if control arrives there."""
-        arrives = bool(part.before) or not self.parts
-        self.here = part if arrives else None
-        if arrives:
+    def begin(self, part: BasicBlock, seal: bool = False) -> None:
+        """Add code to a block from now on, if control arrives there; perhaps all blocks before it are known."""
+        self.here = part if part.before or not self.parts else None
+        if self.here is not None:
             self.parts.append(part)
+        if seal:
+            self.seal(part)
 
-    def add(self, kind: Kind, operands: Sequence[Computed], emit: Emit) -> Computed:
+    def add(self, kind: Kind, operands: Sequence[Computed] = (), text: str = "", stem: str = "v") -> Computed:
         """Add an instruction."""
-        made = Computed(kind, operands, emit)
+        made = Computed(kind, operands, text, stem)
         if self.here is not None:
             self.here.code.append(made)
         return made
 
     def jump(self, *to: BasicBlock, condition: Computed | None = None) -> None:
-        """End the block: to the only block, or to the first one where the condition holds, else to the second."""
+        """End the block: to the only block, or to the first one where the condition holds, else to the second.
+
+        Without blocks the function ends, and returns the condition.
+        """
         if self.here is not None:
-            self.here.end = condition, to
+            self.here.condition, self.here.after = condition, to
             for part in to:
                 part.before.append(self.here)
         self.here = None
 
     def leave(self, value: Computed | None) -> None:
         """End the block and the function."""
-        if self.here is not None:
-            self.here.end = value, ()
-        self.here = None
+        self.jump(condition=value)
 
     # ---- variables
 
@@ -120,41 +141,34 @@ class Construction:
         Raises Uninitialised where some way leads here without one.
         """
         assert self.here is not None
-        found = self._read(self.here, variable, Phi(kind, self.here, reader))
-        if found is None:
-            raise Uninitialised(reader)
-        return found.now()
+        return self._read(self.here, variable, kind, reader)
 
-    def _read(self, part: BasicBlock, variable: Hashable, like: Phi) -> Computed | None:
-        """The value of a variable at the end of a block; a phi that is made has the type of `like`."""
-        known = part.defined.get(variable)
-        if known is not None:
-            return known.now()
-        phi = Phi(like.kind, part, like.reader)
-        if not part.sealed:
-            part.waiting.append((variable, phi))
+    def _read(self, part: BasicBlock, variable: Hashable, kind: Kind, reader: Hashable) -> Computed:
+        """The value of a variable at the end of a block."""
+        passed = list[BasicBlock]()
+        while variable not in part.defined and part.sealed and len(part.before) == 1:
+            passed.append(part)
+            part = part.before[0]
+        found = part.defined.get(variable)
+        if found is None and part.sealed and not part.before:
+            raise Uninitialised(reader)
+        if found is None:
+            found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
             part.phis.append(phi)
-            found: Computed | None = phi
-        elif len(part.before) == 1:
-            found = self._read(part.before[0], variable, like)
-        elif not part.before:
-            return None
-        else:
-            part.phis.append(phi)
-            part.defined[variable] = phi  # so that a loop ends here
-            found = self._complete(phi, variable)
-        if found is not None:
-            part.defined[variable] = found
-        return found
+            if part.sealed:
+                found = self._complete(phi, variable)
+            else:
+                part.waiting.append((variable, phi))
+        for each in (part, *passed):
+            each.defined[variable] = found
+        return found.now()
 
     def _complete(self, phi: Phi, variable: Hashable) -> Computed:
         """Give a phi its operands, one for each block before its own."""
         for before in phi.block.before:
-            value = self._read(before, variable, phi)
-            if value is None:
-                raise Uninitialised(phi.reader)
+            value = self._read(before, variable, phi.kind, phi.reader)
             phi.operands.append(value)
-            value.users.add(phi)
+            value.users |= {phi}
         return self._simplified(phi)
 
     def _simplified(self, phi: Phi) -> Computed:
@@ -192,27 +206,12 @@ class Construction:
             for phi in part.phis:
                 phi.written = f.phi_later(phi.kind.llvm)
             for each in part.code:
-                each.written = each.emit(f, [_written(x) for x in each.operands])
-            _write_end(f, part)
-        for part in self.parts:
-            for phi in part.phis:
-                arms = [(_written(x), b.label) for x, b in zip(phi.operands, part.before, strict=True)]
-                f.complete_phi(_written(phi), arms)
-
-
-def _written(value: Computed) -> Val:
-    """The operand that stands for a value: constants stand for themselves."""
-    found = value.now()
-    assert found.written is not None, "a value must be written before it is used"
-    return found.written
-
-
-def _write_end(f: Function, part: BasicBlock) -> None:
-    assert part.end is not None, f"{part.name} must end"
-    value, to = part.end
-    if not to:
-        f.ret(None if value is None else _written(value))
-    elif value is not None and len(to) == 2:
-        f.branch(_written(value), to[0].label, to[1].label)
-    else:
-        f.jump(to[0].label)
+                each.write(f)
+            if not part.after:
+                f.ret(None if part.condition is None else part.condition.val())
+            elif part.condition is not None:
+                f.branch(part.condition.val(), part.after[0].label, part.after[1].label)
+            else:
+                f.jump(part.after[0].label)
+        for phi in (phi for part in self.parts for phi in part.phis):
+            f.complete_phi(phi.val(), [(x.val(), b.label) for x, b in zip(phi.operands, phi.block.before, strict=True)])

@@ -4,86 +4,67 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from nacre.base.errors import CompileError
 from nacre.native.python.arithmetic import SIGNS
-from nacre.native.python.body import FunctionScope, Item, Several
+from nacre.native.python.body import FunctionScope, Item, shown
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.expressions import ExpressionTranslation
-from nacre.native.python.source import NativeSyntaxError, definition
-from nacre.native.python.ssa import BasicBlock, Computed, nothing
+from nacre.native.python.source import NativeSyntaxError
+from nacre.native.python.ssa import BasicBlock, Computed, Uninitialised
 from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind
-from nacre.native.python.unit import NativeModule, annotation, refuse
+from nacre.native.python.unit import NativeModule
 
 ENDS: Final = (ast.Return, ast.Break, ast.Continue)
-NUMBERED: Final = "range: the bounds must be integers of one type, and the step a number that is not 0"
+NUMBERED: Final = "the bounds must be integers of one type, and the step a number that is not 0"
 
 
 class StatementTranslation(ExpressionTranslation):
-    """The translation of statements."""
+    """The translation of statements: the method `do_X` is for the syntax tree's node `X`."""
 
     def block(self, nodes: Sequence[ast.stmt]) -> None:
         """Statements in order; those that control never reaches because of a constant are left out."""
         for before, node in zip([None, *nodes], nodes):
+            name = type(node).__name__
             if isinstance(before, ENDS):
-                self.fail(node, f"{type(node).__name__}: control must reach every statement; got one behind a return, "
-                          "break or continue; remove it")  # fmt: skip
+                self.fail(node, "control must reach every statement; got one behind a return, break or continue; "
+                          "remove it", name)  # fmt: skip
+            method: Any = getattr(self, f"do_{name}", None)
+            if method is None:
+                self.fail(node, "a statement must be native Python; got another one; docs/native_python.md lists what "
+                          "there is", name)  # fmt: skip
             if self.ssa.here is not None:
-                self._statement(node)
+                method(node)
 
-    def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Assign):
-            self._assign(node)
-        elif isinstance(node, ast.AnnAssign):
-            self._declare(node)
-        elif isinstance(node, ast.AugAssign):
-            self._change(node)
-        elif isinstance(node, ast.If):
-            self._if(node)
-        elif isinstance(node, ast.While):
-            self._while(node)
-        elif isinstance(node, ast.For):
-            self._for(node)
-        elif isinstance(node, ast.Return):
-            self._return(node)
-        elif isinstance(node, ast.Break | ast.Continue):
-            self.ssa.jump(self.frame.loops[-1][isinstance(node, ast.Break)])
-        elif isinstance(node, ast.Expr):
-            if isinstance(node.value, ast.Call):
-                self.item(node.value)
-            elif not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
-                self.fail(node, f"{ast.unparse(node)}: a statement must do something; got a value; assign or remove it")
-        elif not isinstance(node, ast.Pass):
-            self.fail(
-                node,
-                f"{type(node).__name__}: a statement must be native Python; got another one; "
-                "docs/native_python.md lists what there is",
-            )
+    def do_Pass(self, node: ast.Pass) -> None:
+        """Nothing."""
+
+    def do_Expr(self, node: ast.Expr) -> None:
+        """A call, or the description of a function."""
+        if isinstance(node.value, ast.Call):
+            self.item(node.value)
+        elif not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+            self.fail(node, "a statement must do something; got a value; assign or remove it")
 
     # ---- assignments
 
-    def _assign(self, node: ast.Assign) -> None:
-        if len(node.targets) != 1:
-            self.fail(node, "assignment: there must be one target; got several; write one line for each")
+    def do_Assign(self, node: ast.Assign) -> None:
+        """A value for a name, for several names, or for a place."""
         target = node.targets[0]
+        if len(node.targets) != 1:
+            self.fail(node, "there must be one target; got several; write one line for each", "assignment")
         if isinstance(target, ast.Name):
             self.assign(target.id, self.any_value(node.value, self.frame.kinds.get(target.id)), node)
         elif isinstance(target, ast.Tuple):
             self._assign_several(target, node)
-        else:
-            self._assign_place(target, node)
-
-    def _assign_place(self, target: ast.expr, node: ast.Assign) -> None:
-        """Write to a field or element.  As in Python, the value is computed before the place."""
-        if _calls(target):
-            value = self.any_value(node.value)
+        else:  # as in Python, the value is computed before the place
+            if _calls(target):
+                value = self.any_value(node.value)
+            else:
+                value = self.value(node.value, self._kind_of_place(target))
             address, kind = self.place(target)
-        else:
-            kind = self._kind_of_place(target)
-            value = self.value(node.value, kind)
-            address, kind = self.place(target)
-        self.store(address, kind, self.typed(value, kind, node.value), node)
+            self.store(address, kind, self.typed(value, kind, node.value), node)
 
     def _kind_of_place(self, target: ast.expr) -> Kind:
         """The type of a place without calls, whose code is dropped."""
@@ -98,36 +79,35 @@ class StatementTranslation(ExpressionTranslation):
         names = [t.id for t in target.elts if isinstance(t, ast.Name)]
         if isinstance(node.value, ast.Tuple):
             pairs = zip(node.value.elts, [*names, *names])
-            values: Sequence[Computed] = [self.any_value(v, self.frame.kinds.get(n)) for v, n in pairs]
+            found: Item = tuple(self.any_value(v, self.frame.kinds.get(n)) for v, n in pairs)
         else:
             found = self.item(node.value)
-            values = found.items if isinstance(found, Several) else []
+        values = found if isinstance(found, tuple) else ()
         if not len(names) == len(target.elts) == len(values):
-            self.fail(
-                node, f"assignment: {len(target.elts)} values for names are needed; got {len(values)}; correct it"
-            )
+            got = f"{len(target.elts)} values for names are needed; got {len(values)}; correct it"
+            self.fail(node, got, "assignment")
         for name, value in zip(names, values):
             self.assign(name, value, node)
 
-    def _declare(self, node: ast.AnnAssign) -> None:
+    def do_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """A variable with a type, and perhaps a value."""
         if not isinstance(node.target, ast.Name):
-            self.fail(node, "assignment: only a name is annotated; got a place; remove the type")
+            self.fail(node, "only a name is annotated; got a place; remove the type", "assignment")
         name = node.target.id
-        kind = annotation(self.frame.function, node.annotation, node, name)
-        known = self.frame.kinds.setdefault(name, kind)
-        if known != kind:
-            self.fail(node, f"{name}: a variable must keep its type {known}; got {kind}; use another name")
+        kind = self.unit.kind(self.frame.function, node.annotation, name, node)
+        self.declare(name, kind, node)
         if node.value is not None:
             self.assign(name, self.value(node.value, kind), node)
 
-    def _change(self, node: ast.AugAssign) -> None:
-        sign = SIGNS[type(node.op)]
-        if isinstance(node.target, ast.Name):
-            old = self.local(node.target.id, node)
+    def do_AugAssign(self, node: ast.AugAssign) -> None:
+        """An operator whose result replaces its first operand."""
+        target, sign = node.target, SIGNS[type(node.op)]
+        if isinstance(target, ast.Name):
+            old = self.local(target.id, node)
             new = self.operate(sign, old, self.item(node.value, old.kind), node)
-            self.assign(node.target.id, self.typed(new, old.kind, node), node)
+            self.assign(target.id, self.typed(new, old.kind, node), node)
         else:
-            address, kind = self.place(node.target)
+            address, kind = self.place(target)
             old = self.load(address, kind)
             new = self.operate(sign, old, self.item(node.value, kind), node)
             self.store(address, kind, self.typed(new, kind, node), node)
@@ -136,169 +116,156 @@ class StatementTranslation(ExpressionTranslation):
 
     def _arm(self, part: BasicBlock, nodes: Sequence[ast.stmt], end: BasicBlock) -> None:
         """A block of statements, from which control goes to another block."""
-        self.ssa.begin(part)
-        self.seal(part)
+        self.ssa.begin(part, seal=True)
         self.block(nodes)
         self.ssa.jump(end)
 
-    def _if(self, node: ast.If) -> None:
-        yes, end = BasicBlock("then", sealed=False), BasicBlock("end", sealed=False)
-        no = BasicBlock("else", sealed=False) if node.orelse else end
+    def do_If(self, node: ast.If) -> None:
+        """A branch."""
+        yes, end = BasicBlock("then"), BasicBlock("end")
+        no = BasicBlock("else") if node.orelse else end
         self.branch(node.test, yes, no)
         self._arm(yes, node.body, end)
         if node.orelse:
             self._arm(no, node.orelse, end)
-        self.ssa.begin(end)
-        self.seal(end)
+        self.ssa.begin(end, seal=True)
 
-    def _while(self, node: ast.While) -> None:
+    def do_Break(self, node: ast.Break | ast.Continue) -> None:
+        """Leave the loop, or begin its next round."""
+        self.ssa.jump(self.frame.loops[-1][isinstance(node, ast.Break)])
+
+    do_Continue = do_Break
+
+    def do_While(self, node: ast.While) -> None:
+        """A loop with a condition."""
         self._without_else(node)
-        head, body, end = (
-            BasicBlock("loop", sealed=False),
-            BasicBlock("body", sealed=False),
-            BasicBlock("end", sealed=False),
-        )
+        head, body, end = BasicBlock("loop"), BasicBlock("body"), BasicBlock("end")
         self.ssa.jump(head)
         self.ssa.begin(head)
         self.frame.loops.append((head, end))
         self.branch(node.test, body, end)
         self._arm(body, node.body, head)
         self.frame.loops.pop()
-        self.seal(head)
-        self.ssa.begin(end)
-        self.seal(end)
+        self.ssa.seal(head)
+        self.ssa.begin(end, seal=True)
 
     def _without_else(self, node: ast.While | ast.For) -> None:
         if node.orelse:
-            self.fail(node.orelse[0], "else: a loop must have none; got one; set a flag before `break`")
+            self.fail(node.orelse[0], "a loop must have none; got one; set a flag before `break`", "else")
 
-    def _for(self, node: ast.For) -> None:
+    def do_For(self, node: ast.For) -> None:
+        """A loop over the numbers of a range."""
         self._without_else(node)
         if not isinstance(node.target, ast.Name):
-            self.fail(node, "for: the variable must be a name; got another target; assign it in the loop")
-        start, end, step = self._range(node, node.target.id)
-        kind, key = start.kind, (node, self.frame)
-        body, following, after = (
-            BasicBlock("body", sealed=False),
-            BasicBlock("next", sealed=False),
-            BasicBlock("end", sealed=False),
-        )
+            self.fail(node, "the variable must be a name; got another target; assign it in the loop", "for")
+        start, end, step, kind = self._range(node, node.target.id)
+        key, body, following, after = (node, self.frame), BasicBlock("body"), BasicBlock("next"), BasicBlock("end")
+        order = ("s" if kind.signed else "u") + ("lt" if step > 0 else "gt")
         self.ssa.write(key, start)
-        order = ("s" if isinstance(kind, IntKind) and kind.signed else "u") + ("lt" if step > 0 else "gt")
-        self.ssa.jump(
-            body, after, condition=self.add(BOOL, (start, end), lambda f, v: f.icmp(order, v[0], v[1]))
-        )  # fmt: skip
+        self.ssa.jump(body, after, condition=self.test(order, start, end))
         self.ssa.begin(body)
         self.assign(node.target.id, self.ssa.read(key, kind), node)
         self.frame.loops.append((following, after))
         self.block(node.body)
         self.frame.loops.pop()
         self.ssa.jump(following)
-        self.ssa.begin(following)
-        self.seal(following)
-        if self.ssa.here is not None:
-            self._advance(key, end, step, order, body, after)
-        self.seal(body)
-        self.ssa.begin(after)
-        self.seal(after)
+        self.ssa.begin(following, seal=True)
+        if self.ssa.here is not None:  # the next number, unless it reaches the end; nothing wraps around
+            old = self.ssa.read(key, kind)
+            new = self.binary("add", old, self.constant(kind, step))
+            self.ssa.write(key, new)
+            if abs(step) == 1:
+                more = self.test(order, new, end)
+            else:
+                rest = self.binary("sub", *((end, old) if step > 0 else (old, end)))
+                more = self.test("ugt", rest, self.constant(kind, abs(step)))
+            self.ssa.jump(body, after, condition=more)
+        self.ssa.seal(body)
+        self.ssa.begin(after, seal=True)
 
-    def _advance(self, key: object, end: Computed, step: int, order: str, body: BasicBlock, after: BasicBlock) -> None:
-        """The next number of a range, unless it reaches the end; nothing wraps around."""
-        kind = end.kind
-        old = self.ssa.read(key, kind)
-        new = self.add(kind, (old, self.constant(kind, step)), lambda f, v: f.binary("add", v[0], v[1]))
-        self.ssa.write(key, new)
-        if abs(step) == 1:
-            more = self.add(BOOL, (new, end), lambda f, v: f.icmp(order, v[0], v[1]))
-        else:
-            pair = (end, old) if step > 0 else (old, end)
-            rest = self.add(kind, pair, lambda f, v: f.binary("sub", v[0], v[1]))
-            more = self.add(BOOL, (rest,), lambda f, v: f.icmp("ugt", v[0], abs(step)))
-        self.ssa.jump(body, after, condition=more)
-
-    def _range(self, node: ast.For, name: str) -> tuple[Computed, Computed, int]:
-        """The start, the end and the step of a loop."""
+    def _range(self, node: ast.For, name: str) -> tuple[Computed, Computed, int, IntKind]:
+        """The start, the end and the step of a loop, and the type of its numbers."""
         call = node.iter
         is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
         if not isinstance(call, ast.Call) or not is_range or call.keywords or not 1 <= len(call.args) <= 3:
-            self.fail(node, f"for: it must be over range(…); got {ast.unparse(call)}; use range or while")
+            self.fail(node, f"it must be over range(…); got {shown(call)}; use range or while", "for")
         known = self.frame.kinds.get(name)
         items = [self.item(a, known) for a in call.args]
-        start, end, step = {1: lambda: (0, items[0], 1), 2: lambda: (*items, 1), 3: lambda: items}[len(items)]()
+        start, end, step = [*([0] if len(items) == 1 else []), *items, 1][:3]
         kind = next((x.kind for x in (start, end) if isinstance(x, Computed)), known)
         if kind is None:
-            self.fail(node, f"{name}: the numbers must have a type; got none; write range(u64(…))")
+            self.fail(node, "the numbers must have a type; got none; write range(u64(…))", name)
         if not isinstance(kind, IntKind) or not isinstance(step, int) or step == 0:
-            self.fail(node, f"{NUMBERED}; got {ast.unparse(call)}; correct it")
-        return self.typed(start, kind, call), self.typed(end, kind, call), step
+            self.fail(node, f"{NUMBERED}; got {shown(call)}; correct it", "range")
+        return self.typed(start, kind, call), self.typed(end, kind, call), step, kind
 
     # ---- results
 
-    def _return(self, node: ast.Return) -> None:
-        kind, exit = self.frame.result, self.frame.exit
-        if (node.value is None) != (kind == VOID):
-            self.fail(node, f"return: the result must be {kind}; got {'none' if node.value is None else 'a value'}; "
-                      "correct it or the annotation")  # fmt: skip
-        if exit is None:
-            self.ssa.leave(None if node.value is None else self.value(node.value, kind))
-            return
+    def do_Return(self, node: ast.Return) -> None:
+        """The end of the function: of the compiled one, or of one that is expanded in it."""
+        frame, kind = self.frame, self.frame.result
+        if (node.value is None) != (kind is VOID):
+            got = "none" if node.value is None else "a value"
+            self.fail(node, f"the result must be {kind}; got {got}; correct it or the annotation", "return")
+        if frame.ways is not None and node.value is not None:
+            return self.branch(node.value, *frame.ways)
         if isinstance(kind, TupleKind) and node.value is not None:
             for k, value in enumerate(self._results(node.value, kind)):
-                self.ssa.write((self.frame, k), value)
-        elif node.value is not None:
-            self.ssa.write((self.frame, 0), self.value(node.value, kind))
-        self.ssa.jump(exit)
+                self.ssa.write((frame, k), value)
+            value = None
+        else:
+            value = None if node.value is None else self.value(node.value, kind)
+        if frame.exit is None:
+            return self.ssa.leave(value)
+        if value is not None:
+            self.ssa.write((frame, 0), value)
+        return self.ssa.jump(frame.exit)
 
     def _results(self, node: ast.expr, kind: TupleKind) -> list[Computed]:
         if isinstance(node, ast.Tuple) and len(node.elts) == len(kind.items):
             return [self.value(x, k) for x, k in zip(node.elts, kind.items)]
         found = self.item(node)
-        if not isinstance(found, Several) or len(found.items) != len(kind.items):
-            self.fail(node, f"return: {len(kind.items)} values are needed; got {ast.unparse(node)}; correct it")
-        return [self.typed(x, k, node) for x, k in zip(found.items, kind.items)]
+        if not isinstance(found, tuple) or len(found) != len(kind.items):
+            self.fail(node, f"{len(kind.items)} values are needed; got {shown(node)}; correct it", "return")
+        return [self.typed(x, k, node) for x, k in zip(found, kind.items)]
 
-    def expand(self, function: NativeFunction, arguments: list[Computed], call: ast.Call) -> Item:
-        """The result of an inlined function."""
+    def expand(
+        self, function: NativeFunction, call: ast.Call, ways: tuple[BasicBlock, BasicBlock] | None = None
+    ) -> Item:
+        """The result of an inlined function; with two ways, its returns lead to one of them."""
+        signature = self.unit.signature(function)
+        arguments = self.arguments(call, signature.kinds)
         outer: FunctionScope | None = self.frame
         while outer is not None:
             if outer.function is function:
-                self.fail(
-                    call, f"{function.symbol}: an inlined function must not call itself; got a cycle; use @native"
-                )
+                self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
             outer = outer.outer
-        signature = self.unit.signature(function)
-        caller, frame = self.frame, FunctionScope(function, definition(function), signature.result, self.frame)
-        frame.exit = BasicBlock("result", sealed=False)
-        self.frame = frame
-        self.enter(signature.names, signature.kinds, arguments)
-        self.block(frame.node.body)
-        self.finish(frame.exit)
-        self.ssa.begin(frame.exit)
-        self.seal(frame.exit)
+        definition = self.unit.sources.definition(function)
+        caller, self.frame = self.frame, FunctionScope(function, definition, signature.result, self.frame)
+        frame, frame.exit, frame.ways = self.frame, BasicBlock("result"), ways
+        self.whole(arguments)
+        self.ssa.begin(frame.exit, seal=True)
         self.frame = caller
-        if self.ssa.here is None:
-            self.fail(call, f"{function.symbol}: an inlined function must return; got one without an end; use @native")
+        if self.ssa.here is None and ways is None:
+            self.fail(call, "an inlined function must return; got one without an end; use @native", function.symbol)
         if isinstance(frame.result, TupleKind):
-            return Several([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items)])
-        return self.add(VOID, (), nothing) if frame.result == VOID else self.ssa.read((frame, 0), frame.result)
+            return tuple(self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items))
+        if frame.result is VOID or ways is not None:
+            return self.known(VOID, "")
+        return self.ssa.read((frame, 0), frame.result)
 
-    def enter(self, names: Sequence[str], kinds: Sequence[Kind], values: Sequence[Computed]) -> None:
-        """Give the parameters their values."""
-        for name, kind, value in zip(names, kinds, values):
-            self.frame.kinds[name] = kind
-            self.assign(name, value, self.frame.node)
-
-    def finish(self, exit: BasicBlock | None) -> None:
-        """The end of a function's statements."""
-        if self.ssa.here is None:
-            return
-        if self.frame.result != VOID:
-            node = self.frame.node
-            self.fail(node, f"{node.name}: every way must end in a return; got one without; return {self.frame.result}")
-        if exit is None:
-            self.ssa.leave(None)
-        else:
-            self.ssa.jump(exit)
+    def whole(self, arguments: Sequence[Computed]) -> None:
+        """All of a function, from its arguments to its end."""
+        frame, node = self.frame, self.frame.node
+        kinds = self.unit.signature(frame.function).kinds
+        for name, kind, value in zip(frame.function.code.co_varnames, kinds, arguments):
+            frame.kinds[name] = kind
+            self.assign(name, value, node)
+        self.block(node.body)
+        if self.ssa.here is not None:
+            if frame.result is not VOID:
+                self.fail(node, f"every way must end in a return; got one without; return {frame.result}", node.name)
+            self.ssa.jump(*([frame.exit] if frame.exit is not None else []))
 
 
 def _calls(node: ast.expr) -> bool:
@@ -308,27 +275,27 @@ def _calls(node: ast.expr) -> bool:
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
-    node = definition(function)
     try:
-        _compile(unit, function, node)
+        _compile(unit, function)
     except NativeSyntaxError:
         raise
+    except Uninitialised as fault:
+        reader: Any = fault.reader
+        unit.refuse(reader[0], f"{reader[2]}: a variable must have a value on every way to its use; got one without; "
+                    "assign it before the branch or loop", reader[1])  # fmt: skip
     except CompileError as fault:  # of a structure or variable that it uses
-        refuse(function, node, str(fault))
+        unit.refuse(function, str(fault), unit.sources.definition(function))
 
 
-def _compile(unit: NativeModule, function: NativeFunction, node: ast.FunctionDef) -> None:
-    signature = unit.signature(function)
+def _compile(unit: NativeModule, function: NativeFunction) -> None:
+    node, signature = unit.sources.definition(function), unit.signature(function)
     linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
     attributes = "nounwind noinline" if "noinline" in function.attributes else "nounwind"
     if "baseline" in function.attributes:
         attributes = f"{attributes} {unit.architecture.baseline}".rstrip()
-    result = "zeroext i1" if signature.result == BOOL else signature.result.llvm
-    parameters = {f"{name}.in": kind.llvm for name, kind in zip(signature.names, signature.kinds)}
+    result = "zeroext i1" if signature.result is BOOL else signature.result.llvm
+    parameters = {f"{name}.in": kind.llvm for name, kind in zip(function.code.co_varnames, signature.kinds)}
     f = unit.module.function(unit.symbol(function), result, parameters, linkage=linkage, attributes=attributes)
     body = StatementTranslation(unit, FunctionScope(function, node, signature.result, None))
-    values = [body.add(kind, (), lambda f, _, n=n: f[n]) for n, kind in zip(parameters, signature.kinds)]
-    body.enter(signature.names, signature.kinds, values)
-    body.block(node.body)
-    body.finish(None)
+    body.whole([body.known(kind, f"%{name}") for name, kind in zip(parameters, signature.kinds)])
     body.ssa.write_to(f)

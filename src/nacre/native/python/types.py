@@ -18,18 +18,7 @@ from __future__ import annotations
 import struct as packing
 import sys
 from collections.abc import Callable
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Generic,
-    TypeAlias,
-    TypeVar,
-    dataclass_transform,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, dataclass_transform, get_args
 
 from nacre.base.cached_property import cached_property
 from nacre.base.errors import CompileError
@@ -38,169 +27,111 @@ T = TypeVar("T")
 WORD: Final = 8  # bytes of a pointer
 
 
-class _Described:
-    """A type with the values that make it; types of the same values are equal.
+class Kind:
+    """A type: LLVM's name of a value, the bytes in memory, and how programs write it; equal ones have equal parts.
 
-    These are no dataclasses, because every process imports this file and a dataclass takes longer to make.
+    The types are no dataclasses, because every process imports this file and a dataclass takes longer to make.
     """
 
+    def __init__(self, llvm: str, nbytes: int, name: str, *parts: object) -> None:
+        self.llvm, self.nbytes, self.name, self.parts = llvm, nbytes, name, parts
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return self is other or (isinstance(other, Kind) and self.name == other.name and self.parts == other.parts)
 
     def __hash__(self) -> int:
-        return hash((type(self), *self.__dict__.values()))
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
 
 
-class IntKind(_Described):
+class IntKind(Kind):
     """An integer of a number of bits; its arithmetic wraps around."""
 
     def __init__(self, bits: int, signed: bool) -> None:
+        super().__init__(f"i{bits}", bits // 8, f"{'i' if signed else 'u'}{bits}")
         self.bits, self.signed = bits, signed
-
-    @property
-    def llvm(self) -> str:
-        """LLVM's name of the type."""
-        return f"i{self.bits}"
-
-    @property
-    def nbytes(self) -> int:
-        """The size and alignment in memory."""
-        return self.bits // 8
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The least and the greatest value."""
-        low = -(1 << (self.bits - 1)) if self.signed else 0
-        return low, low + (1 << self.bits) - 1
+        low = -(1 << (bits - 1)) if signed else 0
+        self.bounds = low, low + (1 << bits) - 1
 
     def __call__(self, value: float) -> int:
         """A Python number as this type holds it: rounded to zero and within bounds from a float, else wrapped."""
         low, high = self.bounds
         if isinstance(value, float):
-            return 0 if value != value else low if value <= low else high if value >= high else int(value)
+            return 0 if value != value else int(max(low, min(high, value)))
         return (int(value) - low) % (1 << self.bits) + low
 
-    def __str__(self) -> str:
-        return f"{'i' if self.signed else 'u'}{self.bits}"
 
-
-class FloatKind(_Described):
+class FloatKind(Kind):
     """A floating-point number of 32 or 64 bits."""
 
     def __init__(self, bits: int) -> None:
+        super().__init__("float" if bits == 32 else "double", bits // 8, f"f{bits}")
         self.bits = bits
-
-    @property
-    def llvm(self) -> str:
-        """LLVM's name of the type."""
-        return "float" if self.bits == 32 else "double"
-
-    @property
-    def nbytes(self) -> int:
-        """The size and alignment in memory."""
-        return self.bits // 8
 
     def __call__(self, value: float) -> float:
         """A Python number, rounded to this type."""
         return packing.unpack("<f", packing.pack("<f", value))[0] if self.bits == 32 else float(value)
 
-    def __str__(self) -> str:
-        return f"f{self.bits}"
 
-
-class BoolKind(_Described):
+class BoolKind(Kind):
     """True or False: one bit in a register, a byte of 0 or 1 in memory."""
 
-    llvm = "i1"
-    nbytes = 1
 
-    def __str__(self) -> str:
-        return "bool"
-
-
-class VoidKind(_Described):
-    """The result of a function that returns nothing."""
-
-    llvm = "void"
-    nbytes = 0
-
-    def __str__(self) -> str:
-        return "None"
-
-
-class PointerKind(_Described):
+class PointerKind(Kind):
     """A pointer to elements, or a reference to a structure."""
 
-    llvm = "ptr"
-    nbytes = WORD
-
     def __init__(self, element: Kind) -> None:
+        super().__init__("ptr", WORD, element.name if isinstance(element, StructKind) else f"ptr[{element}]", element)
         self.element = element
 
     def __call__(self, *_: object) -> Any:
         """Only so that `typing` accepts it as a type."""
         raise CompileError(f"{self}: a pointer must be made in native code; got a call in Python; use `cast` there")
 
-    def __str__(self) -> str:
-        return str(self.element) if isinstance(self.element, StructKind) else f"ptr[{self.element}]"
+
+class ElementKind(PointerKind):
+    """The element of an array whose length stands beside it."""
 
 
-class FunctionKind(_Described):
+class FunctionKind(Kind):
     """A pointer to a function."""
 
-    llvm = "ptr"
-    nbytes = WORD
-
-    def __init__(self, parameters: tuple[Kind, ...], result: Kind) -> None:
-        self.parameters, self.result = parameters, result
-
-    def __str__(self) -> str:
-        return f"Callable[[{', '.join(map(str, self.parameters))}], {self.result}]"
+    def __init__(self, kinds: tuple[Kind, ...], result: Kind) -> None:
+        super().__init__("ptr", WORD, f"Callable[[{', '.join(map(str, kinds))}], {result}]", kinds, result)
+        self.kinds, self.result = kinds, result  # the kinds are those of the parameters
 
 
-class ArrayKind(_Described):
+class ArrayKind(Kind):
     """Elements in a row, inside of a structure."""
 
-    llvm = "ptr"  # of its first element
-
     def __init__(self, element: Kind, count: int) -> None:
+        super().__init__("ptr", element.nbytes * count, f"Annotated[array[{element}], {count}]", element)
         self.element, self.count = element, count
 
-    @property
-    def nbytes(self) -> int:
-        """The size in memory."""
-        return self.element.nbytes * self.count
 
-    def __str__(self) -> str:
-        return f"Annotated[array[{self.element}], {self.count}]"
-
-
-class TupleKind(_Described):
-    """Several results of an inlined function."""
-
-    llvm = "void"
-    nbytes = 0
+class TupleKind(Kind):
+    """Several values: the results of an inlined function or of an instruction."""
 
     def __init__(self, items: tuple[Kind, ...]) -> None:
+        names = ", ".join(map(str, items))
+        super().__init__(f"{{ {', '.join(k.llvm for k in items)} }}", 0, f"tuple[{names}]", items)
         self.items = items
 
-    def __str__(self) -> str:
-        return f"tuple[{', '.join(map(str, self.items))}]"
 
-
-class Field(_Described):
+class Field:
     """A field of a structure: its type and its place."""
 
     def __init__(self, kind: Kind, offset: int) -> None:
         self.kind, self.offset = kind, offset
 
 
-class StructKind:
+class StructKind(Kind):
     """A structure as C lays it out: each field at a multiple of its alignment."""
 
-    llvm = "ptr"  # to it
-
     def __init__(self, owner: type[Any], names: dict[str, Any], base: StructKind | None) -> None:
+        self.llvm, self.name, self.parts = "ptr", owner.__name__, (owner,)
         self.owner, self.names, self.base = owner, names, base
 
     @cached_property
@@ -220,24 +151,18 @@ class StructKind:
         return found
 
     @cached_property
-    def nbytes(self) -> int:
+    def nbytes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The size with the padding at its end."""
-        last = max(self.fields.values(), key=lambda f: f.offset + f.kind.nbytes, default=Field(VOID, 0))
-        return _round_up(last.offset + last.kind.nbytes, alignment(self))
+        end = max((f.offset + f.kind.nbytes for f in self.fields.values()), default=0)
+        return _round_up(end, alignment(self))
 
     def extends(self, other: Kind) -> bool:
         """Whether this structure begins with another one."""
         return self is other or (self.base is not None and self.base.extends(other))
 
-    def __str__(self) -> str:
-        return self.owner.__name__
 
-
-Kind: TypeAlias = (
-    IntKind | FloatKind | BoolKind | VoidKind | PointerKind | FunctionKind | ArrayKind | TupleKind | StructKind
-)
-BOOL: Final = BoolKind()
-VOID: Final = VoidKind()
+BOOL: Final = BoolKind("i1", 1, "bool")
+VOID: Final = Kind("void", 0, "None")
 
 
 def alignment(kind: Kind) -> int:
@@ -252,26 +177,10 @@ def _round_up(n: int, to: int) -> int:
 
 
 def memory_type(kind: Kind) -> str:
-    """LLVM's type of a value in memory."""
-    return "i8" if kind == BOOL else kind.llvm
-
-
-class _Inside(_Described):
-    """A structure itself, not a reference to it."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-
-class _Row(_Described):
-    """The element of an array whose length stands beside it."""
-
-    def __init__(self, element: Kind) -> None:
-        self.element = element
-
-    def __call__(self, *_: object) -> Any:
-        """Only so that `typing` accepts it as a type."""
-        raise CompileError("array: an array must be a field; got a call in Python; use `stack` in native code")
+    """LLVM's type of a value in memory, where a structure or array is bytes."""
+    if isinstance(kind, StructKind | ArrayKind):
+        return f"[{kind.nbytes} x i8]"
+    return "i8" if kind is BOOL else kind.llvm
 
 
 if TYPE_CHECKING:
@@ -315,13 +224,13 @@ else:
         """`Annotated[array[u64], 8]` is an array inside of a structure."""
 
         def __class_getitem__(cls, element):
-            return _Row(kind_of(element))
+            return ElementKind(kind_of(element))
 
     class embed:
         """`embed[Block]` is the structure itself, where `Block` is a reference to one."""
 
         def __class_getitem__(cls, owner):
-            return _Inside(struct_of(owner))
+            return struct_of(owner)
 
 
 @dataclass_transform()
@@ -376,24 +285,20 @@ def kind_of(written: Any) -> Kind:
 
     Raises CompileError for annotations that have no native type.
     """
-    if written is None or written is type(None):
-        return VOID
-    if written is bool:
-        return BOOL
-    if isinstance(written, type) and isinstance(written.__dict__.get("__native__"), StructKind):
+    if written in (None, type(None), bool):
+        return BOOL if written is bool else VOID
+    if isinstance(written, type) and "__native__" in written.__dict__:
         return PointerKind(struct_of(written))
-    if isinstance(written, _Inside):
-        return written.kind
-    if isinstance(written, Kind):
+    if isinstance(written, Kind) and not isinstance(written, ElementKind):
         return written
-    origin: Any = get_origin(written)
-    arguments: tuple[Any, ...] = getattr(written, "__args__", ())
-    if origin is Annotated and isinstance(arguments[0], _Row):
-        return ArrayKind(arguments[0].element, int(get_args(written)[1]))
+    origin: Any = getattr(written, "__origin__", None)
+    arguments: tuple[Any, ...] = get_args(written)
+    if isinstance(origin, ElementKind):  # of Annotated
+        return ArrayKind(origin.element, arguments[1])
     if origin is tuple:
         return TupleKind(tuple(map(kind_of, arguments)))
     if origin is Callable:
-        return FunctionKind(tuple(map(kind_of, arguments[:-1])), kind_of(arguments[-1]))
+        return FunctionKind(tuple(map(kind_of, arguments[0])), kind_of(arguments[1]))
     raise CompileError(
         f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, f32, f64, bool, "
         "ptr[…], a class with @struct, or Callable[[…], …]"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType
 from typing import Any, NoReturn
 
 from nacre.base.errors import CompileError
-from nacre.base.records import dataclass
 from nacre.native.engine import Target, host_target
 from nacre.native.isa import BY_NAME, Architecture
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
 from nacre.native.python.initial import initial_value
-from nacre.native.python.source import NativeSyntaxError, definition, short
+from nacre.native.python.source import NativeSyntaxError, Sources
 from nacre.native.python.types import (
+    VOID,
     ArrayKind,
     FunctionKind,
     Kind,
@@ -25,37 +27,15 @@ from nacre.native.python.types import (
 from nacre.native.text import ModuleText
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The parameters of a function, its result, and whether further arguments may follow."""
-
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    result: Kind
-    variadic: bool
-
-    @property
-    def kind(self) -> FunctionKind:
-        """The type of a pointer to the function."""
-        return FunctionKind(self.kinds, self.result)
-
-
-def refuse(function: NativeFunction, node: ast.AST, message: str) -> NoReturn:
-    """Raise the error of a wrong program."""
-    raise NativeSyntaxError(short(function.function.__code__.co_filename), getattr(node, "lineno", 0), message)
-
-
 class NativeModule:
     """The native module of some entries."""
 
     def __init__(self, name: str, entries: list[NativeFunction], target: Target | None = None) -> None:
-        self.module, self.target = ModuleText(name), target
-        self.entries = entries
+        self.module, self.entries, self.target, self.sources = ModuleText(name), entries, target, Sources()
         self.queue: list[NativeFunction] = []
         self._owners: dict[str, Any] = {}
-        self._made: set[str] = set()
         self._texts: dict[bytes, str] = {}
-        self._signatures: dict[NativeFunction, Signature] = {}
+        self._signatures: dict[NativeFunction, FunctionKind] = {}
         for entry in entries:
             self.symbol(entry)
 
@@ -65,21 +45,19 @@ class NativeModule:
         name = function.symbol if public else function.private_symbol
         if self._claim(name, function):
             if function.kind == "external":
-                found = self.signature(function)
-                further = ["..."] if found.variadic else []
-                self.module.declare(name, found.result.llvm, [k.llvm for k in found.kinds] + further)
+                kind = self.signature(function)
+                further = ["..."] * bool(function.code.co_flags & CO_VARARGS)
+                self.module.declare(name, kind.result.llvm, [k.llvm for k in kind.kinds] + further)
             else:
                 self.queue.append(function)
         return name
 
     def _claim(self, name: str, owner: Any) -> bool:
         """Whether a symbol is new; it must have one owner, but several modules may declare an external function."""
+        new = name not in self._owners
         known = self._owners.setdefault(name, owner)
-        external = getattr(known, "kind", "") == "external" == getattr(owner, "kind", "")
-        if known is not owner and not external:
+        if known is not owner and not known.kind == owner.kind == "external":
             raise CompileError(f"module: symbols must be unique; got two of {name}; give one of them another name")
-        new = name not in self._made
-        self._made.add(name)
         return new
 
     @property
@@ -87,12 +65,47 @@ class NativeModule:
         """The processor architecture of the target, which is this machine unless another one was given."""
         return BY_NAME[(self.target or host_target()).isa].machine
 
-    def signature(self, function: NativeFunction) -> Signature:
-        """The signature of a function by its annotations."""
+    def signature(self, function: NativeFunction) -> FunctionKind:
+        """The type of a function, by its annotations."""
         found = self._signatures.get(function)
         if found is None:
-            found = self._signatures[function] = _signature(function)
+            found = self._signatures[function] = self._signature(function, function.code)
         return found
+
+    def _signature(self, function: NativeFunction, code: CodeType) -> FunctionKind:
+        plain = not (code.co_posonlyargcount or code.co_kwonlyargcount or function.function.__defaults__)
+        flags = code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+        if not plain or flags & CO_VARKEYWORDS or (flags and function.kind != "external"):
+            self.refuse(function, f"{code.co_name}: parameters must be plain names with types; write them one by one")
+        names, written = code.co_varnames[: code.co_argcount], function.function.__annotations__
+        *kinds, result = (self.kind(function, written.get(name, ""), name) for name in (*names, "return"))
+        if isinstance(result, TupleKind) and function.kind != "inline":
+            self.refuse(function, f"{code.co_name}: several results are for @inline alone; write through a pointer")
+        for name, kind in zip(names, kinds):
+            if isinstance(kind, ArrayKind | StructKind | TupleKind) or kind is VOID:
+                self.refuse(
+                    function, f"{name}: a parameter must be a number, bool or pointer; got {kind}; pass another"
+                )
+        return FunctionKind(tuple(kinds), result)
+
+    def kind(self, function: NativeFunction, written: object, about: str, node: ast.AST | None = None) -> Kind:
+        """The type that an annotation stands for: a text, a part of a syntax tree, or a type."""
+        shown = ast.unparse(written) if isinstance(written, ast.expr) else written
+        if shown == "":
+            self.refuse(function, f"{about}: a native function must name all types; got none; annotate it")
+        try:
+            if isinstance(shown, str):
+                written = function.names[shown] if shown in function.names else eval(shown, function.names)
+            return kind_of(written)
+        except CompileError as fault:
+            self.refuse(function, f"{about}: {fault}", node)
+        except Exception as fault:
+            self.refuse(function, f"{about}: the type must exist; got {shown} ({fault}); correct it", node)
+
+    def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
+        """Raise the error of a wrong program, at a part of a function or at its head."""
+        line = getattr(node or self.sources.definition(function), "lineno", 0)
+        raise NativeSyntaxError(function.code.co_filename, line, message)
 
     # ---- variables
 
@@ -109,7 +122,7 @@ class NativeModule:
             linkage = f"{'' if declared.symbol else 'internal'} {declared.kind}".strip()
             self.module.variable(name, zeros, "zeroinitializer", align, linkage)
             if declared.initial is not None:
-                self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
+                self.module.variable(name, *initial_value(kind, declared.initial, self._symbol_of), align, linkage)
         return name
 
     def text(self, content: bytes) -> str:
@@ -121,44 +134,10 @@ class NativeModule:
             self.module.constant(name, f"[{len(content)} x i8]", f'c"{shown}"', 1)
         return name
 
-    def _address(self, value: Initial) -> str:
+    def _symbol_of(self, value: Initial) -> str:
         """The symbol that an address or a text of an initial value stands for."""
-        if value.kind == "text":
-            return self.text(value.of)
-        return self.variable(value.of) if isinstance(value.of, NativeVariable) else self.symbol(value.of)
+        return self.text(value.of) if value.kind == "text" else self.address(value.of)
 
-
-def _signature(function: NativeFunction) -> Signature:
-    node = definition(function)
-    a = node.args
-    if a.posonlyargs or a.kwonlyargs or a.kwarg or a.defaults or (a.vararg and function.kind != "external"):
-        refuse(function, node, f"{node.name}: parameters must be plain names with types; write them one by one")
-    kinds = tuple(annotation(function, arg.annotation, arg, arg.arg) for arg in a.args)
-    result = annotation(function, node.returns, node, "return")
-    if isinstance(result, TupleKind) and function.kind != "inline":
-        refuse(function, node, f"{node.name}: several results are for @inline alone; write them through a pointer")
-    for name, kind in zip([arg.arg for arg in a.args], kinds):
-        if isinstance(kind, ArrayKind | StructKind | TupleKind) or kind.llvm == "void":
-            refuse(
-                function, node, f"{name}: a parameter must be a number, bool or pointer; got {kind}; pass a reference"
-            )
-    return Signature(tuple(arg.arg for arg in a.args), kinds, result, a.vararg is not None)
-
-
-def annotation(function: NativeFunction, written: ast.expr | None, node: ast.AST, name: str) -> Kind:
-    """The type that an annotation names."""
-    if written is None:
-        refuse(function, node, f"{name}: a native function must name all types; got none; annotate it")
-    try:
-        return evaluated_kind(function, written)
-    except CompileError as fault:
-        refuse(function, written, f"{name}: {fault}")
-    except Exception as fault:
-        refuse(function, written, f"{name}: the type must exist; got {ast.unparse(written)} ({fault}); correct it")
-
-
-def evaluated_kind(function: NativeFunction, written: ast.expr) -> Kind:
-    """The type of an expression that names one."""
-    if isinstance(written, ast.Constant) and isinstance(written.value, str):
-        written = ast.parse(written.value, mode="eval").body
-    return kind_of(eval(compile(ast.Expression(written), "type", "eval"), function.names))
+    def address(self, of: Any) -> str:
+        """The symbol of a function or variable."""
+        return self.variable(of) if isinstance(of, NativeVariable) else self.symbol(of)
