@@ -18,9 +18,9 @@ from nacre.codegen.entry.layouts import InterruptClock, NodeObject, ProgramRecor
 from nacre.native import c_library, cpython, engine
 from nacre.native.c_library import TimeSpec
 from nacre.native.cpython import PyObject
-from nacre.native.python.declarations import native
+from nacre.native.python.declarations import native, null
 from nacre.native.python.module import module
-from nacre.native.python.types import Kind, PointerKind, StructKind, fields_of, i64, ptr, struct, struct_of, u8, u64
+from nacre.native.python.types import Kind, PointerKind, StructKind, fields_of, i64, ptr, struct, struct_of, u8
 from nacre.native.python.unit import NativeModule
 from nacre.native.records import memory_of, pack, read_field, write_field
 from nacre.runtime.layouts import BufferObject, Descriptor
@@ -36,7 +36,7 @@ def perform_program(
 
 @native
 def has_weak_references(tensor: TensorObject) -> i64:
-    return i64(u64(perform.weak_references(tensor)) != 0)
+    return i64(perform.weak_references(tensor) != null)
 
 
 FUNCTIONS: list[Any] = [
@@ -94,7 +94,7 @@ class Machine:
         self.log: list[Any] = []
         self.faults: list[Exception] = []
         self.room = 1 << 30
-        self.now = (0, 0)
+        self.now: tuple[int, int] = (0, 0)
         self.thread, self.raises, self.stops = 5, 0, 0
         self.answer = 0  # of fallbacks
         self.none, self.zero, self.numbers = (self.object(PyObject) for _ in range(3))

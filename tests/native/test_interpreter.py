@@ -9,10 +9,17 @@ import pytest
 from nacre.base.errors import StateError
 from nacre.native import interpreter
 from nacre.native.cpython import PyObject
-from nacre.native.interpreter import Facts, different_fields, facts, refused, require_interpreter, slot_offset
+from nacre.native.interpreter import (
+    InterpreterFacts,
+    different_fields,
+    facts,
+    refused,
+    require_interpreter,
+    slot_offset,
+)
 from nacre.native.records import read_field
 
-USUAL = Facts("cpython", wide=True, free_threaded=False, traces_references=False)
+USUAL = InterpreterFacts("cpython", wide=True, free_threaded=False, traces_references=False)
 
 
 def test_this_interpreter_is_a_usual_one() -> None:
@@ -32,7 +39,7 @@ def test_this_interpreter_is_a_usual_one() -> None:
     ],
     ids=("pypy", "free-threaded", "traces", "narrow"),
 )
-def test_others_are_refused_by_name(found: Facts, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_refused_by_name(found: InterpreterFacts, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "facts", lambda: found)
     check: Any = interpreter.check_interpreter
     with pytest.raises(StateError, match=f"{name}.*install the usual 64-bit build of CPython"):

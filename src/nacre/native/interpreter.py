@@ -19,7 +19,7 @@ from nacre.native.records import read_field
 INSTALL: Final = "install the usual 64-bit build of CPython 3.11 or later, as python.org, uv and conda offer it"
 
 
-class Facts(NamedTuple):
+class InterpreterFacts(NamedTuple):
     """What an interpreter says about itself: its name, whether pointers have 64 bits, and what its build adds."""
 
     implementation: str
@@ -28,13 +28,13 @@ class Facts(NamedTuple):
     traces_references: bool
 
 
-def facts() -> Facts:
+def facts() -> InterpreterFacts:
     """The facts of this interpreter."""
     may_be_free = sys.version_info >= (
         3,
         13,
     )  # earlier versions have no such build, and `sysconfig` takes a millisecond
-    return Facts(
+    return InterpreterFacts(
         sys.implementation.name,
         sys.maxsize > 1 << 32,
         may_be_free and bool(import_module("sysconfig").get_config_var("Py_GIL_DISABLED")),
@@ -42,7 +42,7 @@ def facts() -> Facts:
     )
 
 
-def refused(found: Facts) -> str | None:
+def refused(found: InterpreterFacts) -> str | None:
     """The kind of an interpreter whose objects native code does not know; None for a usual one."""
     if found.implementation != "cpython":
         return f"the implementation {found.implementation}"

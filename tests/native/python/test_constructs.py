@@ -277,6 +277,20 @@ def expanded(x: u64) -> u64:
     return total
 
 
+@inline
+def is_small(x: u64) -> bool:
+    if x == 7:
+        return False
+    return x < 10
+
+
+@native
+def small_or_even(x: u64) -> u64:
+    if not is_small(x) and x & 1 != 0:
+        return 0
+    return 1
+
+
 @native
 def fibonacci(n: u64) -> u64:
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
@@ -290,6 +304,12 @@ def twice(f: Callable[[u64], u64], x: u64) -> u64:
 @native
 def passed(x: u64) -> u64:
     return twice(fibonacci, x)
+
+
+def test_conditions_of_inlined_functions_branch_at_their_returns() -> None:
+    (made,) = compiled(small_or_even)
+    assert [made(x) for x in (6, 7, 8, 10, 11)] == [1, 0, 1, 1, 0]
+    assert "phi" not in module([small_or_even])
 
 
 def test_functions() -> None:

@@ -54,6 +54,7 @@ def conditions(kind: str, depth: int) -> st.SearchStrategy[str]:
         compare,
         st.builds(lambda a, o, b: f"({a} {o} {b})", more, st.sampled_from(["and", "or"]), more),
         more.map(lambda c: f"(not {c})"),
+        st.builds(lambda a, b: f"holds({a}, {b})", inner, inner),
     )
 
 
@@ -127,6 +128,16 @@ def helper(x: {kind}, y: {kind}) -> {kind}:
         if k == y:
             return k
     return {kind}(x - y)
+
+
+@inline
+def holds(x: {kind}, y: {kind}) -> bool:
+    if x == y:
+        return True
+    for k in range({kind}(x & 31), {kind}(60), 7):
+        if k == y or x < 3:
+            return k != 38 and not x > y
+    return x > y
 
 
 @native

@@ -1,4 +1,4 @@
-"""The native functions of one module that Python calls for programs and views."""
+"""The native functions that Python calls for programs and views: the entries of one module."""
 
 from __future__ import annotations
 

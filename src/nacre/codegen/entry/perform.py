@@ -125,14 +125,7 @@ def undo(made: ptr[BufferObject], count: i64) -> None:
 
 
 @native
-def run_unlocked(
-    record: ProgramRecord,
-    descriptor: Descriptor,
-    inputs: i64,
-    read: ptr[BufferObject],
-    bases: ptr[ptr[u8]],
-    workspace: ptr[u8],
-) -> bool:
+def run_unlocked(record: ProgramRecord, descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> bool:
     """Run a program without the interpreter lock; whether it was not interrupted, which sets an exception."""
     check: Callable[[InterruptClock], i64] = null
     if record.interruptible != 0:
@@ -169,7 +162,7 @@ def run_in_arena(
         return True
     buffers = cast(ptr[PyObject], read)
     hold(buffers, inputs, True)  # because arguments may be given other memory meanwhile
-    whole = run_unlocked(record, descriptor, inputs, read, bases, arena.data)
+    whole = run_unlocked(record, descriptor, bases, arena.data)
     keep(table, read, bases, block, whole)
     hold(buffers, inputs, False)
     Py_DecRef(arena)
