@@ -133,7 +133,7 @@ class LlvmEmitter(Emitter):
         text = ", ".join(f"double {literal('double', t)}" for t in table)
         base = f.module.constant(name, f"[{len(table)} x double]", f"[{text}]")
         lanes = lanes_of(index.ty)
-        place = f.op(f"getelementptr double, {base}, {index}", vec("ptr", lanes), "p")
+        place = f.gep(base, index, "double")
         ty = vec("double", lanes)
         return f.load(place, ty) if lanes == 1 else f.gather(place, f.const(vec("i1", lanes), True), ty)
 

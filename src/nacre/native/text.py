@@ -175,14 +175,18 @@ class Function:
         """The value of the arm, (value, block), whose block control came from."""
         return self.op(f"phi {ty} " + ", ".join(f"[ {v.text}, %{b} ]" for v, b in arms), ty, stem)
 
-    def phi_later(self, ty: str) -> Val:
+    def phi_later(self, ty: str, stem: str = "phi") -> Val:
         """A phi whose arms `complete_phi` gives, once all of its blocks are written."""
-        return self.op(f"phi {ty} ", ty, "phi")
+        return self.op(f"phi {ty} ", ty, stem)
 
     def complete_phi(self, phi: Val, arms: Sequence[tuple[Val, str]]) -> None:
         """Give the arms of a phi, (value, block)."""
         line = f"  {phi.text} = phi {phi.ty} "
         self.lines[self.lines.index(line)] = line + ", ".join(f"[ {v.text}, %{b} ]" for v, b in arms)
+
+    def define(self, named: Val, value: Val) -> None:
+        """Give the value of an integer that has a name already, for instructions that are written before it."""
+        self.emit(f"{named.text} = add {value}, 0")
 
     def ret(self, value: Val | None = None) -> None:
         """Return from the function, with a value if it has one."""
@@ -319,10 +323,12 @@ class Function:
         """The bits of a read as a type of the same width."""
         return a if ty == a.ty else self.op(f"bitcast {a} to {ty}", ty)
 
-    def intrinsic(self, name: str, ret: str, args: Sequence[Val], *, overload: Sequence[str] | None = None) -> Val:
+    def intrinsic(
+        self, name: str, ret: str, args: Sequence[Val], *, overload: Sequence[str] | None = None, stem: str = "r"
+    ) -> Val:
         """Call `llvm.name`, overloaded on the given types (default: the result type)."""
         full = ".".join(["llvm", name, *map(mangle, [ret] if overload is None else overload)])
-        return self.call(full, ret, args)
+        return self.call(full, ret, args, stem=stem)
 
     def smin(self, a: Operand, b: Operand) -> Val:
         """The lesser of two signed integers."""
@@ -368,11 +374,12 @@ class Function:
 
     # ---- memory (alignment defaults to the element's)
 
-    def gep(self, pointer: Val, index: Operand, element: str = "i8") -> Val:
-        """pointer + index elements of type `element`."""
+    def gep(self, pointer: Val, index: Operand, element: str = "i8", stem: str = "p") -> Val:
+        """pointer + index elements of type `element`; an address per lane of a vector index."""
         if isinstance(index, int) and index == 0:
             return pointer
-        return self.op(f"getelementptr {element}, {pointer}, i64 {self.i64(index).text}", "ptr", "p")
+        by = self.i64(index)
+        return self.op(f"getelementptr {element}, {pointer}, {by}", vec("ptr", lanes_of(by.ty)), stem)
 
     def advance(self, pointer: Val, step: Operand) -> Val:
         """pointer + step bytes, for a loop that advances several pointers by the same step.
@@ -382,9 +389,9 @@ class Function:
         """
         return self.op(f"freeze {self.gep(pointer, step)}", "ptr", "p")
 
-    def load(self, pointer: Val, ty: str, align: int | None = None) -> Val:
+    def load(self, pointer: Val, ty: str, align: int | None = None, stem: str = "x") -> Val:
         """The value of type `ty` at a pointer; aligned to its element unless `align` says otherwise."""
-        return self.op(f"load {ty}, {pointer}, align {align or max(1, bits_of(ty) // 8)}", ty, "x")
+        return self.op(f"load {ty}, {pointer}, align {align or max(1, bits_of(ty) // 8)}", ty, stem)
 
     def store(self, value: Val, pointer: Val, align: int | None = None, nontemporal: bool = False) -> None:
         """Write a value at a pointer; `nontemporal` writes past the caches."""
@@ -432,19 +439,19 @@ class Function:
 
     # ---- calls
 
-    def call(self, name: str, ret: str, args: Sequence[Val], attributes: str = "") -> Val:
+    def call(self, name: str, ret: str, args: Sequence[Val], attributes: str = "", stem: str = "r") -> Val:
         """Call @name; it is declared unless the module defines it."""
         if name not in self.module.functions:
             self.module.declare(name, ret, [a.ty for a in args])
-        return self.call_value(Val(f"@{name}", "ptr"), ret, args, attributes)
+        return self.call_value(Val(f"@{name}", "ptr"), ret, args, attributes, stem)
 
-    def call_value(self, callee: Val, ret: str, args: Sequence[Val], attributes: str = "") -> Val:
+    def call_value(self, callee: Val, ret: str, args: Sequence[Val], attributes: str = "", stem: str = "r") -> Val:
         """Call through a pointer."""
         text = f"call {ret} {callee.text}({', '.join(map(str, args))}) {attributes}".rstrip()
         if ret == "void":
             self.emit(text)
             return Val("", "void")
-        return self.op(text, ret, "r")
+        return self.op(text, ret, stem)
 
     # ---- control
 

@@ -109,7 +109,7 @@ def load_pixels(k: SequenceKernel, f: Function, pointer: Val, pixels: Sequence[i
 def spread_pointers(k: SequenceKernel, f: Function, pointer: Val, reach: int) -> Val:
     """The addresses pointer + lane · reach."""
     index = f.vector("i64", [p * reach for p in range(k.lanes)])
-    return f.op(f"getelementptr {k.scalar}, {pointer}, {index}", f"<{k.lanes} x ptr>", "p")
+    return f.gep(pointer, index, k.scalar)
 
 
 class DepthwiseKernel:

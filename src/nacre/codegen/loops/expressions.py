@@ -109,10 +109,9 @@ class Values:
         found = self.size_values.get(size)
         if found is None:
             slot = self.first_size + len(self.sizes)
-            name = self.f.fresh("size")
-            self.f.entry.append(f"  %{name}.p = getelementptr i64, ptr %args, i64 {slot}")
-            self.f.entry.append(f"  %{name} = load i64, ptr %{name}.p, align 8")
-            found = self.size_values[size] = Val(f"%{name}", "i64")
+            with self.f.at_entry():
+                place = self.f.gep(self.f["args"], slot, "i64", "size.p")
+                found = self.size_values[size] = self.f.load(place, "i64", stem="size")
             self.sizes.append(size)
         return found
 
@@ -381,7 +380,7 @@ class Values:
         if storage.lanes > 1:
             total = f.add(f.mul(total, f.const(ty, self.lanes)), iota)
         scalar = scalar_of(storage.element)
-        return f.op(f"getelementptr {scalar}, {pointer}, {total}", vec("ptr", self.lanes), "p")
+        return f.gep(pointer, total, scalar)
 
     def _load(self, e: Load) -> Val:
         f, storage = self.f, self.storage[e.buffer]

@@ -137,7 +137,7 @@ class Writer:
         with f.loop("item", f["lo"], f["hi"], step, carry=carry) as item:
             here, *counters = item.carried
             count = f.smin(f.sub(in_row, here), f.sub(f["hi"], item.index))
-            f.emit(f"{step.text} = add i64 {count.text}, 0")
+            f.define(step, count)
             start = f.mul(here, block)
             end = f.smin(f.mul(f.add(here, count), block), extent)
             self.at(loops, counters, (), last, start, end)

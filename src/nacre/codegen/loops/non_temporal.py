@@ -153,5 +153,4 @@ class NonTemporalStores(MemoryHints):
     def drain(self) -> None:
         """Make non-temporal stores visible before later accesses."""
         if self.streamed and self.isa.fence:
-            self.f.module.declare(f"llvm.{self.isa.fence}", "void", [])
-            self.f.emit(f"call void @llvm.{self.isa.fence}()")
+            self.f.call(f"llvm.{self.isa.fence}", "void", [])

@@ -156,8 +156,7 @@ class Stack:
         """Add the sum of the block with a number; `top` sums are on the stack.  Returns the new top."""
         f = self.f
         number = f.add(block, 1)
-        merges = f.op(f"call i64 @llvm.cttz.i64(i64 {number.text}, i1 true)", "i64")
-        f.module.declare("llvm.cttz.i64", "i64", ["i64", "i1"])
+        merges = f.intrinsic("cttz", "i64", [number, f.const("i1", True)], stem="v")
         base = f.sub(top, merges)
         with f.loop("merge", 0, merges, carry=[value]) as loop:
             below = f.gep(self.pointer, f.sub(f.sub(top, loop.index), 1), self.ty)

@@ -318,8 +318,7 @@ class Statements:
         start, before = self.accumulators.current(kept), f.block
         f.jump(f"{stem}.head")
         f.label(f"{stem}.head")
-        place = len(f.lines)
-        phis = [Val(f"%{stem}.carry{k}", v.ty) for k, v in enumerate(start)]
+        phis = [f.phi_later(v.ty, f"{stem}.carry") for v in start]
         self.values.take(kept, phis)
         self.values.forget(s.body)
         with self.values.scope():
@@ -331,10 +330,8 @@ class Statements:
             self.block(s.body)
         latch, after = f.block, self.accumulators.current(kept)
         f.jump(f"{stem}.head")
-        f.lines[place:place] = [
-            f"  {p.text} = phi {p.ty} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
-            for p, a, b in zip(phis, start, after, strict=True)
-        ]
+        for phi, first, later in zip(phis, start, after, strict=True):
+            f.complete_phi(phi, [(first, before), (later, latch)])
         f.label(f"{stem}.done")
         self.values.take(kept, phis)
         self.values.forget(s.body)
