@@ -53,15 +53,14 @@ class CompilingExecutor:
         executable = self.program(graph)
         if not all(t.static for t in graph.input_types) or not graph.outputs:
             return lambda inputs: self.run_sized(executable, inputs)
-        native = entry(executable, lambda *xs: self.run_strided(graph, xs), False, keeps=True)
+        native = entry(executable, lambda *xs: _answer(self.run_sized(executable, xs)), False, keeps=True)
         if len(graph.outputs) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))
 
-    def run_strided(self, graph: Graph, inputs: Sequence[Value]) -> Any:
-        """Run a graph on operands that may be views, which are made dense first."""
-        outputs = self.run_sized(self.program(graph), inputs)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    def answer(self, graph: Graph, *inputs: Value) -> Any:
+        """The results of a graph as native code returns them: one, or a tuple."""
+        return _answer(self.execute(graph, inputs))
 
     def run_sized(self, executable: Executable, inputs: Sequence[Value]) -> list[Value]:
         """Run for the sizes of these inputs."""
@@ -85,6 +84,10 @@ class CompilingExecutor:
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
+
+
+def _answer(outputs: Sequence[Value]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _made(graph: Graph) -> Executable:
