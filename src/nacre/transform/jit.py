@@ -23,6 +23,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
+from nacre.base.size_binding import solve
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.points import begin_step
@@ -35,7 +36,6 @@ from nacre.interpret.tape import rebind
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
-from nacre.runtime.executable import solve
 from nacre.trace.guards import report
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable, settled
