@@ -46,17 +46,17 @@ def native() -> Iterator[None]:
 @contextmanager
 def careful(f: Any) -> Iterator[None]:
     """Calls of f take the general path in Python."""
-    held = [(c, c.direct, c.quick) for c in f.concrete_functions]
+    held = [(c, c.native) for c in f.concrete_functions]
     fast, only = dict(f.fast), f.only
     for c, *_ in held:
-        c.direct = c.quick = None
+        c.native = None
     f.fast.clear()
     f.only = None
     try:
         yield
     finally:
-        for c, direct, quick in held:
-            c.direct, c.quick = direct, quick
+        for c, entry in held:
+            c.native = entry
         f.fast.update(fast)
         f.only = only
 
@@ -118,7 +118,7 @@ def test_variables_are_updated_in_place() -> None:
     t = Training()
     for _ in range(3):
         t.step(X, Y)
-    variables = t.step.concrete_functions[-1].donated
+    variables = t.step.concrete_functions[-1].in_place.variables
     assert {*t.model.parameters()} < {*variables}
     before = [(id(v.cell), v.cell.data.address) for v in variables]
     with native():

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 import nacre as nc
 from compile.programs import Program, programs
 from nacre.base.errors import ShapeError
+from nacre.base.size_binding import solve
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import run
 from nacre.ir.rewrite import specialised
 from nacre.native.pool import pool
 from nacre.runtime import plan
-from nacre.runtime.executable import solve
 from same_bits import canonical
 
 health = list(HealthCheck)

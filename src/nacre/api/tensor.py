@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from nacre.api.memo import Memo
 from nacre.api.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
 from nacre.api.printing import as_html, as_text, represent
@@ -37,9 +36,11 @@ from nacre.base.errors import (
 from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import TENSOR
 from nacre.base.types import unlike
+from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
 from nacre.ops.detach import detach
+from nacre.trace.bind import NATIVE
 from nacre.trace.value import Payload, Value, is_concrete, make, register_public
 from nacre.trace.variable import Leaf, Variable, lender
 
@@ -551,31 +552,30 @@ def _foreign(function: str, other: object) -> Any:
     return NotImplemented
 
 
+_target = NATIVE.get  # of an operation by its name and types, and the numbers in it
+
+
 def _forward(function: str) -> Callable[[Tensor, Any], Any]:
     def general(self: Any, other: Any) -> Any:
-        """The operation through the public function, for operands not met before."""
+        """The operation through the public function, which has a target for each pair of types."""
         return getattr(FUNCTIONS, function)(self, other)
-
-    memo = Memo()
-    known = memo.known
 
     def operator(self: Tensor, other: Any) -> Any:
         """The operator method: a native entry for these operand types, or the first call."""
         kind = type(other)  # pyright: ignore[reportUnknownVariableType]
         if kind is Tensor:
-            key = self.type, other.type
-            native = known.get(key)
-            return memo.first(key, general, (self, other)) if native is None else native(self, other)
+            native = _target((function, self.type, other.type))
+            return general(self, other) if native is None else native(self, other)
         if (kind is float or kind is int) and other:  # zeros differ in sign but compare equal
-            number = self.type, kind, other
-            native = known.get(number)
+            key = function, self.type, kind, other
+            native = _target(key)
             if native is None:
 
                 def of_tensor(x: Any) -> Any:
                     """The operation with this number."""
                     return getattr(FUNCTIONS, function)(x, other)
 
-                return memo.first(number, of_tensor, (self,))
+                return OPERATIONS.first_with_number(key, of_tensor, (self,))
             return native(self)
         if kind is ElementCount:
             return operator(self, int(other))
@@ -588,25 +588,22 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
 
 def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
     def general(self: Any, other: Any) -> Any:
-        """The operation through the public function, for operands not met before."""
+        """The operation through the public function."""
         return getattr(FUNCTIONS, function)(other, self)
-
-    memo = Memo()
-    known = memo.known
 
     def operator(self: Tensor, other: Any) -> Any:
         """The operator method whose tensor is the right operand."""
         kind = type(other)  # pyright: ignore[reportUnknownVariableType]
         if (kind is float or kind is int) and other:
-            number = self.type, kind, other
-            native = known.get(number)
+            key = function, kind, other, self.type
+            native = _target(key)
             if native is None:
 
                 def of_tensor(x: Any) -> Any:
                     """The operation with this number."""
                     return getattr(FUNCTIONS, function)(other, x)
 
-                return memo.first(number, of_tensor, (self,))
+                return OPERATIONS.first_with_number(key, of_tensor, (self,))
             return native(self)
         if kind is ElementCount:
             return operator(self, int(other))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nacre.base.dims import LIMIT, Dim, Quotient, Size, Symbol, evaluate
 from nacre.base.errors import CompileError
+from nacre.base.size_binding import size_axes
 from nacre.base.types import TensorType
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
@@ -88,31 +89,18 @@ def symbols_of(types: Sequence[TensorType]) -> tuple[Symbol, ...]:
     return tuple(sorted(found, key=lambda s: s.name))
 
 
-def linear(size: Size) -> tuple[Symbol, int, int] | None:
-    """(s, a, b) of a size a·s + b of one symbol with a positive a; None for others."""
-    if isinstance(size, int):
-        return None
-    terms = dict(size.terms)
-    fixed = terms.pop((), 0)
-    if len(terms) != 1:
-        return None
-    ((monomial, factor),) = terms.items()
-    atom, power = monomial[0]
-    if len(monomial) > 1 or power > 1 or not isinstance(atom, Symbol) or factor < 1:
-        return None
-    return atom, factor, fixed
-
-
 def solvers(types: Sequence[TensorType]) -> dict[Symbol, tuple[int, int, int]]:
     """For each symbol: an axis, among the axes of all types, that determines it, and its factor and offset.
 
     Raises CompileError if no axis determines a symbol.
     """
     found: dict[Symbol, tuple[int, int, int]] = {}
-    for place, size in enumerate(n for t in types for n in t.shape):
-        known = linear(size)
-        if known is not None:
-            found.setdefault(known[0], (place, known[1], known[2]))
+    place = 0
+    for t in types:
+        for a in size_axes(t):
+            if a.factor > 0:
+                found.setdefault(a.symbol, (place + a.axis, a.factor, a.offset))
+        place += t.rank
     missing = [s.name for s in symbols_of(types) if s not in found]
     if missing:
         raise CompileError(

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.dims import Dim
-from nacre.base.errors import ShapeError
+from nacre.base import size_binding
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -156,7 +155,7 @@ class Executable:
 
     def sizes(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the symbolic sizes, from the inputs' shapes."""
-        return solve(self.input_types, shapes)
+        return size_binding.solve(self.input_types, shapes)
 
     def bound(self, sizes: Mapping[str, int]) -> BoundPlan:
         """The plan's tables for given sizes and the current number of threads."""
@@ -189,42 +188,3 @@ def _buffer_of(array: np.ndarray) -> Buffer:
     dense = np.ascontiguousarray(array)
     ctypes.memmove(buffer.address, dense.ctypes.data, dense.nbytes)
     return buffer
-
-
-def solve(types: Sequence[TensorType], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Symbolic sizes from actual shapes: an axis that is a symbol, or a multiple of one, determines its value.
-
-    Raises ShapeError if the shapes contradict each other or leave a symbol undetermined.
-    """
-    found: dict[str, Any] = {}
-    symbolic: list[tuple[Dim, Any]] = []
-    for type, shape in zip(types, shapes, strict=True):
-        if not type.static:
-            symbolic += [(d, n) for d, n in zip(type.shape, shape, strict=True) if not isinstance(d, int)]
-    for size, actual in symbolic:
-        known = _only_symbol(size, actual)
-        if known is not None:
-            found.setdefault(*known)
-    for size, actual in symbolic:
-        if any(s.name not in found for s in size.symbols()) or size.substitute(found) != actual:
-            shown = ", ".join(f"{name} = {n}" for name, n in found.items()) or "nothing known"
-            raise ShapeError(
-                f"sizes: shapes must agree on each size; got {actual} for {size}, with {shown}; "
-                f"shapes are {[list(s) for s in shapes]}"
-            )
-    return found
-
-
-def _only_symbol(size: Dim, actual: Any) -> tuple[str, Any] | None:
-    """The one symbol of a size that is linear in it, and its value."""
-    symbols = list(size.symbols())
-    if len(symbols) != 1:
-        return None
-    name = symbols[0].name
-    if str(size) == name:
-        return name, actual
-    start = size.evaluate({name: 0})
-    step = size.evaluate({name: 1}) - start
-    if not isinstance(actual, int) or not step or size.evaluate({name: 2}) != start + 2 * step:
-        return None
-    return (name, (actual - start) // step) if (actual - start) % step == 0 else None

@@ -62,8 +62,8 @@ class Executor(Protocol):
         """Run a graph on concrete values."""
         ...
 
-    def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
-        """Record that an operation ran eagerly; store a faster entry in NATIVE for the next call."""
+    def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
+        """Apply a primitive outside of interpreters for which NATIVE has no target, and add the target."""
         ...
 
 
@@ -95,7 +95,9 @@ def executor() -> Executor:
         raise StateError("executor: no executor is registered; run `import nacre` before operations") from None
 
 
-NATIVE: dict[object, Callable[..., Any]] = {}  # by primitive, types and parameters: `apply` in native code
+# The targets of eager operations: `apply` in native code, by primitive, types and parameters; and public functions in
+# native code, by name and types (see `compile/program/operations`, which alone adds and removes them).
+NATIVE: dict[object, Callable[..., Any]] = {}
 
 
 def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
@@ -106,9 +108,7 @@ def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
     native = NATIVE.get(key)
     if native is not None:
         return native(*inputs)
-    result = apply(primitive, inputs, params)
-    PARTS.executor.remember(key, primitive, inputs, params)
-    return result
+    return PARTS.executor.first(key, primitive, inputs, params)
 
 
 def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:

@@ -19,9 +19,11 @@ from nacre.runtime.executable import Executable
 from nacre.trace.guards import Guard, all_hold
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
+from nacre.transform.plain import is_plain
 
 if TYPE_CHECKING:
     from nacre.compile.pipeline import Compiled
+    from nacre.transform.ownership import InPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,10 @@ class ConcreteFunction:
     superseded: tuple[int, ...] = ()  # the results computed only from variables that the call then overwrites
     calls: int = 0
     generation: int = 0  # of the compiler's passes and kernels, see `compile.extensions`
-    plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
-    donating: Callable[..., Any] | None = None  # the native entry that updates variables in place
-    direct: Callable[..., Any] | None = None  # the native entry from arguments to the answer, variables included
-    quick: Callable[..., Any] | None = None  # the same for tensors as arguments; it also checks the guards
-    donated: tuple[Variable, ...] = ()  # the variables updated in place
-    placeholders: Sequence[Value] = ()  # for these variables during the call
+    native: Callable[..., Any] | None = None  # the native way, from the tensors of a call to its answer
+    flat: bool = False  # whether these tensors are the arguments of the call; its native way then checks the guards
     given: tuple[int, ...] = ()  # the donated arguments
+    in_place: InPlace | None = None  # the memory that a call overwrites
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
     gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
     variable_types: tuple[tuple[Variable, TensorType], ...] = ()
@@ -110,6 +109,11 @@ class ConcreteFunction:
         """Whether it reads and writes only its arguments and returns one tensor."""
         more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
         return self.structure == tree.LEAF and not more
+
+    @property
+    def overwritten(self) -> dict[int, int]:
+        """For each output that takes over the memory of an input, that input."""
+        return {} if self.in_place is None else dict(self.in_place.overwritten)
 
     @property
     def graph(self) -> Graph:
@@ -135,6 +139,15 @@ class ConcreteFunction:
             and all([(v.gradient is None) == was for v, was in self.gradient_none])
             and all([v.wants_gradient == was for v, was in self.gradient_wanted])
             and all([(v.type if STATE.word else v.cell.type) is type for v, type in self.variable_types])
+        )
+
+    def serves(self, args: Sequence[Any]) -> bool:
+        """Whether a call with these arguments, outside of interpreters, is one of this variant on plain tensors."""
+        types = self.graph.input_types[: len(args)]
+        return (
+            len(args) == self.trace.arguments
+            and all(is_plain(x) and x.type is t for x, t in zip(args, types, strict=True))
+            and self.holds()
         )
 
     @cached_property

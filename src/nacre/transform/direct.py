@@ -1,4 +1,4 @@
-"""The fast path of a call: one native entry reads arguments and variables, runs the program and stores results."""
+"""The native way of a call: one entry reads arguments and variables, runs the program and stores results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
-from nacre.codegen.entry.points import step_entry
+from nacre.codegen.entry.points import entry, step_entry
 from nacre.codegen.entry.variables import ProgramVariables
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
@@ -15,22 +15,28 @@ from nacre.transform.concrete import ConcreteFunction
 _SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad", "wants_gradient")
 
 
-def direct(concrete: ConcreteFunction, fallback: Callable[..., Any], guarded: bool) -> Callable[..., Any] | None:
-    """The native callable of a concrete function, from the tensors in its arguments to its results.
+def native(concrete: ConcreteFunction, fallback: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The native callable of a concrete function of fixed sizes, from the tensors in its arguments to its answer.
 
-    Returns None for functions that native code does not support: those that change or donate arguments, whose results
-    have nodes, or whose variables have custom slots.  Calls with arguments that are not plain, or in another state, go
-    to the fallback.  With `guarded`, the guards are checked too.
+    Calls with arguments that are not plain, or in another state, go to the fallback.  The guards are checked too if the
+    function is flat.  Returns None for functions that only Python runs: those that change or donate arguments, whose
+    results have nodes, or whose variables have custom slots.
     """
     gradients = concrete.key[2][0]  # type: ignore[index]
-    if concrete.plain is None or concrete.changed or concrete.given or (concrete.tracked and gradients):
+    if concrete.changed or concrete.given or (concrete.tracked and gradients):
         return None
     if not all(
         getattr(type(r.variable), name) is getattr(Variable, name) for r in concrete.trace.variables for name in _SLOTS
     ):
         return None
+    if concrete.bare:
+        return entry(concrete.executable, fallback, keeps=True, any_mode=True)
+    overwrites = concrete.in_place
+    if overwrites is None:
+        program = entry(concrete.executable, fallback, keeps=True, any_mode=True)
+    else:
+        program = overwrites.native
     number = {v: k for k, v in enumerate(concrete.variable_inputs)}
-    hidden = zip(concrete.donated, concrete.placeholders, strict=True)
     around = ProgramVariables(
         captures=concrete.trace.captures,
         read=_slots(concrete.variable_inputs, "cell") + _slots(concrete.gradient_inputs, "gradient_cell"),
@@ -38,13 +44,11 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any], guarded: bo
         cleared=_slots(concrete.cleared, "gradient_cell"),
         kept=[((v, "gradient_cell"), None, was) for v, was in concrete.gradient_none]
         + [((v, "wants_gradient"), was, True) for v, was in concrete.gradient_wanted],
-        hidden={number[v]: place for v, place in hidden},
+        hidden={} if overwrites is None else {number[v]: place for v, place in overwrites.hides},
     )
     seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}
-    holds = None if not guarded else concrete.guards_hold if seen else concrete.holds
-    return step_entry(
-        concrete.donating or concrete.plain, concrete.trace.results, around, holds, _finish(concrete), fallback
-    )
+    holds = None if not concrete.flat else concrete.guards_hold if seen else concrete.holds
+    return step_entry(program, concrete.trace.results, around, holds, _finish(concrete), fallback)
 
 
 def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, str]]:

@@ -12,7 +12,6 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -24,10 +23,10 @@ from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
-from nacre.base.records import dataclass
+from nacre.base.size_binding import solve
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry.points import begin_step, entry
+from nacre.codegen.entry.points import begin_step
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
@@ -37,17 +36,16 @@ from nacre.interpret.tape import rebind
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
-from nacre.runtime.executable import solve
 from nacre.trace.guards import report
 from nacre.trace.value import Value, give_up, is_concrete
-from nacre.trace.variable import UPDATES, UpdateInProgress, Variable, hidden, placeholders, settled
+from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
-from nacre.transform.direct import direct
+from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.leftover import require_changeable
-from nacre.transform.ownership import donors, is_unshared, sole_owner, uninterrupted
-from nacre.transform.plain import bare, dense, is_plain
+from nacre.transform.ownership import in_place, uninterrupted
+from nacre.transform.plain import bare, dense
 from nacre.transform.reasons import reason
 from nacre.transform.signature import Signatures
 from nacre.transform.tracing import traced
@@ -176,7 +174,7 @@ class Jitted:
         donated = self._donated(args, kwargs)
         concrete = traced(self.name, self.function, key, types, args, kwargs, why)
         concrete.given = donated
-        self._plain(concrete, key, types)
+        self._native(concrete, key)
         return concrete
 
     def _donated(self, args: Any, kwargs: Any) -> tuple[int, ...]:
@@ -188,45 +186,35 @@ class Jitted:
         tensors = [name for name, x in names if isinstance(x, Value | np.ndarray)]
         return tuple(k for k, name in enumerate(tensors) if name in self.donate)
 
-    def _plain(self, concrete: ConcreteFunction, key: Any, types: list[TensorType]) -> None:
-        """Make the native entries of a function of plain tensors."""
-        graph = concrete.graph
-        if not all(t.static for t in graph.input_types):
+    def _native(self, concrete: ConcreteFunction, key: Any) -> None:
+        """Prepare the native way of a call, where the sizes are fixed."""
+        if not all(t.static for t in concrete.graph.input_types):
             return
         if not concrete.bare:
             begin_step()
         executable = concrete.executable
         if wanted():
             tune(executable)
-        concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True, any_mode=True)
-        overwritten = donors(concrete, executable.plan.donations)
-        if overwritten:
-            concrete.placeholders = placeholders(concrete.donated)
-            concrete.donating = entry(executable, _Fallback(self, concrete), True, overwritten, any_mode=True)
-        if not concrete.bare:
-            concrete.direct = direct(concrete, functools.partial(self._carefully, concrete), guarded=False)
+        concrete.in_place = in_place(concrete.trace, concrete.given, executable)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
-        if not (flat and all(isinstance(k, TensorType) for k in key[1])) or self.dynamic_shapes:
-            return
-        if concrete.bare:
-            concrete.quick = concrete.plain
-        elif concrete.direct is not None:
-            concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
+        concrete.flat = flat and all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
+        fallback = self._refused if concrete.flat else self._in_python
+        concrete.native = native(concrete, functools.partial(fallback, concrete))
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
         """Let calls with arguments of these types start with the variant's native code, which checks the rest."""
-        if concrete.quick is None:
+        if concrete.native is None or not concrete.flat:
             return
         _, types, ambient = cast("Any", concrete.key)
-        if self.fast_ambient is ambient and self.fast.get(types) is concrete.quick:
+        if self.fast_ambient is ambient and self.fast.get(types) is concrete.native:
             return
         with _first:
             if concrete.generation != generation():
                 return
             self.fast_ambient = self.fast_ambient or ambient
             if self.fast_ambient is ambient:
-                self.fast[types] = concrete.quick
-                self.only = concrete.quick if len(self.fast) == 1 else None
+                self.fast[types] = concrete.native
+                self.only = concrete.native if len(self.fast) == 1 else None
 
     def _run(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         concrete.calls += 1
@@ -244,37 +232,34 @@ class Jitted:
         inputs = [*values, *concrete.trace.captures]
         if STATE.word or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
-            inputs += [v.gradient for v in concrete.gradient_inputs]
-            return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
-        tracked = STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs))
-        if tracked:
+        elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
             inputs += [v.value for v in concrete.variable_inputs]
-            inputs += [v.gradient for v in concrete.gradient_inputs]
-            return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
-        if concrete.direct is not None:
-            return concrete.direct(*map(dense, values))
-        return self._carefully(concrete, *values)
+        else:
+            if concrete.native is None or (concrete.flat and not concrete.holds()):
+                return self._in_python(concrete, *values)
+            return concrete.native(*map(bare, values))
+        inputs += [v.gradient for v in concrete.gradient_inputs]  # as one operation, for interpreters and the tape
+        return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
 
-    def _otherwise(self, concrete: ConcreteFunction, *args: Any) -> Any:
-        """Python path for calls that the quick native entry refuses: makes arrays and views plain, or uses the general
-        path.
-        """
-        if concrete.quick is not None and not STATE.word:
-            plain = [dense(x) for x in args]
-            if any(a is not b for a, b in zip(plain, args, strict=True)):
-                return concrete.quick(*plain)
-        return self.slow(*args)
+    def _refused(self, concrete: ConcreteFunction, *args: Any) -> Any:
+        """The answer to arguments that the native way has refused, and that are perhaps not of this variant."""
+        if STATE.word:
+            return self.slow(*args)
+        plain = [dense(x) for x in args]
+        if any(a is not b for a, b in zip(plain, args, strict=True)):
+            return concrete.native(*plain)  # type: ignore[misc]
+        return self._in_python(concrete, *args) if concrete.serves(args) else self.slow(*args)
 
-    def _carefully(self, concrete: ConcreteFunction, *values: Value) -> Any:
-        """Python path for calls that the direct native entry refuses: shared values and unusual variable contents."""
-        inputs = [*values, *concrete.trace.captures, *[v.cell for v in concrete.variable_inputs]]
-        inputs += [v.gradient_cell for v in concrete.gradient_inputs]  # type: ignore[misc]
-        if concrete.donating is None:
-            return self._put_back(concrete, values, self._execute(concrete, inputs))
+    def _in_python(self, concrete: ConcreteFunction, *values: Value) -> Any:
+        """The Python way of a call on plain values: shared memory, unusual contents of variables, donated arguments."""
+        inputs: list[Any] = [*values, *concrete.trace.captures, *[v.settled() for v in concrete.variable_inputs]]
+        inputs += [v.gradient_cell for v in concrete.gradient_inputs]
+        if concrete.in_place is None:
+            return self._put_back(concrete, values, EXECUTOR.execute(concrete.graph, inputs))
         made: list[Any] = []
         with uninterrupted():
             try:
-                self._update(concrete, inputs, made)
+                concrete.in_place.run(concrete.graph, inputs, made)
                 return self._put_back(concrete, values, _outputs(concrete, made))
             except BaseException:
                 if made:  # variables are being overwritten: an interrupt waits until all have their new values
@@ -291,29 +276,6 @@ class Jitted:
         if key not in concrete.specialised:
             concrete.specialised[key] = specialised(graph, sizes)
         return concrete.specialised[key]
-
-    def _execute(self, concrete: ConcreteFunction, inputs: Sequence[Any]) -> Sequence[Value]:
-        if concrete.plain is not None:
-            given = [x if x.layout is None and x.node is None else bare(x) for x in inputs]
-            return _outputs(concrete, [concrete.plain(*given)])
-        return EXECUTOR.execute(concrete.graph, [settled(x) for x in inputs])
-
-    def _update(self, concrete: ConcreteFunction, inputs: Sequence[Any], made: list[Any]) -> None:
-        """Run over the memory of variables and donated arguments if no other object shares it.
-
-        Native code stores the result in `made`, so that no interrupt comes between run and store.
-        """
-        assert concrete.donating is not None and concrete.plain is not None
-        given = [x if x.layout is None and x.node is None else bare(x) for x in inputs]
-        if not UPDATES.acquire(blocking=False):
-            made.extend(starmap(concrete.plain, (given,)))
-            return
-        try:
-            with hidden(concrete.donated, concrete.placeholders) as cells:
-                alone = all(map(sole_owner, cells)) and all(is_unshared(given[k], given) for k in concrete.given)
-                made.extend(starmap(concrete.donating if alone else concrete.plain, (given,)))
-        finally:
-            UPDATES.release()
 
     def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
@@ -365,9 +327,9 @@ class Jitted:
         executable = concrete.executable
         bound = executable.bound(sizes)
         given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
-        in_place = donors(concrete, executable.plan.donations)
-        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
-        return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
+        overwritten = concrete.overwritten
+        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
+        return Memory(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """The work of a call, known without running it."""
@@ -396,9 +358,7 @@ class Jitted:
             *(v.value for v in concrete.variable_inputs),
             *(v.gradient for v in concrete.gradient_inputs),
         ]
-        compiled = concrete.compiled
-        in_place = donors(concrete, compiled.executable.plan.donations)
-        return CallInputs(compiled, sizes, tuple(bare(settled(x)) for x in inputs), in_place)
+        return CallInputs(concrete.compiled, sizes, tuple(bare(settled(x)) for x in inputs), concrete.overwritten)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
         values, key, types = self._signatures.of(args, kwargs)
@@ -415,25 +375,6 @@ class Jitted:
                 "changing numbers as tensors, or see .concrete_functions",
                 stacklevel=8,
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Fallback:
-    """The target of the native entry for arguments that are not plain."""
-
-    jitted: Jitted
-    concrete: ConcreteFunction
-
-    def __call__(self, *args: Any) -> Any:
-        types = self.concrete.graph.input_types
-        if len(args) != len(types) or any(getattr(x, "type", None) is not t for x, t in zip(args, types, strict=True)):
-            return self.jitted.slow(*args)
-        if any(isinstance(x, Value) and type(x.content) is UpdateInProgress for x in args):
-            args = tuple(map(settled, args))  # variables that another thread is updating
-        elif STATE.word or any(not is_plain(x) for x in args):
-            return self.jitted.slow(*args)
-        outputs = EXECUTOR.execute(self.concrete.graph, args)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:

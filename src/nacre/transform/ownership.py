@@ -1,17 +1,30 @@
-"""Ownership: whether a call may overwrite the memory of a variable or donated argument, without interruption."""
+"""Ownership: which memory a call overwrites, that of variables and donated arguments, and whether it may.
+
+`InPlace` decides both for all calls of a concrete function.  The native entry with variables takes outputs, variables
+and placeholders from it (see `codegen/entry/variables`), and applies the same rule: nothing else refers to the memory.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
+from nacre.base.records import dataclass
+from nacre.codegen.entry.points import entry
+from nacre.compile.program.executor import EXECUTOR
+from nacre.interpret.stage import Trace
+from nacre.ir.graph import Graph
+from nacre.runtime.executable import Executable
 from nacre.trace.value import Value
-from nacre.transform.concrete import ConcreteFunction
+from nacre.trace.variable import UPDATES, Variable, hidden, placeholders
+from nacre.transform.plain import bare
 
 _SIGNALS = frozenset(map(int, signal.valid_signals() if hasattr(signal, "pthread_sigmask") else ()))
 # the module behind `signal`, which uses plain numbers: creating members of an enumeration takes 50 µs
@@ -62,39 +75,63 @@ def _calibrate() -> tuple[int, int]:
 _ALONE = _calibrate()  # interpreters differ in the number of references of a call
 
 
-def sole_owner(cell: Value) -> bool:
+def _sole_owner(cell: Value) -> bool:
     """Whether only the call itself, in three lists, refers to the value read from a variable."""
     return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1] and cell.layout is None
 
 
-def own_memory(x: Value) -> bool:
-    """Whether no other tensor, view or export shares a value's memory."""
-    return getrefcount(x.content) <= _ALONE[1]
+def _is_unshared(x: Value, values: Sequence[Value]) -> bool:
+    """Whether no other tensor, view or export shares a value's memory, and it occurs once among a call's values."""
+    return getrefcount(x.content) <= _ALONE[1] and sum(x.content is other.content for other in values) == 1
 
 
-def is_unshared(x: Value, values: Sequence[Value]) -> bool:
-    """Whether a call may overwrite x: x has its own memory, and occurs once among the values of the call."""
-    return own_memory(x) and sum(x.content is other.content for other in values) == 1
+@dataclass(frozen=True, eq=False)
+class InPlace:
+    """The memory that a call overwrites: of variables, by their new values, and of donated arguments, by results."""
+
+    overwritten: Mapping[int, int]  # for an output, the input whose memory it takes over
+    variables: tuple[Variable, ...]
+    placeholders: Sequence[Value]  # of these variables during a call
+    arguments: tuple[int, ...]  # the donated ones
+    native: Callable[..., Any]  # the program over this memory
+
+    @property
+    def hides(self) -> list[tuple[Variable, Value]]:
+        """The variables that a call overwrites, each with its placeholder."""
+        return list(zip(self.variables, self.placeholders, strict=True))
+
+    def run(self, graph: Graph, inputs: Sequence[Value], made: list[Any]) -> None:
+        """Run over the memory of the inputs if no other object shares it, else into new memory.
+
+        Native code stores the answer in `made`, so that no interrupt comes between run and store.
+        """
+        given = [x if x.layout is None and x.node is None else bare(x) for x in inputs]
+        if not UPDATES.acquire(blocking=False):
+            made.extend(starmap(partial(EXECUTOR.answer, graph), (given,)))
+            return
+        try:
+            with hidden(self.variables, self.placeholders) as cells:
+                alone = all(map(_sole_owner, cells)) and all(_is_unshared(given[k], given) for k in self.arguments)
+                made.extend(starmap(self.native if alone else partial(EXECUTOR.answer, graph), (given,)))
+        finally:
+            UPDATES.release()
 
 
-def donors(concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """The outputs that may overwrite an input: new values of variables, and results in place of donated arguments.
-
-    Sets the variables that a call updates in place.
-    """
-    first_out = concrete.trace.results
-    first_in = len(concrete.graph.inputs) - len(concrete.gradient_inputs) - len(concrete.variable_inputs)
+def in_place(trace: Trace, donated: Collection[int], executable: Executable) -> InPlace | None:
+    """What calls of a program with fixed sizes overwrite: `donated` arguments and variables; None if it is nothing."""
+    graph, read = trace.graph, trace.variable_inputs
+    first_out, first_in = trace.results, len(graph.inputs) - len(trace.gradient_inputs) - len(read)
     found: dict[int, int] = {}
-    for out, at in allowed:
+    for out, at in executable.plan.donations:
         k, j = out - first_out, at - first_in
-        if (
-            0 <= k < len(concrete.variable_outputs)
-            and 0 <= j < len(concrete.variable_inputs)
-            and concrete.variable_outputs[k] is concrete.variable_inputs[j]
-        ):
+        written = trace.variable_outputs[k] if 0 <= k < len(trace.variable_outputs) else None
+        if written is not None and 0 <= j < len(read) and written is read[j]:
             found[out] = at
-    concrete.donated = tuple(concrete.variable_inputs[at - first_in] for at in found.values())
-    for out, at in allowed:
-        if at in concrete.given and out not in found and at not in found.values():
+    variables = tuple(read[at - first_in] for at in found.values())
+    for out, at in executable.plan.donations:
+        if at in donated and out not in found and at not in found.values():
             found[out] = at
-    return found
+    if not found:
+        return None
+    native = entry(executable, partial(EXECUTOR.answer, graph), True, found, any_mode=True)
+    return InPlace(found, variables, placeholders(variables), tuple(donated), native)

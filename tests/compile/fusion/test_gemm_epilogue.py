@@ -140,7 +140,8 @@ def test_weights_are_updated_in_the_kernels_of_their_gradients(name: str) -> Non
     assert len(products) == 3 * layers - 1 and len(updates) == layers, labels
     concrete = step.concrete(*batch)
     written = {id(v) for v in concrete.variable_outputs if v.shape}
-    assert written <= {id(v) for v in concrete.donated}, "weights, biases and moments are changed in place"
+    assert concrete.in_place is not None
+    assert written <= {id(v) for v in concrete.in_place.variables}, "weights, biases and moments are changed in place"
 
 
 def test_a_clipped_gradient_is_complete_before_its_update() -> None:

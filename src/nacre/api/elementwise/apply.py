@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from nacre.api.memo import Memo
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -16,6 +15,8 @@ from nacre.api.operands import (
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, NUMERIC, DType, DTypeSet
 from nacre.base.errors import DTypeError
+from nacre.compile.program.executor import OPERATIONS
+from nacre.trace.bind import NATIVE
 
 Operation = Callable[..., Any]
 
@@ -27,17 +28,17 @@ def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
         raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 
-_memo = Memo()
-_known = _memo.known
+_target = NATIVE.get  # of an operation by its name and types
+_first = OPERATIONS.first_function
 
 
 def unary(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:
     """Apply a primitive of one operand."""
     if type(x) is Tensor:
-        native = _known.get((operation, x.type))
+        native = _target((operation, x.type))
         if native is not None:
             return native(x)
-        return _memo.first((operation, x.type), partial(_unary, op, operation, accepted), (x,))
+        return _first((operation, x.type), partial(_unary, op, operation, accepted), (x,))
     return _unary(op, operation, accepted, x)
 
 
@@ -50,11 +51,19 @@ def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:
     """Apply a primitive of two operands."""
     if type(x) is Tensor and type(y) is Tensor:
-        native = _known.get((operation, x.type, y.type))
+        native = _target((operation, x.type, y.type))
         if native is not None:
             return native(x, y)
-        return _memo.first((operation, x.type, y.type), partial(_binary, op, operation, accepted), (x, y))
+        return _first((operation, x.type, y.type), partial(_binary, op, operation, accepted), (x, y))
     return _binary(op, operation, accepted, x, y)
+
+
+def of_two(operation: str, function: Operation, x: TensorLike, y: TensorLike) -> Any:
+    """function(x, y), which for tensors is one operation with a target of its own."""
+    if type(x) is Tensor and type(y) is Tensor:
+        native = _target((operation, x.type, y.type))
+        return _first((operation, x.type, y.type), function, (x, y)) if native is None else native(x, y)
+    return function(x, y)
 
 
 def _binary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike, y: TensorLike) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import NUMERIC, Operation, binary, require, unary
+from nacre.api.elementwise.apply import NUMERIC, Operation, binary, of_two, require, unary
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -81,6 +81,10 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.divide([1.0, 2.0], 4)
     Tensor([0.25, 0.5 ], f32[2])
     """
+    return of_two("divide", _divide, x, y)
+
+
+def _divide(x: TensorLike, y: TensorLike) -> Any:
     met, dtype = meet("divide", (x, y))
     require("divide", dtype, NUMERIC)
     return pointwise.div(
@@ -97,6 +101,10 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.floor_divide([7, -7], 2)
     Tensor([ 3, -4], i64[2])
     """
+    return of_two("floor_divide", _floor_divide, x, y)
+
+
+def _floor_divide(x: TensorLike, y: TensorLike) -> Any:
     a, b = operands("floor_divide", x, y)
     require("floor_divide", a.type.dtype, NUMERIC)
     if not a.type.dtype.is_float:
@@ -138,6 +146,10 @@ def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.remainder([7, -7], 3)
     Tensor([1, 2], i64[2])
     """
+    return of_two("remainder", _remainder, x, y)
+
+
+def _remainder(x: TensorLike, y: TensorLike) -> Any:
     a, b = operands("remainder", x, y)
     require("remainder", a.type.dtype, NUMERIC)
     rest, zero = pointwise.rem(a, b), filled(b, 0)
@@ -156,6 +168,10 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.pow([1.0, 2.0, 3.0], 2)
     Tensor([1., 4., 9.], f32[3])
     """
+    return of_two("pow", _pow, x, y)
+
+
+def _pow(x: TensorLike, y: TensorLike) -> Any:
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_inexact and y in _EXACT_POWERS:

@@ -1,0 +1,334 @@
+"""The cache of eager operations: what runs an operation on operands of given types, made once.
+
+One entry belongs to a primitive, its operands' types and its parameters.  Its program is built at the first call and
+serves two native functions: one records nodes and is the target of `bind`, the other runs for interpreters that record
+by themselves.  Operands that are views have entries of their own, by their strides.  Code of a numerics mode that is
+not exact has one, too.  A registered pass or kernel begins a new generation, in which the cache is empty.
+
+A public function on tensors is an operation as well, by its name and the tensors' types: with promotion and
+broadcasting, it is one program.  Where it consists of one primitive, it shares that primitive's entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nacre.base.cached_property import cached_property
+from nacre.base.errors import Error
+from nacre.base.locks import Turns
+from nacre.base.state import STATE
+from nacre.base.types import TensorType, row_major
+from nacre.codegen.entry.points import entry, view_entry
+from nacre.codegen.entry.recording import MOST, Recording
+from nacre.compile.extensions import forget_on_change, generation
+from nacre.compile.program.cache import program
+from nacre.interpret.evaluate import view
+from nacre.interpret.host import call_now
+from nacre.interpret.pullback import rule_for
+from nacre.interpret.reverse import fused_rule
+from nacre.interpret.stage import Trace, stage
+from nacre.ir.graph import Builder, Equation, Graph, has_effects
+from nacre.ir.primitive import Host, Primitive
+from nacre.runtime.executable import Executable
+from nacre.trace.bind import NATIVE, apply, plain_params
+from nacre.trace.value import Value, is_concrete, layout_of, make
+
+REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are prepared again
+
+Function = Callable[..., Any]
+Types = tuple[TensorType, ...]
+Target = Callable[[Sequence[Value]], Function]  # makes the target of an operation, for operands of its first call
+
+
+def dense(inputs: Sequence[Value]) -> bool:
+    """Whether no operand is a view."""
+    return all([x.layout is None for x in inputs])
+
+
+class Operation:
+    """A primitive on operands of given types: its program or its view, made once, for all native functions that run it.
+
+    `fallback` serves operands that `plain` does not support.  Operands of a `strided` program may be views.
+    """
+
+    def __init__(
+        self, primitive: Primitive, types: Types, made: Executable | Value, fallback: Function, strided: bool = False
+    ) -> None:
+        self.primitive, self.types, self.made, self.fallback, self.strided = primitive, types, made, fallback, strided
+
+    def native(self, fallback: Function, nodes: bool | Recording) -> Function:
+        """A native function that runs it on plain operands, and treats nodes as `codegen.entry.points.entry` does."""
+        if isinstance(self.made, Value):
+            return view_entry(self.types[0], self.made, fallback, nodes)
+        return entry(self.made, fallback, nodes, strided=self.strided)
+
+    @cached_property
+    def plain(self) -> Function:
+        """The native function that ignores nodes; it returns a tuple for a primitive of several results."""
+        made = self.native(self.fallback, False)
+        if not self.primitive.multiple:
+            return made
+
+        def several(*inputs: Value) -> Any:
+            """The results as a tuple, even if there is only one."""
+            found = made(*inputs)
+            return found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
+
+        return several
+
+
+class OnViews:
+    """The target of types that occurred only as views: it builds no program until dense operands come."""
+
+    __slots__ = ("general", "key", "operations", "target")
+
+    def __init__(self, operations: Operations, key: object, general: Function, target: Target) -> None:
+        self.operations, self.key, self.general, self.target = operations, key, general, target
+
+    def __call__(self, *inputs: Value) -> Any:
+        if STATE.word or not dense(inputs):
+            return self.general(*inputs)
+        return self.operations.answer(self.key, inputs, self.general, self.target)  # another target replaces this one
+
+
+class Operations:
+    """The operations that were called, by primitive, operand types, parameters and numerics mode.
+
+    `trace.bind.NATIVE` lists the same entries by their targets: the functions that `bind` and the public functions
+    call.  `execute` runs the graph that defines a primitive.
+    """
+
+    def __init__(self, execute: Callable[[Graph, Sequence[Value]], Sequence[Value]]) -> None:
+        self.execute = execute
+        self.known: dict[object, Operation] = {}
+        self.numbers: set[object] = set()  # operations with a Python number that were called once
+        self.turns = Turns()  # one thread makes an entry that several need at the same time
+        forget_on_change(self.forget)
+
+    def forget(self) -> None:
+        """Drop all entries, because code is compiled in another way from now on."""
+        self.numbers.clear()
+        self.turns.clear(self.known, NATIVE)
+
+    # ---- the first call of operand types, for `bind` and the public functions
+
+    def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Answer a call of `bind` for which NATIVE has no target, and make the target."""
+        if has_effects(primitive, params):
+            return apply(primitive, inputs, params)
+        params = plain_params(params) if params else params
+
+        def general(*inputs: Value) -> Any:
+            """The operation on any operands."""
+            return apply(primitive, inputs, params)
+
+        def target(inputs: Sequence[Value]) -> Function:
+            """The native function for operands of these types."""
+            return self._recorded(key, primitive, inputs, params, general)
+
+        return self.answer(key, inputs, general, target)
+
+    def first_function(self, key: object, function: Function, tensors: Sequence[Value]) -> Any:
+        """Answer a call of a public function for which NATIVE has no target, and make the target.
+
+        The key begins with the function's name.  The function itself must not look for the key in NATIVE.
+        """
+        return self.answer(key, tensors, function, lambda tensors: self._fused(function, tensors))
+
+    def first_with_number(self, key: object, function: Function, tensors: Sequence[Value]) -> Any:
+        """The same for a function that contains a Python number, whose target is made at the second call.
+
+        A number that occurs only once, as the rates of a schedule do, needs no program of its own.
+        """
+        if key in self.numbers:
+            return self.first_function(key, function, tensors)
+        result = function(*tensors)
+        if not STATE.word and STATE.numerics == "exact":
+            if len(self.numbers) >= REMEMBERED:
+                self.numbers.clear()
+            self.numbers.add(key)
+        return result
+
+    def answer(self, key: object, inputs: Sequence[Value], general: Function, target: Target) -> Any:
+        """Make the target of a key and call it; calls that no native code supports go to `general`."""
+        if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, inputs)):
+            return general(*inputs)
+        if dense(inputs):
+            return self._fill(key, lambda: target(inputs))(*inputs)
+        made = self.turns.fill(NATIVE, key, REMEMBERED, lambda: OnViews(self, key, general, target), generation)
+        return made(*inputs)
+
+    def _fill(self, key: object, made: Callable[[], Function]) -> Function:
+        """The target of a key for dense operands."""
+        if type(NATIVE.get(key)) is OnViews:
+            NATIVE.pop(key, None)
+        return self.turns.fill(NATIVE, key, REMEMBERED, made, generation)
+
+    def _recorded(
+        self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], general: Function
+    ) -> Function:
+        """The target of a primitive: native for plain dense tensors, whose nodes it records."""
+        types = tuple([x.type for x in inputs])
+        if primitive.multiple or len(types) > MOST:
+            return general
+        operation = self._operation(key, primitive, types, params)
+        recording = _recording(inputs, lambda active: rule_for(primitive, params, types, active))
+        return operation.native(recording.fallback(general), recording)
+
+    def _fused(self, function: Function, tensors: Sequence[Value]) -> Function:
+        """The target of a public function: its primitive's, or that of all its equations as one program."""
+        trace = _traced(function, tensors)
+        if trace is None or trace.captures or trace.variables or not trace.graph.equations:
+            return function
+        graph, single = trace.graph, _single(trace.graph)
+        if single is None:
+            recording = _recording(tensors, lambda active: fused_rule(graph, active))
+            return entry(program(graph), recording.fallback(function), recording)
+        primitive, params = single.primitive, single.params
+        key = (primitive, *[x.type for x in tensors], *params.items())
+
+        def general(*inputs: Value) -> Any:
+            """The operation on any operands."""
+            return apply(primitive, inputs, params)
+
+        return self._fill(key, lambda: self._recorded(key, primitive, tensors, params, general))
+
+    # ---- operations without nodes, for interpreters
+
+    def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run one primitive on values with numbers, by a program for these types that is built at the first call."""
+        if params:
+            key = (primitive, *[x.type for x in inputs], *params.items())
+        else:
+            key = (primitive, *[x.type for x in inputs])
+        if STATE.numerics != "exact":
+            key = (*key, STATE.numerics)
+        operation = self.known.get(key)
+        return self._evaluate(key, primitive, inputs, params) if operation is None else operation.plain(*inputs)
+
+    def _evaluate(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run an operation that has no entry: a new one, a view, a call, or one on operands that are views."""
+        if has_effects(primitive, params) and primitive.expansion is None:
+            return self._act(primitive, inputs, params)
+        types = tuple([x.type for x in inputs])
+        results = primitive.result_types(types, params)
+        viewed = None if primitive.multiple else view(primitive, list(inputs), params, results[0])
+        if viewed is not None:
+            if inputs[0].layout is None:
+                self._operation(key, primitive, types, params)
+            return viewed
+        if primitive.expansion is not None:
+            return tuple(self.execute(primitive.expansion(params), inputs))
+        if not results:
+            return ()
+        if not dense(inputs):
+            return self._evaluate_strided(primitive, inputs, params)
+        return self._operation(key, primitive, types, params).plain(*inputs)
+
+    def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run an operation with effects.  No program of it is kept, because only it keeps its functions alive."""
+        for x in inputs:
+            if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
+                return x.content.interpreter.process(primitive, inputs, params)
+        types = tuple([x.type for x in inputs])
+        if isinstance(primitive.lowering, Host):
+            return call_now(params["function"], inputs, primitive.result_types(types, params))
+        builder = Builder(primitive.name)
+        outputs = builder.add(primitive, [builder.input(t) for t in types], params)
+        return tuple(self.execute(builder.finish(outputs), inputs))
+
+    def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Operation:
+        """The entry for dense operands, with its program."""
+        return self.turns.fill(
+            self.known, key, REMEMBERED, lambda: self._of_dense(key, primitive, types, params), generation
+        )
+
+    def _of_dense(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Operation:
+        """A new entry for dense operands."""
+        viewed = None
+        if not primitive.multiple:
+            result = primitive.result_types(types, params)[0]
+            viewed = view(primitive, [make(t, None) for t in types], params, result)
+
+        def on_views(*inputs: Value) -> Any:
+            """Run the primitive on operands that are not all dense."""
+            return self._evaluate_strided(primitive, inputs, params)
+
+        def view_of_view(*inputs: Value) -> Any:
+            """The view of an operand that is a view itself, or a copy where it cannot be one."""
+            return self._evaluate(key, primitive, inputs, params)
+
+        if viewed is not None:
+            return Operation(primitive, types, viewed, view_of_view)
+        return Operation(primitive, types, _built(primitive, types, params), on_views)
+
+    def _evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run on operands that are views: their strides are part of the kernel, their offsets arguments of the call."""
+        key = (
+            primitive,
+            *[x.type for x in inputs],
+            *params.items(),
+            tuple([x.layout and x.layout.strides for x in inputs]),
+            STATE.numerics,
+        )
+        operation = self.known.get(key)
+        if operation is None:
+            operation = self.turns.fill(
+                self.known, key, REMEMBERED, lambda: _of_strides(primitive, inputs, params), generation
+            )
+        return operation.plain(*inputs)
+
+
+def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Operation:
+    """A new entry for operands of these types and strides."""
+    types = tuple([x.type for x in inputs])
+    executable = _built(primitive, types, params, [layout_of(x).strides for x in inputs])
+
+    def general(*inputs: Value) -> Any:
+        """Run on operands that are not plain tensors."""
+        for x in inputs:
+            if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
+                return x.content.interpreter.process(primitive, inputs, params)
+        held = [(x.content, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
+        outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
+        return tuple(outputs) if primitive.multiple else next(outputs)
+
+    return Operation(primitive, types, executable, general, strided=True)
+
+
+def _built(
+    primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Sequence[tuple[int, ...]] | None = None
+) -> Executable:
+    """The program of one primitive for operands of these types, dense or with these strides."""
+    builder = Builder(primitive.name)
+    results = builder.add(primitive, [builder.input(t) for t in types], params)
+    return program(builder.finish(results), strides or [row_major(t.shape) for t in types])  # type: ignore[arg-type]
+
+
+def _recording(inputs: Sequence[Value], rule: Callable[[tuple[int, ...]], Any]) -> Recording:
+    """The recording of an operation, which knows the rule for these operands from the start."""
+    recording = Recording(len(inputs), rule)
+    if STATE.gradients:
+        recording.learn(inputs)
+    return recording
+
+
+def _traced(function: Function, tensors: Sequence[Value]) -> Trace | None:
+    """The trace of a public function; None if it raises an error, which a call of it raises again."""
+    try:
+        return stage(lambda *xs: [function(*xs)], tuple([x.type for x in tensors]), "operator")
+    except Error:
+        return None
+
+
+def _single(graph: Graph) -> Equation | None:
+    """The graph's one equation, if it reads all inputs in order."""
+    if (
+        len(graph.equations) == 1
+        and graph.equations[0].inputs == graph.inputs
+        and graph.outputs == graph.equations[0].outputs
+        and not graph.equations[0].primitive.multiple
+    ):
+        return graph.equations[0]
+    return None
