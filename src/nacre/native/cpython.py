@@ -214,14 +214,6 @@ def PyErr_Occurred() -> PyObject: ...
 
 
 @external
-def PyEval_SaveThread() -> ptr[u8]: ...
-
-
-@external
-def PyEval_RestoreThread(thread: ptr[u8]) -> None: ...
-
-
-@external
 def PyGILState_Ensure() -> i32: ...
 
 
