@@ -272,6 +272,20 @@ def test_an_exception_is_raised_unchanged_and_ends_the_program() -> None:
     assert any(entry.name == "fail" for entry in raised.traceback)
 
 
+def test_an_exception_for_symbolic_sizes_is_raised_unchanged() -> None:
+    def fail(x: Any) -> Any:
+        raise Custom(x.shape)
+
+    @nc.jit(dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})
+    def f(x: Any) -> Any:
+        return nc.host_call(fail, x.type, x) + 1
+
+    for n in (3, 5):
+        with pytest.raises(Custom) as raised:
+            f(nc.ones(n))
+        assert raised.value.args == ((n,),)
+
+
 def test_an_interrupt_in_the_function_ends_the_program() -> None:
     v = nc.Variable(nc.tensor(1.0))
 

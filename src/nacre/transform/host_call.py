@@ -98,4 +98,4 @@ def _type(given: Any) -> TensorType | None:
         raise ShapeError(
             f"host_call: sizes of types must be at least 0; got {list(sizes)}; write the sizes of the result"
         )
-    return TensorType(sizes, as_dtype(dtype))
+    return TensorType(sizes, as_dtype(cast("Any", dtype)))

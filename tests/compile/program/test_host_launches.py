@@ -17,6 +17,8 @@ from nacre.inspect.explain import explain
 from nacre.inspect.profile import profile
 from nacre.runtime.plan import Launch
 
+F = nc.nn.functional
+
 
 def identity(x: Any) -> Any:
     """The tensor."""
@@ -64,6 +66,57 @@ def test_launches_do_not_pass_a_call() -> None:
         launch((3,), (), called),
     ]
     assert barrier_order(steps) == [0, 1, 2, 3, 4]
+
+
+def convolved(see: Any, x: Any, v: Any, w: Any) -> Any:
+    """Convolutions in blocks of channels, with calls between them."""
+    y = F.relu(F.conv2d(x, v, padding=1))
+    nc.host_call(see, None, y)
+    y = F.relu(F.conv2d(nc.host_call(lambda y: y * 2, y.type, y), w, padding=1))
+    nc.host_call(see, None)
+    nc.host_call(see, None, F.max_pool2d(y, 2), y)
+    return y.mean(axis=(2, 3))
+
+
+def classified(see: Any, h: Any, w: Any) -> Any:
+    """Scores in strips, with calls before and after."""
+    scores = h @ w
+    nc.host_call(see, None, h)
+    loss = F.cross_entropy(scores, nc.arange(512))
+    nc.host_call(see, None, loss)
+    return loss
+
+
+def attended(see: Any, q: Any, k: Any, v: Any) -> Any:
+    """Attention whose parts calls read."""
+    nc.host_call(see, None, q)
+    p = F.softmax(q @ k.mT / 8.0)
+    nc.host_call(see, None, p)
+    out = p @ v
+    nc.host_call(see, None, out)
+    return out + F.softmax(out @ k.mT / 8.0) @ v
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (convolved, [(2, 16, 8, 8), (32, 16, 3, 3), (32, 32, 3, 3)]),
+        (classified, [(512, 32), (32, 4096)]),
+        (attended, [(2, 4, 64, 64)] * 3),
+    ],
+)
+def test_passes_keep_calls_and_what_they_read(function: Any, shapes: Any) -> None:
+    seen: list[Any] = []
+
+    def see(*xs: Any) -> None:
+        seen.append([x.numpy().tobytes() for x in xs])
+
+    key = nc.random.split(nc.random.key(0), len(shapes))
+    given = [nc.random.normal(shape, key=k) for shape, k in zip(shapes, key, strict=True)]
+    eager, compiled = function(see, *given), nc.jit(lambda *xs: function(see, *xs))(*given)
+    assert bool(nc.all(eager == compiled))
+    half = len(seen) // 2
+    assert seen[:half] == seen[half:] and half >= 2
 
 
 def test_programs_with_calls_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:

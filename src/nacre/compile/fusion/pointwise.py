@@ -14,7 +14,7 @@ def is_pointwise(e: Equation) -> bool:
 
     Equations with parameters are tested one by one: a slice may take the whole of its operand.
     """
-    if any(x.type.shape != e.outputs[0].type.shape for x in e.inputs):
+    if not e.outputs or any(x.type.shape != e.outputs[0].type.shape for x in e.inputs):
         return False
     if e.params:
         return _reads_own_index(e)
