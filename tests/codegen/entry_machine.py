@@ -22,8 +22,9 @@ from nacre.native.python.declarations import native, null
 from nacre.native.python.module import module
 from nacre.native.python.types import Kind, PointerKind, StructKind, fields_of, i64, ptr, struct, struct_of, u8
 from nacre.native.python.unit import NativeModule
-from nacre.native.records import memory_of, pack, read_field, write_field
+from nacre.native.records import pack, read_field, write_field
 from nacre.runtime.layouts import BufferObject, Descriptor
+from nacre.runtime.tables import memory_of
 from native.python.compiled import ctype
 
 

@@ -30,9 +30,10 @@ from nacre.native.python.declarations import external, native
 from nacre.native.python.module import module
 from nacre.native.python.types import fields_of, offset_of, ptr, size_of
 from nacre.native.python.unit import NativeModule
-from nacre.native.records import memory_of, pack, read_field, write_field
+from nacre.native.records import pack, read_field, write_field
 from nacre.runtime import buffer as buffers
 from nacre.runtime.layouts import BufferObject, Descriptor
+from nacre.runtime.tables import memory_of
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from native.python.compiled import ctype

@@ -11,7 +11,8 @@ import pytest
 
 from nacre.base.errors import CompileError
 from nacre.native.python.types import array, f32, f64, i8, i64, ptr, size_of, struct, u8, u16, u32, u64
-from nacre.native.records import memory_of, pack, read_field, write_field
+from nacre.native.records import pack, read_field, write_field
+from nacre.runtime.tables import memory_of
 
 
 @struct

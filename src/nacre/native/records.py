@@ -1,7 +1,7 @@
 """Structures in memory as Python writes and reads them, by the names of their fields.
 
-record = memory_of(pack(Item, key=3), pack(Item, key=4))     # two rows
-write_field(record.ctypes.data, Item, "value", 7)
+rows = pack(Item, key=3) + pack(Item, key=4)
+write_field(address, Item, "value", 7)
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
 
 from nacre.base.errors import CompileError
 from nacre.native.python.types import BoolKind, FloatKind, FunctionKind, IntKind, Kind, PointerKind, size_of, struct_of
@@ -26,11 +23,6 @@ def pack(owner: type[Any], **values: float) -> bytes:
         code, offset = _place(owner, field)
         struct.pack_into(code, memory, offset, value)
     return bytes(memory)
-
-
-def memory_of(*parts: bytes) -> npt.NDArray[np.int64]:
-    """Packed structures, whole words each, one after another in memory that stays in its place."""
-    return np.frombuffer(b"".join(parts), np.int64).copy()
 
 
 def read_field(address: int, owner: type[Any], field: str) -> int:

@@ -73,6 +73,11 @@ def record(values: object) -> np.ndarray:
     return table(type(values), [values]).reshape(())
 
 
+def memory_of(*parts: bytes) -> np.ndarray:
+    """Packed structures, whole words each, one after another in memory that stays in its place."""
+    return np.frombuffer(b"".join(parts), np.int64).copy()
+
+
 def address(of: np.ndarray) -> Any:
     """The address of a table, for a field that is a pointer."""
     return of.ctypes.data

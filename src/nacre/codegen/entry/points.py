@@ -43,10 +43,11 @@ from nacre.native.engine import Library, Target, host_target
 from nacre.native.interpreter import require_interpreter
 from nacre.native.pool import pool
 from nacre.native.python.cached import cached_module
-from nacre.native.records import memory_of, pack, write_field
+from nacre.native.records import pack, write_field
 from nacre.runtime import buffer as buffers
 from nacre.runtime.executable import Executable, driver_text
 from nacre.runtime.plan import PackedMemory
+from nacre.runtime.tables import memory_of
 from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 

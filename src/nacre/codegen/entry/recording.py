@@ -9,7 +9,8 @@ import numpy as np
 
 from nacre.codegen.entry.layouts import NodeRule
 from nacre.interpret.pullback import Rule
-from nacre.native.records import memory_of, pack
+from nacre.native.records import pack
+from nacre.runtime.tables import memory_of
 from nacre.trace.value import Value, is_concrete
 
 MOST: Final = 6  # operands of an operation that native code records

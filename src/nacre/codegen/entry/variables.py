@@ -15,7 +15,8 @@ from nacre.codegen.entry.layouts import HiddenValue, KeptSlot, ProgramRecord, St
 from nacre.native.engine import Target
 from nacre.native.python.cached import cached_module
 from nacre.native.python.types import offset_of
-from nacre.native.records import memory_of, pack, read_field
+from nacre.native.records import pack, read_field
+from nacre.runtime.tables import memory_of
 from nacre.trace.value import Value
 from nacre.trace.variable import UPDATER, UPDATES, Variable
 
