@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import nacre as nc
 from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError, CompileError
 from nacre.base.types import TensorType
-from nacre.compile.extensions import versions
+from nacre.compile.extensions import changed, versions
 from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.kernel_registry import (
     RULE,
@@ -39,9 +41,12 @@ def product() -> Graph:
 
 
 @pytest.fixture(autouse=True)
-def own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_kernels() -> Iterator[None]:
     """Remove the kernels that a test registers after it."""
-    monkeypatch.setitem(vars(dot_p), "kernels", list(dot_p.kernels))
+    known = list(dot_p.kernels)
+    yield
+    dot_p.kernels[:] = known
+    changed()
 
 
 def build(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
