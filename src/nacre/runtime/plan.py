@@ -76,7 +76,7 @@ class Launch:
     cut_sizes: tuple[Size, ...] = ()
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
     idle: bool = False  # a copy of its first slot to its second, which does nothing if the addresses are equal
-    host: object = None  # the Python object that it calls, which its first slot is the address of
+    host: Any = None  # the Python object that it calls, which its first slot is the address of
 
 
 @dataclass(frozen=True, slots=True)
