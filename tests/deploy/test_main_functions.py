@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ from nacre.deploy.executable.layouts import (
 from nacre.deploy.executable.main import ALL_RIGHT
 from nacre.deploy.target import aim
 from nacre.native import c_library
-from nacre.native.engine import host_target
+from nacre.native.engine import compile_text, cross_target, host_target
+from nacre.native.isa import INSTRUCTION_SETS, X86_64, Isa
 from nacre.native.parallel_runtime import MAX_THREADS
+from nacre.native.python.module import module
+from nacre.native.python.types import offset_of, size_of
 from native.python.compiled import structure
 
 FUNCTIONS: list[Any] = [main.fail, main.is_same_file, main.are_apart, main.solve_sizes, main.run, main.main]
@@ -349,3 +353,29 @@ def test_threads_of_the_environment(written: str, count: int | None, monkeypatch
     made = Threads()
     assert made.native.begin() == (THREADS if count is None else 0)
     assert made.counts == ([] if count is None else [count])
+
+
+# ---- all targets
+
+
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS, ids=lambda isa: isa.name)
+def test_code_for_every_machine(isa: Isa) -> None:
+    target = cross_target(isa.name)
+    whole, check = (module(entries, target=target) for entries in ([main.main, threads.begin], [processor.meets]))
+    for written in (whole, check):
+        assert len(compile_text(written, target)) > 0
+    assert ('asm sideeffect "cpuid"' in check) == (isa.machine is X86_64)
+    for name in ("nacre_main", "main.show", "main.fail", "files.write_block"):
+        (head,) = re.findall(rf"^define .*@{name}\(.*$", whole, re.MULTILINE)
+        assert head.endswith(f"nounwind {isa.machine.baseline} {{".replace("  ", " ")), "it runs on every processor"
+    heads = re.findall(r"^define .*$", check, re.MULTILINE)
+    assert heads and all(isa.machine.baseline in head for head in heads)
+
+
+def test_the_status_of_a_file_is_read_by_the_layout_of_the_machine() -> None:
+    assert [offset_of(file_status.StatX86, f) for f in ("device", "serial", "mode")] == [0, 8, 24]
+    assert [offset_of(file_status.StatArm, f) for f in ("device", "serial", "mode")] == [0, 8, 16]
+    assert size_of(file_status.StatX86) >= 144 and size_of(file_status.StatArm) >= 128, "the whole structure has room"
+    for isa, owner in (("avx2", "x86"), ("neon", "arm")):
+        written = module([file_status.read_status], target=cross_target(isa))
+        assert re.findall(r"@file_status\.read_(\w+)\(", written) == [owner] * 2

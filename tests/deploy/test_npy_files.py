@@ -231,7 +231,7 @@ def test_many_random_files(native_files: Any) -> None:
 
 
 class Opened:
-    """A file that was opened as an array: the status, the axes, and what was printed."""
+    """A file that was opened as an array: the status, the axes, and the printed message."""
 
     def __init__(self, made: Any, path: Path | str, about: Described, capfd: pytest.CaptureFixture[str]) -> None:
         capfd.readouterr()

@@ -23,7 +23,7 @@ class FileStatus:
 
 @struct
 class StatX86:
-    """`struct stat` of x86-64: what is read of it, and at least as much room as the rest takes."""
+    """`struct stat` of x86-64: the fields that are read, and at least as much room as the others take."""
 
     device: u64
     serial: u64

@@ -13,7 +13,7 @@ from nacre.deploy.executable.npy_header import ArrayHeader
 from nacre.native import c_library as c
 from nacre.native.python.declarations import inline, native, null
 from nacre.native.python.intrinsics import addr
-from nacre.native.python.types import i32, i64, ptr, u8, u64
+from nacre.native.python.types import cstring, i32, i64, ptr, u8, u64
 
 STANDARD_INPUT: Final = 0
 STANDARD_OUTPUT: Final = 1
@@ -32,7 +32,7 @@ def is_standard(path: ptr[u8]) -> bool:
 
 @native
 def read_block(file: i32, to: ptr[u8], count: u64) -> i64:
-    """Read until there are so many bytes; returns how many there were, or -1 for a fault."""
+    """Read until the bytes are complete or the file ends; returns their number, or -1 for a fault."""
     have: u64 = 0
     while have != count:
         n = c.read(file, addr(to[have]), count - have)
@@ -67,7 +67,7 @@ def say_system(name: ptr[u8], path: ptr[u8], status: i32) -> i32:
 
 
 @native
-def say(name: ptr[u8], path: ptr[u8], sentence: ptr[u8], status: i32) -> i32:
+def say(name: ptr[u8], path: ptr[u8], sentence: cstring, status: i32) -> i32:
     """Print a sentence about a file."""
     c.dprintf(STANDARD_ERROR, b"%s: %s: %s\n", name, path, sentence)
     return status

@@ -65,7 +65,7 @@ def fail(program: ProgramDescription, code: i32) -> i32:
 
 @native
 def is_same_file(a: ptr[u8], b: ptr[u8]) -> bool:
-    """Whether two paths lead to one regular file, or have one name where there is no file yet; "-" leads to none."""
+    """Whether two paths lead to one regular file, or are equal where there is none yet; "-" leads to none."""
     if is_standard(a) or is_standard(b):
         return False
     one, two = stack(FileStatus), stack(FileStatus)
@@ -76,7 +76,7 @@ def is_same_file(a: ptr[u8], b: ptr[u8]) -> bool:
 
 @native
 def say_shared(name: ptr[u8], path: ptr[u8]) -> bool:
-    """Print that an output is no file of its own; returns False."""
+    """Print that an output must be a file of its own; returns False."""
     sentence = b"each output must be a file of its own; this one is an input or another output; name another"
     say(name, path, sentence, MISUSED)
     return False

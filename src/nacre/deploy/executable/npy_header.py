@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from nacre.native import c_library as c
 from nacre.native.python.declarations import inline, native
 from nacre.native.python.intrinsics import addr
-from nacre.native.python.types import array, i64, ptr, struct, u8, u32, u64
+from nacre.native.python.types import array, cstring, i64, ptr, struct, u8, u32, u64
 
 DEEPEST: Final = 32  # limit of a header's axes
 MOST: Final = 1 << 48  # limit of an axis
@@ -78,7 +78,7 @@ def take(text: HeaderText, wanted: u8) -> bool:
 
 
 @native
-def take_word(text: HeaderText, word: ptr[u8], length: u64) -> bool:
+def take_word(text: HeaderText, word: cstring, length: u64) -> bool:
     """Step over a word if it is next."""
     next_character(text)
     if text.count - text.at < length or c.memcmp(addr(text.bytes[text.at]), word, length) != 0:
@@ -109,7 +109,7 @@ def take_string(text: HeaderText) -> bool:
 
 
 @inline
-def string_is(text: HeaderText, word: ptr[u8], length: u64) -> bool:
+def string_is(text: HeaderText, word: cstring, length: u64) -> bool:
     """Whether the last string is this one."""
     return text.length == length and c.memcmp(text.string, word, length) == 0
 

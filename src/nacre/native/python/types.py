@@ -195,6 +195,7 @@ if TYPE_CHECKING:
     f32: TypeAlias = float
     f64: TypeAlias = float
     embed = Annotated[T, "the structure itself, not a reference to it"]
+    cstring: TypeAlias = "ptr[u8] | bytes"
 
     class ptr(Generic[T]):
         """A pointer to elements."""
@@ -216,6 +217,8 @@ else:
 
         def __class_getitem__(cls, element):
             return PointerKind(kind_of(element))
+
+    cstring = PointerKind(u8)
 
     class array:
         """`Annotated[array[u64], 8]` is an array inside of a structure."""
