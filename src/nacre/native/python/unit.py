@@ -117,7 +117,7 @@ class NativeModule:
             if declared.kind == "external":
                 self.module.variable(name, zeros, "", align, "external")
                 return name
-            linkage = f"{'' if declared.symbol else 'internal'} {declared.kind}".strip()
+            linkage = "" if declared.symbol else "internal"
             self.module.variable(name, zeros, "zeroinitializer", align, linkage)
             if declared.initial is not None:
                 self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
