@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 
 import pytest
 
-from nacre.native import engine
 from nacre.native.cpython import PyObject
 from nacre.native.python.declarations import (
     address,
@@ -31,12 +30,10 @@ from nacre.native.python.intrinsics import (
     cast,
     compare_exchange,
     copy_bytes,
-    fence,
     fill_bytes,
     leading_zeros,
     one_bits,
     stack,
-    trailing_zeros,
 )
 from nacre.native.python.module import module
 from nacre.native.python.types import (
@@ -150,12 +147,12 @@ def test_floats_become_integers_within_bounds(x: float) -> None:
 
 @native
 def bits(x: u32) -> u32:
-    return leading_zeros(x) * 10000 + trailing_zeros(x) * 100 + one_bits(x)
+    return leading_zeros(x) * 100 + one_bits(x)
 
 
 def test_bits() -> None:
     (made,) = compiled(bits)
-    assert [made(x) for x in (0, 1, 0x80000000, 0xF0)] == [323200, 310001, 3101, 240404]
+    assert [made(x) for x in (0, 1, 0x80000000, 0xF0)] == [3200, 3101, 1, 2404]
 
 
 # ---- control
@@ -471,7 +468,6 @@ def atomics(c: Count) -> u64:
     before = atomic_change("add", c.value, 5, "seq_cst")
     was, done = compare_exchange(c.value, before + 5, 100, "acq_rel", "acquire")
     again, failed = compare_exchange(c.value, 7, 8, "seq_cst", "relaxed")
-    fence("seq_cst")
     atomic_store(c.value, atomic_load(c.value, "acquire") + was + again, "release")
     atomic_change("exchange", c.value, atomic_change("or", c.value, 1, "relaxed") + u64(done) + u64(failed), "release")
     return before
@@ -531,20 +527,6 @@ def test_functions_and_variables_of_other_libraries() -> None:
     text_ = ctypes.create_string_buffer(40)
     assert printing(ctypes.addressof(text_), -3, 0.25) == 11 and text_.value == b"-3 0.25 end"
     assert [asked(id(x)) for x in (True, False)] == [True, False]
-
-
-own = variable(Count, thread_local=True, align=64)
-
-
-@native
-def of_the_thread() -> u64:
-    return own.value
-
-
-def test_thread_local_variables() -> None:
-    made = module([of_the_thread])
-    assert "@test_constructs.own = internal thread_local global [8 x i8] zeroinitializer, align 64" in made
-    assert "tls_get_addr" in engine.emit_assembly(made, engine.cross_target("avx2"))
 
 
 @native

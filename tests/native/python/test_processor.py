@@ -12,7 +12,6 @@ from nacre.native.python.declarations import native
 from nacre.native.python.intrinsics import (
     cpuid,
     float_control,
-    multiply_with_overflow,
     pause,
     set_float_control,
     stack_array,
@@ -20,7 +19,7 @@ from nacre.native.python.intrinsics import (
     xgetbv,
 )
 from nacre.native.python.module import module
-from nacre.native.python.types import embed, f64, i64, ptr, struct, u32, u64
+from nacre.native.python.types import embed, f64, ptr, struct, u32, u64
 from native.python.compiled import compiled
 
 X86, ARM = cross_target("avx2"), cross_target("neon")
@@ -121,23 +120,6 @@ def test_the_processor_is_asked() -> None:
 
 def test_other_processors_are_left_out() -> None:
     assert "asm" not in module([features], target=ARM)
-
-
-@native
-def product(a: i64, b: i64, to: ptr[u64], n: u64) -> bool:
-    low, over = multiply_with_overflow(a, b)
-    to[0] = u64(low)
-    high, above = multiply_with_overflow(n, 1 << 32)
-    to[1] = high
-    return over != above
-
-
-def test_products_tell_whether_they_overflowed() -> None:
-    (made,) = compiled(product)
-    to = (ctypes.c_uint64 * 2)()
-    assert made(3, -4, to, 5) is False and list(to) == [2**64 - 12, 5 << 32]
-    assert made(1 << 62, 2, to, 5) is True and to[0] == 1 << 63
-    assert made(3, 4, to, 1 << 33) is True and to[1] == 0
 
 
 @native(symbol="seen_by_all", visible=True, noinline=True)

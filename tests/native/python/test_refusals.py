@@ -66,6 +66,7 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "return print(a)": "print: a name must be defined",
     "return len(a)": "len: a name must be defined",
     "return u32('text')": "a constant must be a number, a bool or bytes",
+    "return u32(0 < a < 3)": "0 < a < 3: a comparison must be of two values; got a chain; use `and`",
     "return atomic_load(p.first, 'consume')": "order: it must be one of relaxed acquire seq_cst",
     "return cast(u32, a)": "cast: one type must be a pointer; got u32 and u32",
     "return min(a)": "min: 2 arguments are needed; got 1",

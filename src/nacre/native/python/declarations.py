@@ -108,15 +108,12 @@ inline: Final = Declaration("inline")  # one that is expanded at each call
 external: Final = Declaration("external")  # one of the C library or of CPython; `*more` stands for further arguments
 
 
-def variable(
-    owner: type[T], *, symbol: str | None = None, initial: T | None = None, thread_local: bool = False, align: int = 0
-) -> T:
+def variable(owner: type[T], *, symbol: str | None = None, initial: T | None = None, align: int = 0) -> T:
     """Declare a structure in memory for the whole process; it is zero unless an initial value is given.
 
-    With a `symbol`, other modules and Python find it by that name.  A thread-local variable has a value for each
-    thread.  It is for objects of a system linker alone: the linker within the process does not load it.
+    With a `symbol`, other modules and Python find it by that name.
     """
-    made: Any = NativeVariable(owner, "thread_local" if thread_local else "", symbol, initial, align)
+    made: Any = NativeVariable(owner, "native", symbol, initial, align)
     return made
 
 

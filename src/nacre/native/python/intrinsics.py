@@ -30,7 +30,7 @@ from nacre.native.python.types import (
 T = TypeVar("T")
 WORD, NARROW, BYTE = (IntKind(bits, False) for bits in (64, 32, 8))
 LOADS, STORES, CHANGES = "relaxed acquire seq_cst", "relaxed release seq_cst", "relaxed acquire release acq_rel seq_cst"
-FUNCTIONS: Final = {"leading_zeros": "ctlz", "trailing_zeros": "cttz", "one_bits": "ctpop"}
+FUNCTIONS: Final = {"leading_zeros": "ctlz", "one_bits": "ctpop"}
 CPUID: Final = 'asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"'
 XGETBV: Final = 'asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"'
 NATURAL: Final = Constant(0)  # the alignment of the type
@@ -140,7 +140,7 @@ class IntrinsicTranslation(MemoryAccess):
         further = [] if use.name == "one_bits" else [self.constant(BOOL, False)]
         return self.intrinsic(value.kind, f"{FUNCTIONS[use.name]}.{self._integer(value, use).llvm}", value, *further)
 
-    write_trailing_zeros = write_one_bits = write_leading_zeros
+    write_one_bits = write_leading_zeros
 
     def write_min(self, use: Use, x: expr, y: expr) -> Item:
         a, b = self.item(x, use.wanted), self.item(y, use.wanted)
@@ -155,12 +155,6 @@ class IntrinsicTranslation(MemoryAccess):
     def _parts(self, whole: Computed, kinds: tuple[Kind, ...]) -> tuple[Computed, ...]:
         """The parts of a value that has several."""
         return tuple(self.op(kind, f"extractvalue {{0}}, {k}", whole) for k, kind in enumerate(kinds))
-
-    def write_multiply_with_overflow(self, use: Use, x: expr, y: expr) -> Item:
-        a = self.any_value(x, use.wanted)
-        kind = self._integer(a, use)
-        name = f"{'s' if kind.signed else 'u'}mul.with.overflow.{kind.llvm}"
-        return self._parts(self.intrinsic(TupleKind((kind, BOOL)), name, a, self.value(y, kind)), (kind, BOOL))
 
     def write_copy_bytes(self, use: Use, to: expr, source: expr, count: expr) -> Item:
         places = [self.value(x, PointerKind(BYTE)) for x in (to, source)]
@@ -196,9 +190,6 @@ class IntrinsicTranslation(MemoryAccess):
         text = f"cmpxchg {{0}}, {{1}}, {{2}} {self._word(order, CHANGES)} {self._word(failure, LOADS)}"
         values, kinds = (self.value(old, kind), self.value(new, kind)), (kind, BOOL)
         return self._parts(self.op(TupleKind(kinds), text, address, *values, stem="x"), kinds)
-
-    def write_fence(self, use: Use, order: expr) -> Item:
-        return self.op(VOID, f"fence {self._word(order, 'acquire release acq_rel seq_cst')}")
 
     # ---- the processor
 
@@ -257,12 +248,8 @@ if TYPE_CHECKING:
     def stack_array(element: type[T], count: int, align: int = 0) -> ptr[T]: ...
     # The number of zero bits above the highest one bit; the width for 0.
     def leading_zeros(x: int) -> int: ...
-    # The number of zero bits below the lowest one bit; the width for 0.
-    def trailing_zeros(x: int) -> int: ...
     # The number of one bits.
     def one_bits(x: int) -> int: ...
-    # The product, which wraps around, and whether it did.
-    def multiply_with_overflow(x: int, y: int) -> tuple[int, bool]: ...
     # Copy bytes between places that do not overlap.
     def copy_bytes(to: ptr[int], source: ptr[int] | bytes, count: int) -> None: ...
     # Set bytes to one value.
@@ -275,8 +262,6 @@ if TYPE_CHECKING:
     def atomic_change(operation: str, place: int, value: int, order: str) -> int: ...
     # Write a new value if the place has the expected one; the value before, and whether it was written.
     def compare_exchange(place: T, expected: T, new: T, order: str, failure: str) -> tuple[T, bool]: ...
-    # Keep the order of accesses to memory before and behind this one.
-    def fence(order: str) -> None: ...
     # Whether the code is for this architecture, "x86_64" or "aarch64": a constant.
     def target_is(architecture: str) -> bool: ...
     # Tell the processor that the thread waits for another one.

@@ -17,7 +17,7 @@ from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.statements import compile_function
 from nacre.native.python.unit import NativeModule
 
-IMPORT: Final = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
+IMPORT: Final = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @gc_paused()

@@ -117,10 +117,10 @@ class NativeModule:
             if declared.kind == "external":
                 self.module.variable(name, zeros, "", align, "external")
                 return name
-            linkage = f"{'' if declared.symbol else 'internal'} {declared.kind}".strip()
+            linkage = "" if declared.symbol else "internal"
             self.module.variable(name, zeros, "zeroinitializer", align, linkage)
             if declared.initial is not None:
-                self.module.variable(name, *initial_value(kind, declared.initial, self._symbol_of), align, linkage)
+                self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
         return name
 
     def text(self, content: bytes) -> str:
@@ -132,10 +132,8 @@ class NativeModule:
             self.module.constant(name, f"[{len(content)} x i8]", f'c"{shown}"', 1)
         return name
 
-    def _symbol_of(self, value: Initial) -> str:
+    def _address(self, value: Initial) -> str:
         """The symbol that an address or a text of an initial value stands for."""
-        return self.text(value.of) if value.kind == "text" else self.address(value.of)
-
-    def address(self, of: Any) -> str:
-        """The symbol of a function or variable."""
-        return self.variable(of) if isinstance(of, NativeVariable) else self.symbol(of)
+        if value.kind == "text":
+            return self.text(value.of)
+        return self.variable(value.of) if isinstance(value.of, NativeVariable) else self.symbol(value.of)
