@@ -10,7 +10,7 @@ import pytest
 
 from nacre.native.python.types import fields_of, offset_of, size_of
 from nacre.runtime.driver import Context
-from nacre.runtime.layouts import Descriptor, Fixup, Kind, Move, PlanRow, Stamp
+from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow, RowKind, Stamp
 from nacre.runtime.tables import row_type, table
 from runtime.driver_calls import HandMadeCall, Recorder, SerialPool, loaded, moves_of, plan_row
 
@@ -38,9 +38,9 @@ def test_layouts() -> None:
 
 
 def test_tables_are_read_back() -> None:
-    rows = table(PlanRow, [plan_row(extent=-3, idle=True), plan_row(kernel=1 << 47, kind=Kind.JUMP)])
+    rows = table(PlanRow, [plan_row(extent=-3, idle=True), plan_row(kernel=1 << 47, kind=RowKind.JUMP)])
     assert rows["extent"].tolist() == [-3, 0] and rows["idle"].tolist() == [True, False]
-    assert rows["kernel"].tolist() == [0, 1 << 47] and rows["kind"].tolist() == [Kind.LAUNCH, Kind.JUMP]
+    assert rows["kernel"].tolist() == [0, 1 << 47] and rows["kind"].tolist() == [RowKind.LAUNCH, RowKind.JUMP]
     assert moves_of((1, 2, -3))["distances"].tolist() == [[2, -3]] and len(table(Move, [])) == 0
 
 
@@ -107,15 +107,15 @@ def test_without_moves_nothing_changes(native: Any) -> None:
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("fields, word, to, together, after", [
-    (dict(kind=Kind.ENTER, extent=3), 9, "next", lambda m, s: m, 0),
-    (dict(kind=Kind.ENTER, extent=0), 9, "target", lambda m, s: m, 0),
-    (dict(kind=Kind.ENTER, extent=3, alone=True), 9, "next", lambda m, s: False, 0),
-    (dict(kind=Kind.TURN, extent=3), 0, "target", lambda m, s: m, 1),
-    (dict(kind=Kind.TURN, extent=3), 1, "target", lambda m, s: m, 2),
-    (dict(kind=Kind.TURN, extent=3), 2, "next", lambda m, s: m, 3),
-    (dict(kind=Kind.LEAVE), 3, "next", lambda m, s: m, 3),
-    (dict(kind=Kind.LEAVE, alone=True), 3, "next", lambda m, s: m or s, 3),
-    (dict(kind=Kind.JUMP), 3, "target", lambda m, s: m, 3),
+    (dict(kind=RowKind.ENTER, extent=3), 9, "next", lambda m, s: m, 0),
+    (dict(kind=RowKind.ENTER, extent=0), 9, "target", lambda m, s: m, 0),
+    (dict(kind=RowKind.ENTER, extent=3, alone=True), 9, "next", lambda m, s: False, 0),
+    (dict(kind=RowKind.TURN, extent=3), 0, "target", lambda m, s: m, 1),
+    (dict(kind=RowKind.TURN, extent=3), 1, "target", lambda m, s: m, 2),
+    (dict(kind=RowKind.TURN, extent=3), 2, "next", lambda m, s: m, 3),
+    (dict(kind=RowKind.LEAVE), 3, "next", lambda m, s: m, 3),
+    (dict(kind=RowKind.LEAVE, alone=True), 3, "next", lambda m, s: m or s, 3),
+    (dict(kind=RowKind.JUMP), 3, "target", lambda m, s: m, 3),
 ])  # fmt: skip
 def test_control_flow(
     native: Any, fields: Any, word: int, to: str, together: Any, after: int, many: bool, several: bool
@@ -129,7 +129,7 @@ def test_control_flow(
 @pytest.mark.parametrize("value, to", [(0, 40), (1, 11), (255, 11)])
 def test_a_branch_reads_one_byte(native: Any, value: int, to: int) -> None:
     cell, found = np.array([value, 3], np.uint8), pair()
-    row = plan_row(kind=Kind.BRANCH, first_argument=1, target=40)
+    row = plan_row(kind=RowKind.BRANCH, first_argument=1, target=40)
     call = HandMadeCall([row], [0, cell.ctypes.data])
     native.control_flow(call.place, call.row(0), 11, True, True, ctypes.addressof(found))
     assert list(found) == [to, 1]
@@ -138,7 +138,7 @@ def test_a_branch_reads_one_byte(native: Any, value: int, to: int) -> None:
 def test_the_moves_of_a_turn_are_those_of_its_iteration(native: Any) -> None:
     moves, found = moves_of((0, 3, 50)), pair()
     loop = dict(moves=moves.ctypes.data, move_count=1, first_argument=1, extent=9)
-    call = HandMadeCall([plan_row(kind=Kind.TURN, **loop), plan_row(kind=Kind.LEAVE, **loop)], [100, 0])
+    call = HandMadeCall([plan_row(kind=RowKind.TURN, **loop), plan_row(kind=RowKind.LEAVE, **loop)], [100, 0])
     seen: list[int] = []
     for _ in range(3):
         native.control_flow(call.place, call.row(0), 1, False, False, ctypes.addressof(found))

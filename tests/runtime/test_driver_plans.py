@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.base.records import dataclass
 from nacre.native.pool import pool
-from nacre.runtime.layouts import Kind, PlanRow, Stamp
+from nacre.runtime.layouts import PlanRow, RowKind, Stamp
 from nacre.runtime.tables import address, zeros
 from runtime.driver_calls import KERNEL, SCRATCH, HandMadeCall, Recorder, SerialPool, loaded, moves_of, plan_row
 
@@ -81,25 +81,25 @@ class Program:
     def write_loop(self, loop: Loop, place: int) -> list[int]:
         """Append the rows of a loop."""
         self.arguments.append(-1)
-        enter = plan_row(kind=Kind.ENTER, first_argument=place, extent=loop.trips, alone=loop.alone)
+        enter = plan_row(kind=RowKind.ENTER, first_argument=place, extent=loop.trips, alone=loop.alone)
         self.rows.append(enter)
         top = len(self.rows)
         moved = self.write(loop.body)
         moves = moves_of(*((at, loop.even, loop.odd) for at in moved))
         self.held.append(moves)
         about: dict[str, Any] = dict(first_argument=place, moves=address(moves), move_count=len(moves))
-        self.rows.append(plan_row(kind=Kind.TURN, extent=loop.trips, target=top, **about))
+        self.rows.append(plan_row(kind=RowKind.TURN, extent=loop.trips, target=top, **about))
         enter.target = len(self.rows)
-        self.rows.append(plan_row(kind=Kind.LEAVE, alone=loop.alone, **about))
+        self.rows.append(plan_row(kind=RowKind.LEAVE, alone=loop.alone, **about))
         return moved
 
     def write_branch(self, branch: Branch, place: int) -> list[int]:
         """Append the rows of a branch."""
         self.arguments.append(self.cells[int(branch.holds) :].ctypes.data)
-        first = plan_row(kind=Kind.BRANCH, first_argument=place)
+        first = plan_row(kind=RowKind.BRANCH, first_argument=place)
         self.rows.append(first)
         moved = self.write(branch.then)
-        jump = plan_row(kind=Kind.JUMP)
+        jump = plan_row(kind=RowKind.JUMP)
         self.rows.append(jump)
         first.target = len(self.rows)
         moved += self.write(branch.orelse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nacre.runtime.flow import Branch, Loop, cells, launches, lives, loops, rounds, walk, with_loops
-from nacre.runtime.layouts import Kind
+from nacre.runtime.layouts import RowKind
 
 USES = [({0}, {1}), ({1}, {2}), ({2, 9}, {3}), ({3}, {4}), ({4}, {5}), ({5}, {6})]
 LOOP = Loop(0, 3, (), -1, (1, 2), (3,), ((1, 3),))
@@ -13,30 +13,30 @@ TREE = (0, LOOP, Branch(4, (4,), (5,)))
 def test_rows_of_a_loop_and_a_branch() -> None:
     rows = walk(USES, TREE)
     assert [r.kind for r in rows] == [
-        Kind.LAUNCH,
-        Kind.ENTER,
-        Kind.LAUNCH,
-        Kind.LAUNCH,
-        Kind.TURN,
-        Kind.LAUNCH,
-        Kind.LEAVE,
-        Kind.BRANCH,
-        Kind.LAUNCH,
-        Kind.JUMP,
-        Kind.LAUNCH,
+        RowKind.LAUNCH,
+        RowKind.ENTER,
+        RowKind.LAUNCH,
+        RowKind.LAUNCH,
+        RowKind.TURN,
+        RowKind.LAUNCH,
+        RowKind.LEAVE,
+        RowKind.BRANCH,
+        RowKind.LAUNCH,
+        RowKind.JUMP,
+        RowKind.LAUNCH,
     ]
     enter, turn, branch, jump = rows[1], rows[4], rows[7], rows[9]
     assert (enter.target, enter.past, turn.target) == (5, 7, 2)
     assert (branch.target, jump.target) == (10, 11)
     assert all(r.sync for r in (enter, turn, branch))
-    assert [r.sync for r in rows if r.kind is Kind.LAUNCH] == [False, False, True, False, False, False]
+    assert [r.sync for r in rows if r.kind is RowKind.LAUNCH] == [False, False, True, False, False, False]
     assert [r.epoch for r in rows] == sorted(r.epoch for r in rows)
     assert all(r.inside == (LOOP,) for r in rows[1:7]) and not rows[7].inside
 
 
 def test_a_launch_after_a_loop_or_branch_waits() -> None:
     rows = walk([(set(), {k}) for k in range(4)], (Loop(0, 2, (), -1, (0,), ()), 1, Branch(1, (2,), ()), 3))
-    behind = [r for r in rows if r.kind is Kind.LAUNCH and not r.inside]
+    behind = [r for r in rows if r.kind is RowKind.LAUNCH and not r.inside]
     assert [r.sync for r in behind] == [True, False, True]
 
 
@@ -44,13 +44,13 @@ def test_a_while_tests_before_each_iteration() -> None:
     loop = Loop(0, None, (0,), 7, (1,), (2,))
     rows = walk(USES, (loop,))
     assert [r.kind for r in rows] == [
-        Kind.ENTER,
-        Kind.LAUNCH,
-        Kind.BRANCH,
-        Kind.LAUNCH,
-        Kind.TURN,
-        Kind.LAUNCH,
-        Kind.LEAVE,
+        RowKind.ENTER,
+        RowKind.LAUNCH,
+        RowKind.BRANCH,
+        RowKind.LAUNCH,
+        RowKind.TURN,
+        RowKind.LAUNCH,
+        RowKind.LEAVE,
     ]
     assert rows[2].cell == 7 and rows[2].target == rows[0].target == 5 and rows[4].target == 1
     assert list(cells((loop,))) == [7] and list(launches((loop,))) == [0, 1, 2]

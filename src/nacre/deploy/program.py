@@ -25,7 +25,7 @@ from nacre.native.llvm_values import Operand, Val
 from nacre.native.python.types import ArrayKind, i64, memory_type, size_of, struct_of
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
-from nacre.runtime.layouts import Descriptor, Kind, Move, PlanRow
+from nacre.runtime.layouts import Descriptor, Move, PlanRow, RowKind
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
@@ -121,17 +121,17 @@ class ProgramWriter:
 
     def _words(self, row: DriverRow) -> int:
         """The number of argument words of a row."""
-        if row.kind is not Kind.LAUNCH:
-            return int(row.kind is Kind.BRANCH)
+        if row.kind is not RowKind.LAUNCH:
+            return int(row.kind is RowKind.BRANCH)
         answers = self.shared[row.step]
         more = len(answers.rows[0]) - 3 if answers is not None else 0
         return len(self.plan.steps[row.step].slots) + more
 
     def _pointers(self, row: DriverRow) -> list[Pointer]:
         """The addresses among a row's arguments."""
-        if row.kind is Kind.BRANCH:
+        if row.kind is RowKind.BRANCH:
             return [Pointer(row.cell)]
-        slots = self.plan.steps[row.step].slots if row.kind is Kind.LAUNCH else ()
+        slots = self.plan.steps[row.step].slots if row.kind is RowKind.LAUNCH else ()
         return [s for s in slots if isinstance(s, Pointer)]
 
     def _moves(self, loop: int) -> int:
@@ -280,7 +280,7 @@ class _Start:
         firsts = [self.row_arguments(row) for row in self.writer.rows]
         turns = {number: self.word(0) for number in self.writer.first_move}
         for k, row in enumerate(self.writer.rows):
-            work = self.launch(row) if row.kind is Kind.LAUNCH else self.control(row, turns)
+            work = self.launch(row) if row.kind is RowKind.LAUNCH else self.control(row, turns)
             self.put(
                 self.rows,
                 PlanRow,
@@ -292,9 +292,9 @@ class _Start:
     def row_arguments(self, row: DriverRow) -> int:
         """Write the arguments of a row; returns the place of the first."""
         first = self.words
-        if row.kind is Kind.BRANCH:
+        if row.kind is RowKind.BRANCH:
             self.pointer(row, Pointer(row.cell))
-        elif row.kind is Kind.LAUNCH:
+        elif row.kind is RowKind.LAUNCH:
             for slot in self.plan.steps[row.step].slots:
                 if isinstance(slot, Number):
                     self.word(self.a.size(slot.size))

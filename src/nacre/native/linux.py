@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Final
 
+from nacre.native.c_library import TimeSpec, clock_gettime
 from nacre.native.limits import PROCESSORS
 from nacre.native.python.declarations import external, inline, native, null
 from nacre.native.python.intrinsics import stack, target_is
@@ -50,20 +51,8 @@ class ThreadHandle:
     value: u64
 
 
-@struct
-class TimeSpec:
-    """struct timespec."""
-
-    seconds: i64
-    nanoseconds: i64
-
-
 @external
 def syscall(number: i64, *more: object) -> i64: ...
-
-
-@external
-def clock_gettime(clock: i32, time: TimeSpec) -> i32: ...
 
 
 @external

@@ -25,10 +25,10 @@ from nacre.native.python.types import embed, i64, ptr, size_of, struct, u8, u64
 from nacre.runtime import layouts
 from nacre.runtime.layouts import Descriptor, PlanRow
 
-ENTER: Final = int(layouts.Kind.ENTER)
-TURN: Final = int(layouts.Kind.TURN)
-LEAVE: Final = int(layouts.Kind.LEAVE)
-BRANCH: Final = int(layouts.Kind.BRANCH)
+ENTER: Final = int(layouts.RowKind.ENTER)
+TURN: Final = int(layouts.RowKind.TURN)
+LEAVE: Final = int(layouts.RowKind.LEAVE)
+BRANCH: Final = int(layouts.RowKind.BRANCH)
 CACHE_LINE: Final = 64
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from nacre.base.dims import Size, evaluate
 from nacre.base.records import dataclass
-from nacre.runtime.layouts import Kind
+from nacre.runtime.layouts import RowKind
 
 UNKNOWN_TRIPS = 64  # assumed iterations of a loop of unknown length, for estimates of its work
 
@@ -54,7 +54,7 @@ Tree: TypeAlias = "tuple[Node, ...]"
 class DriverRow:
     """A row of the driver's table: a launch, or control flow."""
 
-    kind: Kind
+    kind: RowKind
     epoch: int  # barriers before it, with one more between the sides of a branch
     sync: bool = False  # whether a barrier comes directly before it
     step: int = -1  # the launch
@@ -82,7 +82,7 @@ class _Walk:
         self.now += 1
         self.written, self.read, self.pending = set(), set(), False
 
-    def row(self, kind: Kind, **about: object) -> int:
+    def row(self, kind: RowKind, **about: object) -> int:
         """Append a row; returns its number."""
         self.rows.append(DriverRow(kind, self.now, inside=self.inside, **about))  # type: ignore[arg-type]
         return len(self.rows) - 1
@@ -106,27 +106,27 @@ class _Walk:
             self.barrier()
         self.written |= writes
         self.read |= reads
-        self.row(Kind.LAUNCH, sync=sync, step=k)
+        self.row(RowKind.LAUNCH, sync=sync, step=k)
         self.pending = alone
 
     def loop(self, loop: Loop) -> None:
         """Append a loop: enter, test, body, turn, `epilogue`, leave."""
         self.inside += (loop,)
         self.barrier()
-        enter = self.row(Kind.ENTER, sync=True, loop=loop)
+        enter = self.row(RowKind.ENTER, sync=True, loop=loop)
         top, test = len(self.rows), -1
         if loop.trips is None:
             self.nodes(loop.test)
             self.barrier()
-            test = self.row(Kind.BRANCH, sync=True, cell=loop.cell)
+            test = self.row(RowKind.BRANCH, sync=True, cell=loop.cell)
         self.nodes(loop.body)
         self.barrier()
-        turn = self.row(Kind.TURN, sync=True, loop=loop, target=top)
+        turn = self.row(RowKind.TURN, sync=True, loop=loop, target=top)
         for k in (enter, test):
             if k >= 0:
                 self.rows[k] = replace(self.rows[k], target=turn + 1)
         self.nodes(loop.epilogue)
-        self.row(Kind.LEAVE, loop=loop)
+        self.row(RowKind.LEAVE, loop=loop)
         self.rows[enter] = replace(self.rows[enter], past=len(self.rows))
         self.inside = self.inside[:-1]
         self.pending = True
@@ -134,9 +134,9 @@ class _Walk:
     def branch(self, branch: Branch) -> None:
         """Append a branch: one side, a jump past the other, the other side."""
         self.barrier()
-        first = self.row(Kind.BRANCH, sync=True, cell=branch.cell)
+        first = self.row(RowKind.BRANCH, sync=True, cell=branch.cell)
         self.nodes(branch.then)
-        jump = self.row(Kind.JUMP) if branch.orelse else -1
+        jump = self.row(RowKind.JUMP) if branch.orelse else -1
         self.rows[first] = replace(self.rows[first], target=len(self.rows))
         if branch.orelse:
             self.barrier()  # counts an epoch only: both sides share the barrier before the branch
@@ -237,8 +237,8 @@ def lives(
     """
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
     for k, row in enumerate(rows):
-        met: Set[int] = {row.cell} if row.kind is Kind.BRANCH else set()
-        if row.kind is Kind.LAUNCH:
+        met: Set[int] = {row.cell} if row.kind is RowKind.BRANCH else set()
+        if row.kind is RowKind.LAUNCH:
             met = uses[row.step][0] | uses[row.step][1]
         for v in map(place, met):
             first, _ = spans.get(v, (k, k))
@@ -246,7 +246,7 @@ def lives(
     spans.pop(-1, None)
     found = {v: (rows[a].epoch, rows[b].epoch) for v, (a, b) in spans.items()}
     for k, row in enumerate(rows):
-        if row.kind is not Kind.ENTER:
+        if row.kind is not RowKind.ENTER:
             continue
         assert row.loop is not None
         handed = {place(v) for pair in row.loop.swaps for v in pair}

@@ -41,7 +41,7 @@ class BufferObject(PyObject):
     serial: u64
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """The driver's action at a row."""
 
     LAUNCH = 0
@@ -62,7 +62,7 @@ class Move:
 
 @struct
 class PlanRow:
-    """A row of a plan: a launch of a kernel, or control flow, which has no kernel and is of some `Kind`.
+    """A row of a plan: a launch of a kernel, or control flow, which has no kernel and is of some `RowKind`.
 
     `first_argument` is a place among the arguments: of the kernel's first argument, of a loop's count of iterations, or
     of the address of a branch's cell.  `extent` is the number of iterations of a launch's parallel loop or of a loop of

@@ -19,7 +19,7 @@ from nacre.base.records import dataclass
 from nacre.native.python.declarations import null
 from nacre.native.python.types import i64, size_of
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Tree, lives, loops, rounds, walk
-from nacre.runtime.layouts import Descriptor, Fixup, Kind, Move, PlanRow
+from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow, RowKind
 from nacre.runtime.tables import address, record, table
 from nacre.runtime.tunables import choose
 
@@ -316,7 +316,7 @@ class _Tables:
         moves = {number: table(Move, found) for number, found in self.moves.items()}
         rows: list[PlanRow] = []
         for row, place in zip(self.rows, places, strict=True):
-            if row.kind is Kind.LAUNCH:
+            if row.kind is RowKind.LAUNCH:
                 rows.append(self.launch(row, place))
             else:
                 rows.append(self.control(row, place, turns, moves))
@@ -374,9 +374,9 @@ class _Tables:
     def arguments(self, row: DriverRow) -> int:
         """Append the arguments of a row; returns the place of the first."""
         place = len(self.words)
-        if row.kind is Kind.BRANCH:
+        if row.kind is RowKind.BRANCH:
             self.pointer(row, Pointer(row.cell))
-        elif row.kind is Kind.LAUNCH:
+        elif row.kind is RowKind.LAUNCH:
             for slot in self.plan.steps[row.step].slots:
                 if isinstance(slot, Number):
                     self.word(evaluate(slot.size, self.sizes))
@@ -447,12 +447,12 @@ def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     rows = plan.rows
     divided: set[int] = set()
     for row in rows:
-        if row.kind is Kind.LAUNCH and cuts[row.step].extent > cuts[row.step].grain:
+        if row.kind is RowKind.LAUNCH and cuts[row.step].extent > cuts[row.step].grain:
             divided.update(loop.number for loop in row.inside)
     found: set[int] = set()
     for row in rows:
         around = {loop.number for loop in row.inside}
-        if row.kind is Kind.ENTER and row.loop is not None and not around & found and row.loop.number not in divided:
+        if row.kind is RowKind.ENTER and row.loop is not None and not around & found and row.loop.number not in divided:
             found.add(row.loop.number)
     return found
 

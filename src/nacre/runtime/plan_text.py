@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nacre.runtime.flow import Loop
-from nacre.runtime.layouts import Kind
+from nacre.runtime.layouts import RowKind
 from nacre.runtime.plan import Launch, Plan, arena
 
 
@@ -27,24 +27,24 @@ def plan_lines(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]
         if row.sync:
             yield f"{indent}   ---- barrier", k
         match row.kind:
-            case Kind.LAUNCH:
+            case RowKind.LAUNCH:
                 step = plan.steps[row.step]
                 what = f"{_written(step, names)} <- {_read(step, names)}"
                 yield f"{indent}{row.step:2} {step.label:{label_width}}  {what}", k
-            case Kind.ENTER:
+            case RowKind.ENTER:
                 assert row.loop is not None
                 yield f"{indent}   {_loop(row.loop, names)}", k
                 ends.append(row.past)
-            case Kind.TURN:
+            case RowKind.TURN:
                 yield f"{indent}   turn", k
-            case Kind.BRANCH:
+            case RowKind.BRANCH:
                 yield f"{indent}   where {names[row.cell]}:", k
-                if rows[row.target - 1].kind is not Kind.TURN:
+                if rows[row.target - 1].kind is not RowKind.TURN:
                     ends.append(row.target)
-            case Kind.JUMP:
+            case RowKind.JUMP:
                 yield f"{'  ' * max(0, len(ends) - 1)}   else:", k
                 ends.append(row.target)
-            case Kind.LEAVE:
+            case RowKind.LEAVE:
                 yield f"{indent}   leave", k
     yield f"arena: {total} bytes", len(rows)
 

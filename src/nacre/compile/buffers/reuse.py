@@ -18,7 +18,7 @@ from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Let, Load, Stmt, Store, While, children, expressions
 from nacre.kernel.dependence import separate
 from nacre.runtime.flow import DriverRow, Loop, Tree, lives, loops, paths, walk, with_loops
-from nacre.runtime.layouts import Kind
+from nacre.runtime.layouts import RowKind
 from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, host_calls, uses
 
 
@@ -147,7 +147,7 @@ def plan_memory(
     met = uses(steps, reused)
     hosts = host_calls(steps)
     rows = walk(met, order, hosts)
-    at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is Kind.LAUNCH))
+    at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is RowKind.LAUNCH))
     life = lives(rows, met, lambda v: holder(reused, v))
     swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
     readers: dict[int, list[int]] = {}
@@ -251,12 +251,12 @@ def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], 
     """Whether the first step in an iteration that writes a carry may overwrite its old value: it is no longer read."""
     met = uses(steps, values)
     rows = walk(met, tree, host_calls(steps))
-    start = next(k for k, row in enumerate(rows) if row.kind is Kind.ENTER and row.loop and row.loop.number == c.loop)
+    start = next(k for k, r in enumerate(rows) if r.kind is RowKind.ENTER and r.loop and r.loop.number == c.loop)
     loop = rows[start].loop
     assert loop is not None
-    end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
+    end = next(k for k in range(start, len(rows)) if rows[k].kind is RowKind.TURN and rows[k].loop is loop)
     iteration: list[DriverRow] = list(rows[start + 1 : end])
-    writers = [row for row in iteration if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
+    writers = [row for row in iteration if row.kind is RowKind.LAUNCH and c.made in met[row.step][1]]
     if not writers or writers[0].step not in loop.body:
         return False
     first = writers[0]
@@ -269,8 +269,8 @@ def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], 
         if row is not first
         and (
             c.given == holder(values, row.cell)
-            if row.kind is Kind.BRANCH
-            else row.kind is Kind.LAUNCH and c.given in met[row.step][0]
+            if row.kind is RowKind.BRANCH
+            else row.kind is RowKind.LAUNCH and c.given in met[row.step][0]
         )
     ]
     return all(row.epoch < first.epoch for row in readers)

@@ -15,7 +15,7 @@ from nacre.base.dims import LIMIT, Dim, Size, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop
-from nacre.runtime.layouts import Kind
+from nacre.runtime.layouts import RowKind
 from nacre.runtime.plan import Plan, aligned, arena, holder
 from nacre.runtime.plan_text import plan_lines, value_names
 
@@ -71,7 +71,7 @@ class _Checker:
     def check(self) -> None:
         """Run the whole plan, then read its outputs."""
         self.rows: Sequence[DriverRow] = self.plan.rows
-        once = sorted(row.step for row in self.rows if row.kind is Kind.LAUNCH)
+        once = sorted(row.step for row in self.rows if row.kind is RowKind.LAUNCH)
         if once != list(range(len(self.plan.steps))):
             raise _Fault(f"each launch must be in one row; the rows have {once}")
         self.bytes = [evaluate(s.nbytes, self.sizes) for s in self.plan.values]
@@ -112,19 +112,19 @@ class _Checker:
             if row.sync:
                 self.running.clear()
             k += 1
-            if row.kind is Kind.LAUNCH:
+            if row.kind is RowKind.LAUNCH:
                 self.launch(row)
-            elif row.kind is Kind.ENTER:
+            elif row.kind is RowKind.ENTER:
                 assert row.loop is not None
                 self.loop(row, row.loop, k)
                 k = row.past
-            elif row.kind is Kind.BRANCH:
+            elif row.kind is RowKind.BRANCH:
                 self.read(self.access(row.cell, row.inside))
                 k = self.branch(row, k)
 
     def branch(self, row: DriverRow, k: int) -> int:
         """Run both sides of a branch from the same state; only contents that both sides leave are valid afterwards."""
-        jumps = row.target > k and self.rows[row.target - 1].kind is Kind.JUMP
+        jumps = row.target > k and self.rows[row.target - 1].kind is RowKind.JUMP
         end = self.rows[row.target - 1].target if jumps else row.target
         before = dict(self.held)
         self.run(k, row.target - 1 if jumps else row.target)
@@ -167,7 +167,7 @@ class _Checker:
 
     def _leaves(self, k: int, turn: int) -> bool:
         """Whether a row is the exit of a loop without a number of trips."""
-        return self.rows[k].kind is Kind.BRANCH and self.rows[k].target == turn + 1
+        return self.rows[k].kind is RowKind.BRANCH and self.rows[k].target == turn + 1
 
     def read_condition(self, test: int) -> None:
         """Read the value that decides whether there is another iteration."""
@@ -299,7 +299,7 @@ def _symbolic(plan: Plan) -> Iterator[Size]:
     for storage in plan.values:
         yield from (storage.nbytes, storage.offset, storage.stride)
     for row in plan.rows:
-        if row.kind is Kind.ENTER and row.loop is not None and row.loop.trips is not None:
+        if row.kind is RowKind.ENTER and row.loop is not None and row.loop.trips is not None:
             yield row.loop.trips
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from nacre.base.records import dataclass
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable
-from nacre.runtime.layouts import Kind, Stamp
+from nacre.runtime.layouts import RowKind, Stamp
 from nacre.runtime.tables import address, zeros
 
 NANO = 1e-9
@@ -43,7 +43,7 @@ class TimedRun:
         rows = executable.plan.rows
         self.stamps = zeros(Stamp, self.team * len(rows)).reshape(self.team, len(rows))
         self.bound.descriptor["stamps"] = address(self.stamps)
-        self.places = [k for k, row in enumerate(rows) if row.kind is Kind.LAUNCH]
+        self.places = [k for k, row in enumerate(rows) if row.kind is RowKind.LAUNCH]
         walked = [rows[k] for k in self.places]
         self.steps = [row.step for row in walked]
         self.barriers = np.array(
