@@ -24,7 +24,7 @@ FRONT_END: Final = tuple(
     for name in (
         *("text", "loop_text", "llvm_types", "llvm_values", "python.types", "python.declarations", "python.source"),
         *("python.unit", "python.ssa", "python.body", "python.arithmetic", "python.memory", "python.intrinsics"),
-        *("python.expressions", "python.statements", "python.module", "isa"),
+        *("python.expressions", "python.statements", "python.module"),
     )
 )
 
