@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -288,6 +289,11 @@ def beside(work: Any, ready: Any = lambda: True) -> threading.Thread:
     return thread
 
 
+def is_asleep(thread: int | None) -> bool:
+    """Whether the system shows a thread as sleeping."""
+    return Path(f"/proc/self/task/{thread}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "S"
+
+
 def test_sleep_ends_when_the_word_is_another_or_sleepers_are_woken(pool: Any) -> None:
     pool.bell_.rings = 8
     pool.sleep_while(pool.bell_word(), 7)
@@ -372,12 +378,16 @@ def test_the_caller_sleeps_until_workers_have_finished(pool: Any, late: bool) ->
         seen.append(pool.caller_wait_.sleeps)
         pool.finished_.chunks = 3
         pool.wake_sleepers(pool.finished_word())
+        returned.wait(10)  # a worker's thread, whose clock is read, does not end
 
-    thread = beside(finish, lambda: pool.caller_wait_.sleeps)
+    returned = threading.Event()
+    caller = threading.get_native_id()
+    thread = beside(finish, lambda: pool.caller_wait_.sleeps and is_asleep(caller))
     pool.row(2).thread, pool.row(2).has_chunks = thread.native_id, int(late)
     began = pool.time_now()
     pool.join(3)
     ended = pool.time_now()
+    returned.set()
     thread.join()
     assert seen == [1] and pool.caller_wait_.sleeps == 0
     until = pool.back_off_.until
