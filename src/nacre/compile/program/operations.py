@@ -46,7 +46,7 @@ def dense(inputs: Sequence[Value]) -> bool:
     return all([x.layout is None for x in inputs])
 
 
-class EagerOperation:
+class CachedOperation:
     """A primitive on operands of given types: its program or its view, made once, for all native functions that run it.
 
     `fallback` serves operands that `plain` does not support.  Operands of a `strided` program may be views.
@@ -101,7 +101,7 @@ class Operations:
 
     def __init__(self, execute: Callable[[Graph, Sequence[Value]], Sequence[Value]]) -> None:
         self.execute = execute
-        self.known: dict[object, EagerOperation] = {}
+        self.known: dict[object, CachedOperation] = {}
         self.numbers: set[object] = set()  # operations with a Python number that were called once
         self.turns = Turns()  # one thread makes an entry that several need at the same time
         forget_on_change(self.forget)
@@ -238,13 +238,13 @@ class Operations:
         outputs = builder.add(primitive, [builder.input(t) for t in types], params)
         return tuple(self.execute(builder.finish(outputs), inputs))
 
-    def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> EagerOperation:
+    def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> CachedOperation:
         """The entry for dense operands, with its program."""
         return self.turns.fill(
             self.known, key, REMEMBERED, lambda: self._of_dense(key, primitive, types, params), generation
         )
 
-    def _of_dense(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> EagerOperation:
+    def _of_dense(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> CachedOperation:
         """A new entry for dense operands."""
         viewed = None
         if not primitive.multiple:
@@ -260,8 +260,8 @@ class Operations:
             return self._evaluate(key, primitive, inputs, params)
 
         if viewed is not None:
-            return EagerOperation(primitive, types, viewed, view_of_view)
-        return EagerOperation(primitive, types, _built(primitive, types, params), on_views)
+            return CachedOperation(primitive, types, viewed, view_of_view)
+        return CachedOperation(primitive, types, _built(primitive, types, params), on_views)
 
     def _evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run on operands that are views: their strides are part of the kernel, their offsets arguments of the call."""
@@ -280,7 +280,7 @@ class Operations:
         return operation.plain(*inputs)
 
 
-def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> EagerOperation:
+def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> CachedOperation:
     """A new entry for operands of these types and strides."""
     types = tuple([x.type for x in inputs])
     executable = _built(primitive, types, params, [layout_of(x).strides for x in inputs])
@@ -294,7 +294,7 @@ def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[s
         outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
         return tuple(outputs) if primitive.multiple else next(outputs)
 
-    return EagerOperation(primitive, types, executable, general, strided=True)
+    return CachedOperation(primitive, types, executable, general, strided=True)
 
 
 def _built(
