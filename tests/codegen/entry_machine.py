@@ -84,7 +84,7 @@ def is_object(kind: Kind) -> bool:
 
 
 class Machine:
-    """The functions by name, and what they find around them."""
+    """The functions by name, and the objects around them."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []

@@ -156,7 +156,7 @@ def test_structures_are_those_of_python() -> None:
 
 
 def operands_of(world: World, **wrong: int) -> tuple[bool, Any, Any, Any, list[int]]:
-    """What is found of an argument, a capture and a variable's value; `wrong` is what the third or another one has."""
+    """An argument, a capture and a variable's value are gathered; `wrong` is the state of the third or another one."""
     number, is_set = wrong.pop("number", 2), wrong.pop("is_set", 1)
     tensors = [world.tensor(**(wrong if k == number else {})) for k in range(3)]
     holder = world.object(VariableObject, cell=tensors[2] * is_set)

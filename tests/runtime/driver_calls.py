@@ -186,7 +186,7 @@ class HandMadeCall:
 
     @property
     def check_address(self) -> int:
-        """The address of the function that is asked whether to stop, or 0."""
+        """The address of the function that decides whether to stop, or 0."""
         return (ctypes.cast(self.check, ctypes.c_void_p).value or 0) if self.check else 0
 
     def row(self, k: int) -> int:

@@ -1,4 +1,4 @@
-"""The kernel of host calls by itself: it calls an object with the address of its arguments, and tells of exceptions."""
+"""The kernel of host calls by itself: it calls an object with the address of its arguments, and reports exceptions."""
 
 from __future__ import annotations
 

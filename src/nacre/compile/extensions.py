@@ -25,7 +25,7 @@ class OutsidePass:
     version: str
 
 
-_Extension = tuple[str, str | None, Any]  # what it is, its version, its code
+_Extension = tuple[str, str | None, Any]  # name, version and code
 
 PASSES: dict[str, OutsidePass] = {}  # by name, in order of registration
 _generations = count(1)

@@ -134,9 +134,9 @@ def _differentiable(results: Sequence[TensorType]) -> Positions:
 
 def _refuse(function: HostFunction) -> NoReturn:
     raise GradientError(
-        f"host_call: the derivative does not exist; got a gradient through {function}, a Python function, which cannot "
-        "be differentiated; stop the gradient with x.detach(), or define the operation with nc.primitive, which takes "
-        "a rule of its derivative"
+        f"host_call: the derivative does not exist; got a gradient through {function}, a Python function; "
+        "stop the gradient with x.detach(), or define the operation with nc.primitive, which takes a rule of its "
+        "derivative"
     )
 
 

@@ -21,7 +21,7 @@ class PyObject:
 
 @struct
 class ObjectHeader:
-    """What lies before an object whose class manages weak references itself, as from CPython 3.12 on."""
+    """The words before an object whose class manages weak references itself, as from CPython 3.12 on."""
 
     weak_references: PyObject
     attributes: PyObject

@@ -1,6 +1,6 @@
 """Whether native code knows the objects of this Python interpreter, and where a class keeps its slots.
 
-Native code reads fields of objects that only CPython's usual builds lay out as `native/cpython` declares them.
+Native code reads fields of objects.  Only CPython's usual builds have the layouts that `native/cpython` declares.
 """
 
 from __future__ import annotations

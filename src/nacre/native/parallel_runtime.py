@@ -67,7 +67,7 @@ def release() -> None:
 
 @native(symbol="nacre_pool_enter")
 def enter(most: i64) -> i64:
-    """Acquire the pool for a region of at most so many threads: their number, or 1 where the pool is not available."""
+    """Acquire the pool for a region of at most `most` threads: their number, or 1 if the pool is not available."""
     wanted = min(most, atomic_load(team.wanted, "relaxed"))
     if wanted <= 1:
         return 1

@@ -2,7 +2,7 @@
 
 The first argument of such a launch is the address of a Python object, which the launch keeps alive.  The object is
 called with the address of the arguments.  An exception stays set in the thread; the first word of the scratch memory
-then tells the driver to end the run.  The caller's own thread runs the kernel, without the interpreter lock.
+then ends the run.  The caller's own thread runs the kernel, without the interpreter lock.
 """
 
 from __future__ import annotations

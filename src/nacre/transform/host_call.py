@@ -57,7 +57,7 @@ def host_call(f: Callable[..., Any], types: Any, *args: Any) -> Any:
     places = tuple(k for k, x in enumerate(leaves) if isinstance(x, Value | Variable | np.ndarray | np.generic))
     values = [as_value(leaves[k], "host_call") for k in places]
     constants = tuple(None if k in places else x for k, x in enumerate(leaves))
-    tree.flatten(types)  # raises an error for what is nested too deeply
+    tree.flatten(types)  # raises an error for a tree that is nested too deeply
     results: list[TensorType] = []
     structure = _structure(types, results)
     function = HostFunction(f, name_of(f), user_line(), arguments, constants, places, structure, tuple(results))

@@ -1,4 +1,4 @@
-"""Host calls in programs: their launches, what the plan says of them, and what is never run or stored."""
+"""Host calls in programs: their launches, their rows in the plan, and the programs that are never run or stored."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class KeptSlot:
 
 @struct
 class StepRecord:
-    """A program that reads and writes variables: its own record, and what it reads and writes.
+    """A program that reads and writes variables: its own record, and the places of its variables.
 
     The operands are `arguments` arguments of the call, then captures, from `plain` on values of variables.  `sources`
     are the captures, then the slots of the values.  The outputs are `results` results of the call, then values for the

@@ -45,7 +45,7 @@ def declare(table: PackedTable, block: BufferObject, ready: i64) -> None:
 
 @native(symbol="nacre_packed")
 def packed(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]]) -> BufferObject:
-    """What is packed of the inputs, a new block to pack it into at the second call with them, or null."""
+    """The block of packed inputs, a new block for them at the second call with these inputs, or null."""
     same = alike(table, read, bases)
     block = table.block
     if not same:

@@ -27,7 +27,7 @@ from nacre.native.python.types import i64, ptr
 
 NO: Final = 0  # whether a thread records
 YES: Final = 1
-UNKNOWN: Final = 2  # only Python can tell
+UNKNOWN: Final = 2  # only Python knows
 
 node_class = external_variable(PyObject, "nacre_node_class")
 node_numbers = external_variable(PyObject, "nacre_node_numbers")

@@ -227,7 +227,7 @@ class Operations:
         return self._operation(key, primitive, types, params).plain(*inputs)
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """Run an operation with effects.  No program of it is kept, because only it keeps its functions alive."""
+        """Run an operation with effects.  Its program is not cached: only the operation keeps its functions alive."""
         for x in inputs:
             if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
                 return x.content.interpreter.process(primitive, inputs, params)

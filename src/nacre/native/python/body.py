@@ -41,7 +41,7 @@ class Body:
         raise NotImplementedError
 
     def fail(self, node: ast.AST, message: str, about: str = "") -> NoReturn:
-        """Refuse the program at a node; the message begins with what it is about, by default the node."""
+        """Refuse the program at a node; the message begins with its subject, by default the node."""
         self.unit.refuse(self.frame.function, f"{about or shown(node)}: {message}", node)
 
     # ---- instructions
