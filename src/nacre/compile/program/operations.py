@@ -156,7 +156,9 @@ class Operations:
             return general(*inputs)
         if dense(inputs):
             return self._fill(key, lambda: target(inputs))(*inputs)
-        made = self.turns.fill(NATIVE, key, REMEMBERED, lambda: OnViews(self, key, general, target), generation)
+        made: Function = OnViews(self, key, general, target)  # it has no code, so each thread may make one
+        if len(NATIVE) < REMEMBERED:
+            made = NATIVE.setdefault(key, made)
         return made(*inputs)
 
     def _fill(self, key: object, made: Callable[[], Function]) -> Function:
