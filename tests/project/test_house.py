@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def module(path: Path) -> str:
 MODULES = {module(p): p for p in FILES}
 
 
+@cache
 def imports(path: Path) -> dict[str, bool]:
     """The package's modules that a file imports, and whether at the top."""
     found: dict[str, bool] = {}
