@@ -11,15 +11,16 @@ import signal
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from typing import Any, cast
 
+from nacre.base import signals
 from nacre.base.errors import ArgumentError, Error
 from nacre.base.records import dataclass
 from nacre.data.collate import default_collate
@@ -138,30 +139,12 @@ class _WorkerEnd(Exception):
 
 Prepare = Callable[[], Any] | None
 
-_MASKS = hasattr(signal, "pthread_sigmask")
-_ENDING = {signal.SIGINT, signal.SIGTERM}
-
-
-@contextmanager
-def _delayed() -> Generator[None]:
-    """Delay signals that end a program, so that none reaches a process before `_serve` decides about it."""
-    if not _MASKS:
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
 
 def _serve(requests: Connection, parent_end: Connection | None, start: Any) -> None:
     """The main loop of a worker process: it makes batches on request until None arrives or the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if _MASKS:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # blocked by `_delayed` in the parent
+    signals.unblock(signals.ENDING)  # the parent blocked them, so that none arrives before this function decides
     if parent_end is not None:
         parent_end.close()
     parent = parent_process()
@@ -226,7 +209,7 @@ class _Process:
     def __init__(self, context: Any, fork: bool, start: Any) -> None:
         self.pipe, child_end = context.Pipe()
         self.process = context.Process(target=_serve, args=(child_end, self.pipe if fork else None, start), daemon=True)
-        with _delayed():
+        with signals.blocked(signals.ENDING):
             self.process.start()
         child_end.close()
         self.busy = False

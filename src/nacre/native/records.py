@@ -44,10 +44,11 @@ def _place(owner: type[Any], field: str) -> tuple[str, int]:
     if found is None:
         fields = ", ".join(struct_of(owner).fields)
         raise CompileError(f"{owner.__name__}.{field}: the field must exist; got none; use one of {fields}")
-    return "<" + _code(found.kind, f"{owner.__name__}.{field}"), found.offset
+    return "<" + number_code(found.kind, f"{owner.__name__}.{field}"), found.offset
 
 
-def _code(kind: Kind, name: str) -> str:
+def number_code(kind: Kind, name: str) -> str:
+    """The letter of a number or address, for Python's `struct` and for NumPy."""
     if isinstance(kind, IntKind):
         return SIGNED[kind.bits] if kind.signed else SIGNED[kind.bits].upper()
     if isinstance(kind, FloatKind):

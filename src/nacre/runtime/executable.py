@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nacre.base import size_binding
+from nacre.base.locks import once
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -71,8 +72,9 @@ def driver_text(target: Target, stamped: bool = False) -> str:
     return cached_module(name, ("run", "run_unless"), target)
 
 
-@cache
-def _driver(target: Target, stamped: bool) -> Library:
+@once
+def driver_library(target: Target, stamped: bool) -> Library:
+    """The machine code of the driver, loaded once in a process."""
     return objects.library(driver_text(target, stamped), target, pool().symbols()).keep()
 
 
@@ -80,7 +82,7 @@ def _driver(target: Target, stamped: bool) -> Library:
 def driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan without host calls."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return run(_driver(target, stamped).address("nacre_run"))
+    return run(driver_library(target, stamped).address("nacre_run"))
 
 
 def host_call_text(target: Target) -> str:
@@ -91,7 +93,7 @@ def host_call_text(target: Target) -> str:
 @cache
 def host_driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan with host calls; it raises their exceptions."""
-    run_unless = _driver(target, stamped).address("nacre_run_unless")
+    run_unless = driver_library(target, stamped).address("nacre_run_unless")
     run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     native = run(objects.library(host_call_text(target), target).keep().address("nacre_host_run"))
 

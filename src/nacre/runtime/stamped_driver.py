@@ -9,23 +9,19 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from nacre.native.c_library import TimeSpec, clock_gettime
+from nacre.native.linux import clock_time
 from nacre.native.python.declarations import native, null
-from nacre.native.python.intrinsics import stack
 from nacre.native.python.types import i64, ptr, u8
 from nacre.runtime.driver import Check, Context, run_iterations, run_plan, take_chunk, walk_rows
 from nacre.runtime.layouts import Descriptor
 
 CLOCK: Final[int] = getattr(time, "CLOCK_MONOTONIC", 1)
-SECOND: Final = 1_000_000_000  # nanoseconds
 
 
 @native
 def now() -> i64:
     """The time in nanoseconds."""
-    found = stack(TimeSpec)
-    clock_gettime(CLOCK, found)
-    return found.seconds * SECOND + found.nanoseconds
+    return clock_time(CLOCK)
 
 
 @native

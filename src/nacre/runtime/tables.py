@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nacre.native.python.types import ArrayKind, BoolKind, FloatKind, IntKind, Kind, StructKind, struct_of
+from nacre.native.python.types import ArrayKind, Kind, StructKind, struct_of
+from nacre.native.records import number_code
 
 T = TypeVar("T")
 
@@ -42,11 +43,7 @@ def _format(kind: Kind) -> Any:
         return row_type(kind.owner)
     if isinstance(kind, ArrayKind):
         return _format(kind.element), (kind.count,)
-    if isinstance(kind, BoolKind):
-        return "?"
-    if isinstance(kind, IntKind | FloatKind):
-        return f"{'f' if isinstance(kind, FloatKind) else 'i' if kind.signed else 'u'}{kind.nbytes}"
-    return "u8"  # an address
+    return number_code(kind, "row_type")
 
 
 def zeros(owner: type[Any], count: int) -> np.ndarray:

@@ -6,16 +6,15 @@ and placeholders from it (see `codegen/entry/variables`), and applies the same r
 
 from __future__ import annotations
 
-import signal
-import sys
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
+from nacre.base import signals
 from nacre.base.records import dataclass
 from nacre.codegen.entry.points import entry
 from nacre.compile.program.executor import EXECUTOR
@@ -26,23 +25,12 @@ from nacre.trace.value import Value
 from nacre.trace.variable import UPDATES, Variable, hidden, placeholders
 from nacre.transform.plain import bare
 
-_SIGNALS = frozenset(map(int, signal.valid_signals() if hasattr(signal, "pthread_sigmask") else ()))
-# the module behind `signal`, which uses plain numbers: creating members of an enumeration takes 50 µs
-_mask: Any = getattr(sys.modules.get("_signal", signal), "pthread_sigmask", None)
 
-
-@contextmanager
-def uninterrupted() -> Generator[None]:
-    """Delay signals (Ctrl-C) until the end of the block."""
-    if not _SIGNALS or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = _mask(signal.SIG_BLOCK, ())
-    try:
-        _mask(signal.SIG_BLOCK, _SIGNALS)  # raises an interrupt that arrived just before
-        yield
-    finally:
-        _mask(signal.SIG_SETMASK, before)
+def uninterrupted() -> AbstractContextManager[None]:
+    """Delay signals (Ctrl-C) until the end of the block, in the thread that handles them."""
+    if threading.current_thread() is not threading.main_thread():
+        return nullcontext()
+    return signals.blocked(signals.ALL)
 
 
 class _Probe:

@@ -32,14 +32,14 @@ from nacre.native.cpython import (
     PyType_GenericAlloc,
     none,
 )
+from nacre.native.linux import NANOSECONDS
 from nacre.native.python.declarations import external, inline, native, null
 from nacre.native.python.intrinsics import addr, cast, stack
 from nacre.native.python.types import embed, i64, ptr, size_of, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
 
 CLOCK: Final[int] = time.CLOCK_MONOTONIC
-SECOND: Final = 1_000_000_000  # nanoseconds
-BETWEEN_SIGNALS: Final = SECOND // 10
+BETWEEN_SIGNALS: Final = NANOSECONDS // 10
 
 
 @external(symbol="nacre_buffer_renew")
@@ -81,7 +81,7 @@ def interrupted(last: InterruptClock) -> i64:
     """Every tenth of a second: take the interpreter lock and let Python handle signals.  1 where that raised."""
     now = stack(TimeSpec, 16)
     clock_gettime(CLOCK, now)
-    passed = (now.seconds - last.seconds) * SECOND + (now.nanoseconds - last.nanoseconds)
+    passed = (now.seconds - last.seconds) * NANOSECONDS + (now.nanoseconds - last.nanoseconds)
     if passed <= BETWEEN_SIGNALS:
         return 0
     last.seconds = now.seconds

@@ -41,11 +41,10 @@ from nacre.native import compile_workers
 from nacre.native.cpython import METHOD_FASTCALL, MethodDefinition
 from nacre.native.engine import Library, Target, host_target
 from nacre.native.interpreter import require_interpreter
-from nacre.native.pool import pool
 from nacre.native.python.cached import cached_module
 from nacre.native.records import pack, write_field
 from nacre.runtime import buffer as buffers
-from nacre.runtime.executable import Executable, driver_text
+from nacre.runtime.executable import Executable, driver_library, driver_text
 from nacre.runtime.plan import PackedMemory
 from nacre.runtime.tables import memory_of
 from nacre.trace.bind import ACTIVE, INTERPRETING
@@ -94,10 +93,10 @@ class _Methods(NamedTuple):
 
 
 @once
-def _methods(target: Target, driver_text: str) -> _Methods:
+def _methods(target: Target, stamped: bool) -> _Methods:
     require_interpreter()
     require_slots()
-    driver = objects.library(driver_text, target, pool().symbols()).keep()
+    driver = driver_library(target, stamped)
     symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
     known = buffers.symbols()
     symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")}
@@ -117,8 +116,8 @@ def _methods(target: Target, driver_text: str) -> _Methods:
 
 
 @once
-def _step_method(target: Target, driver_text: str) -> _Method:
-    symbols = _methods(target, driver_text).symbols | variables.symbols()
+def _step_method(target: Target, stamped: bool) -> _Method:
+    symbols = _methods(target, stamped).symbols | variables.symbols()
     library = objects.library(variables.step_text(target), target, symbols).keep()
     return _method(library, variables.CALL, "Run a program on tensors and variables.")
 
@@ -259,7 +258,7 @@ def entry(
         pack(ResultType, type=id(t), nbytes=nbytes, donor=(donors or {}).get(k, -1))
         for k, (t, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True))
     ]
-    methods = _methods(executable.target, executable.driver_text)
+    methods = _methods(executable.target, executable.stamped)
     new_entry = _Entry(
         memory_of(record, *operands, *results),
         (fallback, nodes, *inputs, *outputs),
@@ -289,7 +288,7 @@ def view_entry(
         nodes=_about(nodes),
     )
     new_entry = _Entry(memory_of(record), (fallback, nodes, type, viewed.type, viewed.layout))
-    return new_entry.function(_methods(host_target(), driver_text(host_target())).view)
+    return new_entry.function(_methods(host_target(), False).view)
 
 
 def step_entry(
@@ -311,7 +310,7 @@ def step_entry(
     new_entry = _Entry(words, (program, *referenced))
     executable = own.executable
     assert executable is not None
-    return new_entry.function(_step_method(executable.target, executable.driver_text))
+    return new_entry.function(_step_method(executable.target, executable.stamped))
 
 
 def _about(nodes: bool | Recording) -> int:

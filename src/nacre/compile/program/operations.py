@@ -230,15 +230,12 @@ class Operations:
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run an operation with effects.  Its program is not cached: only the operation keeps its functions alive."""
-        for x in inputs:
-            if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
-                return x.content.interpreter.process(primitive, inputs, params)
+        if not all(map(is_concrete, inputs)):
+            return _report_leftover(primitive, inputs, params)
         types = tuple([x.type for x in inputs])
         if isinstance(primitive.lowering, Host):
             return call_now(params["function"], inputs, primitive.result_types(types, params))
-        builder = Builder(primitive.name)
-        outputs = builder.add(primitive, [builder.input(t) for t in types], params)
-        return tuple(self.execute(builder.finish(outputs), inputs))
+        return tuple(self.execute(_graph(primitive, types, params), inputs))
 
     def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> CachedOperation:
         """The entry for dense operands, with its program."""
@@ -289,9 +286,8 @@ def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[s
 
     def general(*inputs: Value) -> Any:
         """Run on operands that are not plain tensors."""
-        for x in inputs:
-            if not is_concrete(x):  # a leftover of a trace that has ended, which reports that
-                return x.content.interpreter.process(primitive, inputs, params)
+        if not all(map(is_concrete, inputs)):
+            return _report_leftover(primitive, inputs, params)
         held = [(x.content, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
         outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
         return tuple(outputs) if primitive.multiple else next(outputs)
@@ -299,13 +295,23 @@ def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[s
     return CachedOperation(primitive, types, executable, general, strided=True)
 
 
+def _report_leftover(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+    """Let the first operand that is a leftover of a trace that has ended report that."""
+    leftover = next(x for x in inputs if not is_concrete(x))
+    return leftover.content.interpreter.process(primitive, inputs, params)
+
+
+def _graph(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Graph:
+    """The graph of one primitive on operands of these types."""
+    builder = Builder(primitive.name)
+    return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
+
+
 def _built(
     primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Sequence[tuple[int, ...]] | None = None
 ) -> Executable:
     """The program of one primitive for operands of these types, dense or with these strides."""
-    builder = Builder(primitive.name)
-    results = builder.add(primitive, [builder.input(t) for t in types], params)
-    return program(builder.finish(results), strides or [row_major(t.shape) for t in types])  # type: ignore[arg-type]
+    return program(_graph(primitive, types, params), strides or [row_major(t.shape) for t in types])  # type: ignore[arg-type]
 
 
 def _recording(inputs: Sequence[Value], rule: Callable[[tuple[int, ...]], Any]) -> Recording:

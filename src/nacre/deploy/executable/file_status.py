@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from nacre.native.python.declarations import external, native
+from nacre.native.python.declarations import external, inline, native
 from nacre.native.python.intrinsics import stack, target_is
 from nacre.native.python.types import array, i32, ptr, struct, u8, u32, u64
 
@@ -51,15 +51,21 @@ def stat_x86(path: ptr[u8], status: StatX86) -> i32: ...
 def stat_arm(path: ptr[u8], status: StatArm) -> i32: ...
 
 
+@inline
+def fill(status: FileStatus, device: u64, serial: u64, mode: u32) -> None:
+    """Set the fields of a status."""
+    status.device = device
+    status.serial = serial
+    status.mode = mode
+
+
 @native
 def read_x86(path: ptr[u8], status: FileStatus) -> bool:
     """`read_status` on x86-64."""
     found = stack(StatX86)
     if stat_x86(path, found) != 0:
         return False
-    status.device = found.device
-    status.serial = found.serial
-    status.mode = found.mode
+    fill(status, found.device, found.serial, found.mode)
     return True
 
 
@@ -69,9 +75,7 @@ def read_arm(path: ptr[u8], status: FileStatus) -> bool:
     found = stack(StatArm)
     if stat_arm(path, found) != 0:
         return False
-    status.device = found.device
-    status.serial = found.serial
-    status.mode = found.mode
+    fill(status, found.device, found.serial, found.mode)
     return True
 
 
