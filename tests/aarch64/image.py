@@ -22,7 +22,7 @@ import numpy as np
 from nacre.native import cache
 from nacre.native.engine import cross_target
 from nacre.runtime.executable import Code, Executable, driver_text
-from nacre.runtime.plan import aligned, bind
+from nacre.runtime.plan import Binding, aligned
 from ops.samples import Array
 
 NEON = cross_target("neon")
@@ -37,7 +37,7 @@ HEADER_WORDS = 2  # programs, bytes of outputs
 CALL_WORDS = 3  # of each program: descriptor, bases, workspace
 
 START = f"""
-        .global _start, memcpy, memset, nacre_pool_enter, nacre_pool_share, nacre_pool_leave
+        .global _start, memcpy, memset, pool_functions
 _start: ldr     x0, ={MEMORY}           // mmap, private, fixed, anonymous, not reserved
         mov     x1, #{3 * PART}
         mov     x2, #3
@@ -101,10 +101,10 @@ memset: mov     x3, x0
         b       1b
 2:      ret
 
-nacre_pool_enter:                       // be the first thread of as many as the plan is for
+enter:                                  // be the first thread of as many as the plan is for
         ret
 
-nacre_pool_share:                       // all chunks, one after the other
+share:                                  // all chunks, one after the other
         stp     x29, x30, [sp, #-48]!
         stp     x25, x26, [sp, #16]
         stp     x27, x28, [sp, #32]
@@ -125,8 +125,12 @@ nacre_pool_share:                       // all chunks, one after the other
         ldp     x29, x30, [sp], #48
         ret
 
-nacre_pool_leave:
-        ret
+leave:  ret
+
+        .data
+        .balign 8
+pool_functions:
+        .quad   enter, share, leave
 """
 
 
@@ -147,8 +151,8 @@ def missing() -> list[str]:
 def run(jobs: Sequence[Job], folder: Path) -> list[list[bytes]]:
     """The bytes of each job's outputs; `folder` takes the files that are made on the way."""
     codes = {code: None for job in jobs for code in job.executable.codes}
-    addresses = link(codes, folder)
-    block = Block(len(jobs))
+    addresses, pool = link(codes, folder)
+    block = Block(len(jobs), pool)
     for job in jobs:
         block.add(job, [addresses[code] for code in job.executable.codes])
     result = subprocess.run([EMULATOR, folder / "image"], input=block.finish(), capture_output=True)
@@ -160,8 +164,8 @@ def run(jobs: Sequence[Job], folder: Path) -> list[list[bytes]]:
 # ---- the executable
 
 
-def link(codes: Iterable[Code], folder: Path) -> Mapping[Code, int]:
-    """Write the executable of the kernels; returns the kernels' addresses."""
+def link(codes: Iterable[Code], folder: Path) -> tuple[Mapping[Code, int], int]:
+    """Write the executable of the kernels; returns their addresses, and that of the pool's functions."""
     named = {code: distinct(code) for code in codes}
     texts = sorted({code.text for code in named.values()} | {driver_text(NEON)})
     paths = [folder / "start.o"]
@@ -174,7 +178,7 @@ def link(codes: Iterable[Code], folder: Path) -> Mapping[Code, int]:
     tool("ld", "-static", f"@{folder / 'objects'}", "-o", folder / "image")
     listed = (line.split() for line in tool("nm", folder / "image").splitlines())
     symbols = {name: int(address, 16) for address, _, name in listed}
-    return {code: symbols[renamed.name] for code, renamed in named.items()}
+    return {code: symbols[renamed.name] for code, renamed in named.items()}, symbols["pool_functions"]
 
 
 def tool(name: str, *arguments: str | Path) -> str:
@@ -199,7 +203,8 @@ def distinct(code: Code) -> Code:
 class Block:
     """Memory from MEMORY on as the emulated machine reads it, and where the outputs go."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, pool: int) -> None:
+        self.pool = pool
         self.data = bytearray(aligned(8 * (HEADER_WORDS + CALL_WORDS * jobs)))
         self.calls: list[int] = []
         self.outputs: list[list[tuple[int, int]]] = []  # place and bytes, of each job
@@ -219,7 +224,7 @@ class Block:
         """Write a job's operands, constants and tables."""
         constants = [self.put(c.tobytes()) for c in job.executable.constants]
         sizes = job.executable.sizes([x.shape for x in job.inputs])
-        bound = bind(job.executable.plan, sizes, job.threads, kernels, constants)
+        bound = Binding(job.executable.plan, sizes, job.threads).bound(kernels, constants, self.pool)
         descriptor = bound.descriptor.copy()
         for name, table in zip(("arguments", "fixups", "rows"), bound.tables, strict=True):
             descriptor[name] = self.put(table.tobytes())

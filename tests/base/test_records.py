@@ -118,3 +118,34 @@ def test_the_repr_of_a_recursive_instance() -> None:
     k = Knot([])
     k.ends.append(k)
     assert repr(k).endswith("Knot(ends=[...])")
+
+
+def test_init_is_compiled_when_it_is_first_needed() -> None:
+    @dataclass
+    class Late:
+        x: int
+        y: int = 2
+
+    class Further(Late):
+        def __init__(self) -> None:
+            super().__init__(5)
+
+    assert not callable(Late.__dict__["__init__"])
+    assert str(inspect.signature(Late)) == "(x: 'int', y: 'int' = 2) -> None"
+    assert Late.__dict__["__init__"].__qualname__.endswith("Late.__init__")
+    assert Further() == Further() and (Further().x, Late(1)) == (5, Late(x=1))
+
+
+def test_an_init_that_has_been_replaced_stays() -> None:
+    @dataclass
+    class Late:
+        x: int
+
+    def refused(self: Late, x: int) -> None:
+        raise ValueError(x)
+
+    waiting: Any = Late.__dict__["__init__"]
+    Late.__init__ = refused  # type: ignore[method-assign]
+    waiting.__get__(None, Late)
+    with pytest.raises(ValueError, match="3"):
+        Late(3)

@@ -18,7 +18,7 @@ from nacre.native.python.types import embed, i64, ptr, u8, u64
 from nacre.native.python.unit import NativeModule
 from nacre.runtime import driver, stamped_driver
 from nacre.runtime.driver import Context, RunIterations
-from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow
+from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow, PoolFunctions
 from nacre.runtime.tables import record, row_type, table
 from native.python.compiled import ctype
 
@@ -82,10 +82,10 @@ def image(stamped: bool) -> bytes:
     return engine.compile_text(module(STAMPED if stamped else FUNCTIONS), engine.host_target())
 
 
-def loaded(symbols: dict[str, int], stamped: bool = False) -> Any:
-    """The functions by name, with the functions of a pool."""
-    library = engine.load(image(stamped), symbols).keep()
-    made = SimpleNamespace()
+def loaded(pool: SerialPool, stamped: bool = False) -> Any:
+    """The functions by name, and the pool that their calls use."""
+    library = engine.load(image(stamped)).keep()
+    made = SimpleNamespace(pool=pool)
     for f in STAMPED if stamped else FUNCTIONS:
         signature = NativeModule("signatures", []).signature(f)
         kind = ctypes.CFUNCTYPE(ctype(signature.result), *map(ctype, signature.kinds))
@@ -100,10 +100,8 @@ class SerialPool:
         self.threads, self.team, self.shared, self.inside = threads, 1, list[int](), False
         self.order = random.Random(seed)
         self.functions = ENTER(self.enter), SHARE(self.share), LEAVE(self.leave)
-        names = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave")
-        self.symbols = {
-            n: ctypes.cast(f, ctypes.c_void_p).value or 0 for n, f in zip(names, self.functions, strict=True)
-        }
+        places = [ctypes.cast(f, ctypes.c_void_p).value for f in self.functions]
+        self.table = np.array(tuple(places), row_type(PoolFunctions))
 
     def enter(self, most: int) -> int:
         assert not self.inside
@@ -167,6 +165,7 @@ class HandMadeCall:
                 scratch_stride=SCRATCH,
                 shared=2,
                 team=team,
+                pool=0,  # type: ignore[arg-type]
                 workspace_bytes=places[-1],
                 stamps=0,  # type: ignore[arg-type]
             )
@@ -196,6 +195,7 @@ class HandMadeCall:
     def run(self, functions: Any, bases: Sequence[int] = (0, 0, 0, 0)) -> int:
         """Run the whole plan; the answer of the check."""
         held = np.array(bases, np.int64)
+        self.descriptor["pool"] = functions.pool.table.ctypes.data
         return functions.run_unless(
             self.descriptor.ctypes.data, held.ctypes.data, self.workspace.ctypes.data, self.check_address, 77
         )

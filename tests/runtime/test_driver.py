@@ -16,8 +16,8 @@ from nacre.native import cache as objects
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.runtime import plan as planning
-from nacre.runtime.executable import Code, Executable, driver_text
-from nacre.runtime.plan import Launch, Number, PlannedValue, Pointer, bind
+from nacre.runtime.executable import Code, Executable, driver_text, pool_functions
+from nacre.runtime.plan import Binding, Launch, Number, PlannedValue, Pointer
 
 # y[i] = x[i] + add for the items lo..hi; each writes a mark into the thread's scratch before and checks it after
 TEXT = """
@@ -112,12 +112,12 @@ def test_a_program_stops_on_request(threads: int) -> None:
     executable.load()
     x = np.arange(1000, dtype=np.int64)
     pool().set_threads(threads)
-    library = objects.library(driver_text(host_target()), host_target(), pool().symbols())
+    library = objects.library(driver_text(host_target()), host_target())
     address = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
         library.address("nacre_run_unless")
     )
-    bound = bind(executable.plan, {}, threads, executable.addresses, [])
+    bound = Binding(executable.plan, {}, threads).bound(executable.addresses, [], pool_functions().ctypes.data)
     workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)
     start = -workspace.ctypes.data % 64 + workspace.ctypes.data
     asked: list[int] = []
@@ -145,7 +145,7 @@ def test_a_program_stops_on_request(threads: int) -> None:
 def test_tables_of_a_bound_plan() -> None:
     executable = chain([100] * 4, [0, 1, 1, 3], [1, 8, 1, 1])
     executable.load()
-    bound = bind(executable.plan, {}, 4, executable.addresses, [])
+    bound = Binding(executable.plan, {}, 4).bound(executable.addresses, [], pool_functions().ctypes.data)
     assert executable.plan.epochs == (0, 1, 1, 2)
     words, fixups, rows = bound.tables
     assert rows["barrier"].tolist() == [False, True, False, True]
@@ -161,11 +161,11 @@ def test_little_work_stays_on_the_caller(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(planning, "ALONE_COST", 10_000)
     executable = chain([100], [0], [1])
     executable.load()
-    alone = bind(executable.plan, {}, 4, executable.addresses, [])
+    alone = Binding(executable.plan, {}, 4).bound(executable.addresses, [], pool_functions().ctypes.data)
     assert alone.descriptor["team"] == 1
     executable = chain([100_000], [0], [1])
     executable.load()
-    shared = bind(executable.plan, {}, 4, executable.addresses, [])
+    shared = Binding(executable.plan, {}, 4).bound(executable.addresses, [], pool_functions().ctypes.data)
     assert shared.descriptor["team"] == 4
 
 
@@ -173,11 +173,11 @@ def test_a_pool_with_fewer_or_more_threads_than_planned() -> None:
     executable = chain([1000, 1000, 1000], [0, 1, 2], [1, 1, 1])
     executable.load()
     x = np.arange(1000, dtype=np.int64)
-    library = objects.library(driver_text(host_target()), host_target(), pool().symbols())
+    library = objects.library(driver_text(host_target()), host_target())
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(library.address("nacre_run"))
     for planned, present in ((2, 5), (5, 2), (3, 1), (1, 3)):
         pool().set_threads(present)
-        bound = bind(executable.plan, {}, planned, executable.addresses, [])
+        bound = Binding(executable.plan, {}, planned).bound(executable.addresses, [], pool_functions().ctypes.data)
         y = np.zeros(1000, np.int64)
         bases = np.array([x.ctypes.data, y.ctypes.data, 0], np.int64)
         workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)

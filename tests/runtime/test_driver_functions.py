@@ -18,10 +18,7 @@ from runtime.driver_calls import HandMadeCall, Recorder, SerialPool, loaded, mov
 @pytest.fixture(scope="module")
 def native() -> Any:
     """The functions, with a pool of one thread."""
-    pool = SerialPool()
-    made = loaded(pool.symbols)
-    made.pool = pool
-    return made
+    return loaded(SerialPool())
 
 
 def pair() -> Any:

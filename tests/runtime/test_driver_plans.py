@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from nacre.base.records import dataclass
 from nacre.native.pool import pool
+from nacre.runtime.executable import pool_functions
 from nacre.runtime.layouts import PlanRow, RowKind, Stamp
 from nacre.runtime.tables import address, zeros
 from runtime.driver_calls import KERNEL, SCRATCH, HandMadeCall, Recorder, SerialPool, loaded, moves_of, plan_row
@@ -157,9 +159,7 @@ def check_order(program: Program, nodes: Sequence[Any]) -> None:
 @pytest.fixture(scope="module", params=[1, 2, 3, 4])
 def serial(request: pytest.FixtureRequest) -> Any:
     """The driver with a pool that takes chunks in any order."""
-    made = loaded((held := SerialPool(request.param)).symbols)
-    made.pool = held
-    return made
+    return loaded(SerialPool(request.param))
 
 
 NODES = st.recursive(
@@ -232,7 +232,7 @@ def test_a_call_stops_in_the_middle(serial: Any, asked: int) -> None:
 
 @pytest.mark.parametrize("asked", [0, 1, 2, 30])
 def test_the_rest_of_an_epoch_and_the_next_ones_have_no_work_after_a_stop(asked: int) -> None:
-    made = loaded((held := SerialPool(3)).symbols)
+    made = loaded(held := SerialPool(3))
     program = Program([Launch(8), Launch(8, barrier=True), Loop(2, (Launch(8),))])
     answers = iter([0] * asked)
     call = HandMadeCall(program.rows, program.arguments, team=3, check=lambda _: next(answers, 9))
@@ -247,6 +247,7 @@ def test_the_rest_of_an_epoch_and_the_next_ones_have_no_work_after_a_stop(asked:
 def test_on_the_threads_of_the_process(threads: int) -> None:
     nodes = [Launch(40, 3), Launch(7), Loop(3, (Launch(20, 2), Launch(11, 4, barrier=True)), odd=-8),
              Branch(True, (Launch(30),), (Launch(5),)), Launch(9, 2, barrier=True)]  # fmt: skip
+    process_pool: Any = SimpleNamespace(table=pool_functions())
     before = pool().threads
     pool().set_threads(threads)
     try:
@@ -254,7 +255,7 @@ def test_on_the_threads_of_the_process(threads: int) -> None:
         call = HandMadeCall(program.rows, program.arguments, team=threads)
         for _ in range(5):
             program.kernel.calls.clear()
-            assert call.run(loaded(pool().symbols())) == 0
+            assert call.run(loaded(process_pool)) == 0
             check_order(program, nodes)
     finally:
         pool().set_threads(before)
@@ -263,7 +264,7 @@ def test_on_the_threads_of_the_process(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_stamps(threads: int) -> None:
-    made = loaded((held := SerialPool(threads)).symbols, stamped=True)
+    made = loaded(held := SerialPool(threads), stamped=True)
     nodes = [Launch(6), Launch(0), Loop(3, (Launch(4, 2),))]
     program = Program(nodes)
     call = HandMadeCall(program.rows, program.arguments, team=threads)
@@ -282,7 +283,7 @@ def test_stamps(threads: int) -> None:
 
 
 def test_a_stamp_keeps_the_first_begin_and_adds_up() -> None:
-    made = loaded(SerialPool().symbols, stamped=True)
+    made = loaded(SerialPool(), stamped=True)
     call = HandMadeCall([plan_row(), plan_row()], [], team=2)
     stamps = zeros(Stamp, 4)
     call.descriptor["stamps"] = address(stamps)

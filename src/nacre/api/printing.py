@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from html import escape
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -131,14 +131,18 @@ def as_text(x: Value) -> str:
 def as_html(x: Value) -> str:
     """An HTML table of a matrix or vector, with the type below.  Other shapes give the text of `represent`."""
     if not is_concrete(x) or len(x.type.shape) not in (1, 2) or not x.type.size:
-        return f"<pre>{escape(represent(x))}</pre>"
+        return f"<pre>{_escaped(represent(x))}</pre>"
     array = np.atleast_2d(printable(x))
     shown: dict[str, Any] = {**np.get_printoptions(), **_options}
     edge = int(shown["edgeitems"]) if array.size > shown["threshold"] else max(array.shape)
     rows, columns = (_places(count, edge) for count in array.shape)
     lines = [_row([None if i is None or j is None else _text(array[i, j, None])[1:-1] for j in columns]) for i in rows]
     note = f"{x.type}{', requires_grad=True' if x.node is not None else ''}"
-    return f"<table>{''.join(lines)}</table><small>Tensor, {escape(note)}</small>"
+    return f"<table>{''.join(lines)}</table><small>Tensor, {_escaped(note)}</small>"
+
+
+def _escaped(text: str) -> str:
+    return import_module("html").escape(text)  # which is slow to import, and which nothing else needs
 
 
 def _places(count: int, edge: int) -> list[int | None]:
@@ -147,4 +151,4 @@ def _places(count: int, edge: int) -> list[int | None]:
 
 
 def _row(cells: list[str | None]) -> str:
-    return "<tr>" + "".join(f"<td>{'⋯' if c is None else escape(c.strip())}</td>" for c in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{'⋯' if c is None else _escaped(c.strip())}</td>" for c in cells) + "</tr>"

@@ -289,7 +289,7 @@ def _is_static(held: object) -> bool:
 def public_class(cls: type) -> None:
     """Make a class check the arguments of its constructor, and errors of its methods name wrong arguments."""
     for base in cls.__mro__:
-        made = vars(base).get("__init__")
+        made: object = base.__init__ if "__init__" in vars(base) else None  # compiles one of `base/records`
         if base.__module__.startswith("nacre.") and _speaks(made):
             type.__setattr__(base, "__init__", _constructor(made))
         if base.__module__.startswith("nacre."):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
+import sys
 from typing import Any, cast
 
 import numpy as np
 
 SIMPLE = (type(None), bool, int, str, bytes)
-WRITTEN = (float, Decimal, Fraction, range, complex)  # compared by their texts: zeros have signs, ranges have ends
+WRITTEN = (float, range, complex)  # compared by their texts: zeros have signs, ranges have ends
+WRITTEN_LATE = {"Decimal": "decimal", "Fraction": "fractions"}  # likewise, of modules that are slow to import
 HELD = (float, int, str, bytes, complex, tuple)  # base classes; instances may have more data than the value
 
 
@@ -71,7 +71,7 @@ def exact_key(value: Any) -> Exact:
     kind: Any = type(cast("object", value))
     if kind in SIMPLE:
         return Exact((kind, value))
-    if kind in WRITTEN:
+    if kind in WRITTEN or _is_written_late(kind):
         return Exact((kind, repr(value)))
     if isinstance(cast("object", value), HELD) and getattr(cast("object", value), "__dict__", None):
         return Exact((kind, Same(value)))
@@ -89,6 +89,11 @@ def exact_key(value: Any) -> Exact:
     if kind.__hash__ is object.__hash__:  # == of a parameter compares its elements
         return Exact((kind, Same(value)))
     return Exact((kind, value))
+
+
+def _is_written_late(kind: type[object]) -> bool:
+    module = sys.modules.get(WRITTEN_LATE.get(kind.__name__, ""))
+    return module is not None and getattr(module, kind.__name__, None) is kind
 
 
 def _is_tuple(kind: type[object]) -> bool:

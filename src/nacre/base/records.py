@@ -1,7 +1,8 @@
 """Fast dataclasses: the package makes about 170 at start, and the standard library compiles every method of each.
 
 `dataclass` supports the standard decorator's options that Nacre uses, with the same behaviour.  `fields`, `replace` and
-`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class.
+`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class,
+when it is first needed.
 """
 
 # The gain: the first use of tensors, layers and optimisers takes 373 ms of processor time with these classes.  It takes
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
@@ -59,9 +61,9 @@ def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool
 
     def made(given: type[Any]) -> type[Any]:
         """The class with its methods."""
-        found = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(given)
+        found = _with_fields(given, slots)
         fields = dataclasses.fields(found)
-        methods: dict[str, Any] = {"__init__": _init(found, fields, frozen), "__repr__": _repr}
+        methods: dict[str, Any] = {"__init__": _LateInit(found, fields, frozen), "__repr__": _repr}
         if eq:
             methods["__eq__"] = _equality(fields)
             if "__hash__" not in given.__dict__ or (given.__hash__ is None and "__eq__" in given.__dict__):
@@ -76,6 +78,34 @@ def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool
         return found
 
     return made if cls is None else made(cls)
+
+
+def _with_fields(given: type[Any], slots: bool) -> type[Any]:
+    """A class with the standard library's description of its fields, and no methods."""
+    describe = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)
+    written = inspect.get_annotations(given)
+    if any("ClassVar" in str(a) or "InitVar" in str(a) or "KW_ONLY" in str(a) for a in written.values()):
+        return describe(given)
+    given.__annotations__ = dict.fromkeys(written, object)  # the library searches each text for those three
+    found = describe(given)
+    given.__annotations__ = found.__annotations__ = written
+    for name, text in written.items():
+        found.__dataclass_fields__[name].type = text
+    return found
+
+
+class _LateInit:
+    """The `__init__` of a class until it is needed, because it takes long to compile."""
+
+    def __init__(self, cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> None:
+        self.cls, self.fields, self.frozen = cls, fields, frozen
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Compile the method, which takes this one's place."""
+        made = _init(self.cls, self.fields, self.frozen)
+        if self.cls.__dict__.get("__init__") is self:
+            self.cls.__init__ = made
+        return made.__get__(instance, owner)
 
 
 def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:

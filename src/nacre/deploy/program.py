@@ -1,4 +1,4 @@
-"""A plan as LLVM text that binds itself; `runtime/plan.bind` does the same in Python for the sizes of a call.
+"""A plan as LLVM text that binds itself; `runtime/plan.Binding` does the same in Python for the sizes of a call.
 
 The text has two functions.  `measure` computes the bytes of the workspace for given sizes and threads.  `start` writes
 the tables into it and calls the driver (`runtime/driver`) on them.  The workspace holds, in order: the arena, the
@@ -22,10 +22,11 @@ from nacre.deploy import tables
 from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.native.llvm_values import Operand, Val
+from nacre.native.python.initial import at, constant_rows
 from nacre.native.python.types import ArrayKind, i64, memory_type, size_of, struct_of
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
-from nacre.runtime.layouts import Descriptor, Move, PlanRow, RowKind
+from nacre.runtime.layouts import Descriptor, Move, PlanRow, PoolFunctions, RowKind
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
@@ -43,6 +44,7 @@ from nacre.runtime.plan import (
 )
 
 LARGEST_WEIGHTS = 1_900_000_000  # bytes that small-model code reaches
+POOL = [("enter", "i64", ["i64"]), ("share", "void", ["ptr", "ptr", "i64"]), ("leave", "void", list[str]())]
 UNBOUNDED = 64  # assumed size without a maximum, where only the order of sizes matters
 
 
@@ -86,6 +88,7 @@ class ProgramWriter:
     ) -> None:
         self.module, self.plan, self.kernels = module, plan, kernels
         self.symbols = symbols_of(inputs)
+        self.pool = self._pool_functions()
         self.single = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
         self.shared = [tables.table(s, tables.TEAM) if s.cut is not None else None for s in plan.steps]
         self.constants, self.weights = self._place(constants)
@@ -111,6 +114,13 @@ class ProgramWriter:
         f = self.module.function("core.start", "void", {"bases": "ptr", "workspace": "ptr"} | numbers)
         a = self._arithmetic(f)
         self._start(a, self.layout(a, f["threads"]))
+
+    def _pool_functions(self) -> Val:
+        """The address of the functions of the program's pool, for the driver."""
+        for name, result, parameters in POOL:
+            self.module.declare(f"nacre_pool_{name}", result, parameters)
+        functions: dict[str, Any] = {name: at(Val(f"@nacre_pool_{name}", "ptr")) for name, _, _ in POOL}
+        return constant_rows(self.module, "pool.functions", [PoolFunctions(**functions)])
 
     def _arithmetic(self, f: Function) -> SizeArithmetic:
         return SizeArithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
@@ -371,6 +381,7 @@ class _Start:
             "scratch_stride": at.stride,
             "workspace_bytes": at.total,
             "team": at.team,
+            "pool": self.writer.pool,
         }
         self.put(self.descriptor, Descriptor, 0, descriptor)
         f.call("nacre_run", "void", [self.descriptor, f["bases"], self.workspace])

@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import itertools
 import os
-import platform
 import re
 import threading
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -23,7 +22,7 @@ from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.base.locks import once
 from nacre.base.records import dataclass
 from nacre.native import compile_workers, llvm
-from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa
+from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa, host_machine
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so the text is compiled as written
 
@@ -59,7 +58,7 @@ def _host_target(name: str | None) -> Target:
             f"host_target: isa must be {_either(BY_NAME)}; got {name!r}; correct the argument or NACRE_ISA"
         )
     triple, cpu, features = llvm.process_triple(), llvm.host_cpu(), llvm.host_features()
-    here = platform.machine().lower()
+    here = host_machine()
     able = [
         isa.name
         for isa in INSTRUCTION_SETS
@@ -260,9 +259,9 @@ def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
     """
     # The linker itself would accept another machine's code.
     machine = int.from_bytes(image[18:20], "little")
-    if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(platform.machine(), machine):
+    if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(host_machine(), machine):
         raise CompileError(
-            f"load: the code must be for this machine ({platform.machine()}); the "
+            f"load: the code must be for this machine ({host_machine()}); the "
             f"object is for ELF machine {machine}; compile it for host_target()"
         )
     library = f"nacre.{next(_numbers)}"

@@ -5,8 +5,10 @@ A new instruction set of a known machine is one definition here, and its place i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 
 from nacre.base.records import dataclass
 from nacre.native.llvm_types import bits_of, vec
@@ -49,6 +51,13 @@ X86_64 = Architecture(
 )  # fmt: skip
 AARCH64 = Architecture("aarch64", ("arm64",), {})
 MACHINES = {m.name: m for m in (X86_64, AARCH64)}
+
+
+def host_machine() -> str:
+    """This machine's architecture by the name that its system gives it, in lower case."""
+    if hasattr(os, "uname"):
+        return os.uname().machine.lower()
+    return import_module("platform").machine().lower()  # which is slow to import
 
 
 @dataclass(frozen=True)

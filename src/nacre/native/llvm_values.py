@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
-
-import numpy as np
-
-from nacre.base.conversion import element
-from nacre.base.dtypes import FLOATS_BY_LLVM
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, NamedTuple
 
 
 class Val(NamedTuple):
@@ -24,16 +22,24 @@ class Val(NamedTuple):
 Operand = Val | int
 
 
+@cache
+def _rounding(scalar: str) -> Callable[[float], Any]:
+    """The conversion of a number to a floating-point type."""
+    # Imported only here: the runtime's text is written while NumPy is being imported, and has none of these types.
+    conversion, dtypes = import_module("nacre.base.conversion"), import_module("nacre.base.dtypes")
+    return partial(conversion.element, dtype=dtypes.FLOATS_BY_LLVM[scalar])
+
+
 def literal(scalar: str, value: float | int | bool) -> str:
     """The text of a scalar constant; floating-point values are exact (rounded once to their type)."""
-    if scalar in ("half", "bfloat"):
-        held = element(float(value), FLOATS_BY_LLVM[scalar])
-        return f"0x{'H' if scalar == 'half' else 'R'}{int(held.view(np.uint16)):04X}"
-    if scalar in FLOATS_BY_LLVM:
-        exact = float(value) if scalar == "double" else float(element(float(value), FLOATS_BY_LLVM[scalar]))
-        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
     if scalar == "i1":
         return "true" if value else "false"
     if scalar == "ptr":
         return "null"
-    return str(int(value))
+    if scalar.startswith("i"):
+        return str(int(value))
+    if scalar in ("half", "bfloat"):
+        bits = int.from_bytes(_rounding(scalar)(float(value)).tobytes(), "little")
+        return f"0x{'H' if scalar == 'half' else 'R'}{bits:04X}"
+    exact = float(value) if scalar == "double" else float(_rounding(scalar)(float(value)))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"

@@ -163,7 +163,7 @@ def run(function: Callable[[ptr[u8], i64, i64], None], argument: ptr[u8], chunks
             function(argument, chunk, CALLER)
 
 
-@native(symbol="nacre_pool_forked")
+@native(symbol="nacre_pool_forked", cold=True)
 def forked() -> None:
     """Restore the pool in a forked child, where the workers are gone; the next region starts new ones."""
     offer.word = 0
@@ -175,13 +175,13 @@ def forked() -> None:
     team.started = 1
 
 
-@native(symbol="nacre_pool_threads")
+@native(symbol="nacre_pool_threads", cold=True)
 def threads() -> i64:
     """The largest number of threads of a region."""
     return atomic_load(team.wanted, "relaxed")
 
 
-@native(symbol="nacre_pool_set")
+@native(symbol="nacre_pool_set", cold=True)
 def set_team(count: i64, processors: ProcessorSet) -> None:
     """Use this number of threads from now on, which may run on these processors."""
     copy_bytes(cast(ptr[u8], allowed), cast(ptr[u8], processors), size_of(ProcessorSet))
@@ -195,7 +195,7 @@ def set_team(count: i64, processors: ProcessorSet) -> None:
             linux.restrict_thread(thread, processors)
 
 
-@native(symbol="nacre_pool_started")
+@native(symbol="nacre_pool_started", cold=True)
 def started() -> i64:
     """The number of threads that run, with the caller's."""
     return team.started

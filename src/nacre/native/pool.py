@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import platform
 import sys
 import warnings
 
@@ -18,6 +17,7 @@ from nacre.base.locks import in_child, once
 from nacre.native import cache as objects
 from nacre.native import compile_workers, limits
 from nacre.native.engine import Library, Target, host_target
+from nacre.native.isa import MACHINES, host_machine
 from nacre.native.limits import MAX_THREADS, PROCESSORS
 from nacre.native.python.cached import cached_module
 
@@ -48,8 +48,9 @@ def pool_text(target: Target, linux: bool = True) -> str:
     return cached_module(f"nacre.native.{'parallel' if linux else 'serial'}_runtime", ENTRIES, target)
 
 
+@once
 def begin() -> None:
-    """Load LLVM and compile the pool's code on another thread."""
+    """Compile the pool's code on another thread, for a program that will need it."""
     compile_workers.begin(0, lambda: objects.compile_cached(_text(), host_target()))
 
 
@@ -102,7 +103,7 @@ class Pool:
 
     def __init__(self, threads: int | None = None) -> None:
         self._code: _Code | None = None
-        self.parallel = LINUX and platform.machine() in ("x86_64", "aarch64")
+        self.parallel = LINUX and host_machine() in MACHINES
         self.set_threads(default_threads() if threads is None else threads)
 
     @property

@@ -85,14 +85,14 @@ def mapped_length(size: u64) -> u64:
     return (size + room + 65535) & ~u64(65535)
 
 
-@native
+@native(cold=True)
 def new_pages(length: u64) -> u64:
     """The address of new pages, or 0."""
     start = cast(u64, mmap(null, length, READ_AND_WRITE, ANONYMOUS, -1, 0))
     return 0 if start == FAILED else start
 
 
-@native
+@native(cold=True)
 def new_huge_pages(length: u64) -> u64:
     """The address of new pages that may be huge ones, or 0."""
     start = new_pages(length + HUGE_PAGE)
@@ -106,7 +106,7 @@ def new_huge_pages(length: u64) -> u64:
     return base
 
 
-@native
+@native(cold=True)
 def map_block(size: u64) -> FreeBlock:
     """Map a block, from 4 MiB on with huge pages.
 
@@ -122,13 +122,13 @@ def map_block(size: u64) -> FreeBlock:
     return cast(FreeBlock, start + ((count & 15) << 8 if size >= COLOURED else 0))
 
 
-@native
+@native(cold=True)
 def unmap(block: FreeBlock, size: u64) -> None:
     """Give a mapped block back to the system."""
     munmap(cast(ptr[u8], cast(u64, block) & ~u64(PAGE - 1)), mapped_length(size))
 
 
-@native(symbol="nacre_empty_cache")
+@native(symbol="nacre_empty_cache", cold=True)
 def empty_cache() -> None:
     """Give the freed blocks of all mapped classes back to the system."""
     for k in range(u64(FIRST_MAPPED), CLASSES):

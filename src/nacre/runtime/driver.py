@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from nacre.native.python.declarations import external, inline, native, null
+from nacre.native.python.declarations import inline, native, null
 from nacre.native.python.intrinsics import addr, atomic_load, atomic_store, cast, copy_bytes, stack
 from nacre.native.python.types import embed, i64, ptr, size_of, struct, u8, u64
 from nacre.runtime import layouts
@@ -52,20 +52,8 @@ class Context:
 
 Check: TypeAlias = Callable[[ptr[u8]], i64]
 RunIterations: TypeAlias = Callable[[Context, i64, i64, i64, i64], None]  # as `run_iterations`
-RunChunk: TypeAlias = Callable[[Context, i64, i64], None]  # as `run_chunk`
+RunChunk: TypeAlias = Callable[[ptr[u8], i64, i64], None]  # as `run_chunk`
 Walk: TypeAlias = Callable[[Context, bool], None]  # as `walk`
-
-
-@external
-def nacre_pool_enter(most: i64) -> i64: ...
-
-
-@external
-def nacre_pool_share(run_chunk: RunChunk, context: Context, chunks: i64) -> None: ...
-
-
-@external
-def nacre_pool_leave() -> None: ...
 
 
 @native
@@ -207,7 +195,7 @@ def walk_rows(context: Context, several: bool, run: RunIterations, run_chunk: Ru
             k, many = control_flow(context, row, k + 1, many, several)
         elif many and not row.host:
             k, chunks = count_chunks(context, rows, count, k)
-            nacre_pool_share(run_chunk, context, chunks)
+            descriptor.pool.share(run_chunk, cast(ptr[u8], context), chunks)
             if atomic_load(context.stopped, "relaxed") != 0:
                 return
         else:
@@ -250,18 +238,18 @@ def run_plan(
     context.stopped = 0
     write_arguments(descriptor, context.arguments, bases, workspace)
     team = descriptor.team
-    if team > 1 and nacre_pool_enter(team) > 1:
+    if team > 1 and descriptor.pool.enter(team) > 1:
         walk(context, True)
-        nacre_pool_leave()
+        descriptor.pool.leave()
     else:
         walk(context, False)
     return context.stopped
 
 
 @native
-def run_chunk(context: Context, chunk: i64, thread: i64) -> None:
-    """Run a chunk of the epoch, on any thread."""
-    take_chunk(context, chunk, thread, run_iterations)
+def run_chunk(context: ptr[u8], chunk: i64, thread: i64) -> None:
+    """Run a chunk of the epoch of a context, on any thread."""
+    take_chunk(cast(Context, context), chunk, thread, run_iterations)
 
 
 @native

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,10 +23,14 @@ from nacre.base.types import TensorType
 from nacre.native import cache as objects
 from nacre.native import compile_workers
 from nacre.native.engine import Library, Target
+from nacre.native.pool import begin as begin_pool
 from nacre.native.pool import pool
 from nacre.native.python.cached import cached_module
+from nacre.native.python.types import fields_of
 from nacre.runtime.buffer import Buffer, allocate
-from nacre.runtime.plan import BoundPlan, Plan, bind
+from nacre.runtime.layouts import PoolFunctions
+from nacre.runtime.plan import Binding, BoundPlan, Plan
+from nacre.runtime.tables import address, record
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,15 @@ def driver_text(target: Target, stamped: bool = False) -> str:
 @once
 def driver_library(target: Target, stamped: bool) -> Library:
     """The machine code of the driver, loaded once in a process."""
-    return objects.library(driver_text(target, stamped), target, pool().symbols()).keep()
+    return objects.library(driver_text(target, stamped), target).keep()
+
+
+@once
+def pool_functions() -> np.ndarray:
+    """The functions of this process's pool, for the driver."""
+    symbols = pool().symbols()
+    names = {field: symbols[f"nacre_pool_{field}"] for field in fields_of(PoolFunctions)}
+    return record(PoolFunctions(**cast("Any", names)))
 
 
 @cache
@@ -165,8 +177,12 @@ class Executable:
         key = (threads, *sorted(sizes.items()))
         found = self.bounds.get(key)
         if found is None:
+            binding = Binding(self.plan, sizes, threads)
+            if binding.team > 1:
+                begin_pool()
             self.load()
-            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held])
+            functions = address(pool_functions()) if binding.team > 1 else 0
+            found = binding.bound(self.addresses, [b.address for b in self.held], functions)
             found = self.bounds.setdefault(key, found)  # native code refers to the first tables
         return found
 

@@ -113,7 +113,7 @@ def deallocate(self: BufferObject) -> None:
     Py_DecRef(kind)
 
 
-@native
+@native(cold=True)
 def tell(function: PyObject, n: i64) -> bool:
     """Call a Python function with a number; whether it returned."""
     number = PyLong_FromSsize_t(n)
@@ -127,7 +127,7 @@ def tell(function: PyObject, n: i64) -> bool:
     return True
 
 
-@native
+@native(cold=True)
 def reclaimed(nbytes: u64, size_class: i64, size: u64) -> FreeBlock:
     """Memory ran out: reclaim (Python's cycles may hold some), try again, else raise."""
     if nbytes < LARGEST:
@@ -297,7 +297,7 @@ specification = variable(
 )
 
 
-@native(symbol="nacre_buffer_create")
+@native(symbol="nacre_buffer_create", cold=True)
 def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
     """Make the type, once; the two functions are called where memory runs out."""
     Py_IncRef(reclaim)
@@ -309,7 +309,7 @@ def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
     return this.type
 
 
-@native(symbol="nacre_buffer_calibrate")
+@native(symbol="nacre_buffer_calibrate", cold=True)
 def calibrate(references: u32) -> None:
     """Set the number of references that an object has while it is passed to `sole_owner`, and no other one."""
     this.sole_references = references

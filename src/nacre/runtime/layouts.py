@@ -105,12 +105,21 @@ class Stamp:
 
 
 @struct
+class PoolFunctions:
+    """The functions by which the driver uses the pool (see `native/parallel_runtime`)."""
+
+    enter: Callable[[i64], i64]
+    share: Callable[[Callable[[ptr[u8], i64, i64], None], ptr[u8], i64], None]
+    leave: Callable[[], None]
+
+
+@struct
 class Descriptor:
     """A bound plan.
 
     The workspace has the arena, and at these offsets the arguments, the ends of launches, and the scratch.  `shared` is
-    the number of the arena among the bases, `team` the number of threads.  `stamps` has a row of stamps for each
-    thread, where the stamped driver records times.
+    the number of the arena among the bases, `team` the number of threads, and `pool` where more than one is from.
+    `stamps` has a row of stamps for each thread, where the stamped driver records times.
     """
 
     arguments: ptr[u64]
@@ -125,6 +134,7 @@ class Descriptor:
     scratch_stride: i64
     shared: i64
     team: i64
+    pool: PoolFunctions
     workspace_bytes: i64
     stamps: ptr[embed[Stamp]]
 

@@ -1,7 +1,7 @@
 """Plans: the steps of a compiled program, where its values are stored, and their layout in one arena.
 
-A plan refers to values by number.  Sizes may be symbolic; `bind` evaluates them for a call, lays out the arena, and
-writes the tables for the native driver (see `runtime/driver`).  Loops and branches are in `runtime/flow`.
+A plan refers to values by number.  Sizes may be symbolic.  A `Binding` evaluates them for a call, lays out the arena,
+and writes the tables for the native driver (see `runtime/driver`).  Loops and branches are in `runtime/flow`.
 """
 
 from __future__ import annotations
@@ -267,25 +267,22 @@ def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     return tuple(row.epoch for row in walk(met, tuple(range(len(steps))), host_calls(steps)))
 
 
-def bind(
-    plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
-) -> BoundPlan:
-    """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
-    largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
-    if largest > ADDRESSABLE:
-        raise OutOfMemory(
-            f"memory: values must fit the machine's address space; got one of {largest:,} bytes; use smaller shapes"
-        )
-    return _Tables(plan, sizes, threads, addresses, constants).bound()
+class Binding:
+    """Writes the native tables of a plan for given sizes: arguments, fixups of addresses, rows, and moves in loops.
 
+    `team` is the number of threads, at most those given.  Raises OutOfMemory for a value that no memory holds.
+    """
 
-class _Tables:
-    """Writes the native tables of a plan: arguments, fixups of addresses, rows, and moves in loops."""
+    addresses: Sequence[int]
+    constants: Sequence[int]
 
-    def __init__(
-        self, plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
-    ) -> None:
-        self.plan, self.sizes, self.addresses, self.constants = plan, sizes, addresses, constants
+    def __init__(self, plan: Plan, sizes: Mapping[str, int], threads: int) -> None:
+        largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
+        if largest > ADDRESSABLE:
+            raise OutOfMemory(
+                f"memory: values must fit the machine's address space; got one of {largest:,} bytes; use smaller shapes"
+            )
+        self.plan, self.sizes = plan, sizes
         self.number = {s: k for k, s in enumerate(v for v, x in enumerate(plan.values) if x.kind == "constant")}
         self.offsets, self.arena_bytes = arena(plan, sizes)
         self.packed, total = dict[int, int](), 0
@@ -308,9 +305,13 @@ class _Tables:
         together = sum(w * n for k, (w, n) in enumerate(zip(works, times, strict=True)) if k not in single)
         self.team = 1 if together < ALONE_COST else threads
 
-    def bound(self) -> BoundPlan:
-        """The tables, and the descriptor with their addresses."""
-        plan = self.plan
+    def bound(self, addresses: Sequence[int], constants: Sequence[int], pool: int = 0) -> BoundPlan:
+        """The tables, and the descriptor with their addresses.
+
+        `addresses` are those of the kernels, `constants` of the constant values in order, and `pool` of the pool's
+        functions, which a plan for one thread does not need.
+        """
+        plan, self.addresses, self.constants = self.plan, addresses, constants
         places = [self.arguments(row) for row in self.rows]
         turns = {number: self.word(0) for number in self.moves}
         moves = {number: table(Move, found) for number, found in self.moves.items()}
@@ -321,7 +322,7 @@ class _Tables:
             else:
                 rows.append(self.control(row, place, turns, moves))
         tables = [np.array(self.words, np.int64), table(Fixup, self.fixups), table(PlanRow, rows)]
-        descriptor, workspace_bytes = self.descriptor(tables)
+        descriptor, workspace_bytes = self.descriptor(tables, pool)
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
         packed = PackedMemory(
@@ -340,7 +341,7 @@ class _Tables:
             [*tables, *moves.values()],
         )
 
-    def descriptor(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
+    def descriptor(self, tables: Sequence[np.ndarray], pool: int) -> tuple[np.ndarray, int]:
         """The descriptor of the tables of arguments, fixups and rows; and the bytes of the workspace."""
         arguments, fixups, rows = tables
         scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
@@ -362,6 +363,7 @@ class _Tables:
             workspace_bytes=workspace_bytes,
             shared=self.shared,
             team=self.team,
+            pool=cast("Any", pool),
             stamps=null,
         )
         return record(descriptor), workspace_bytes

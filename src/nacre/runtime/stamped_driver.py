@@ -11,6 +11,7 @@ from typing import Final
 
 from nacre.native.linux import clock_time
 from nacre.native.python.declarations import native, null
+from nacre.native.python.intrinsics import cast
 from nacre.native.python.types import i64, ptr, u8
 from nacre.runtime.driver import Check, Context, run_iterations, run_plan, take_chunk, walk_rows
 from nacre.runtime.layouts import Descriptor
@@ -44,9 +45,9 @@ def run_stamped(context: Context, k: i64, low: i64, high: i64, thread: i64) -> N
 
 
 @native
-def run_chunk(context: Context, chunk: i64, thread: i64) -> None:
-    """Run a chunk of the epoch, on any thread."""
-    take_chunk(context, chunk, thread, run_stamped)
+def run_chunk(context: ptr[u8], chunk: i64, thread: i64) -> None:
+    """Run a chunk of the epoch of a context, on any thread."""
+    take_chunk(cast(Context, context), chunk, thread, run_stamped)
 
 
 @native

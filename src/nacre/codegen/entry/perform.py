@@ -117,14 +117,14 @@ def weak_references(tensor: TensorObject) -> PyObject:
     return tensor.weak_references
 
 
-@native
+@native(cold=True)
 def undo(made: ptr[BufferObject], count: i64) -> None:
     """Release the new buffers: memory ran out, or Ctrl-C came."""
     for k in range(count, 0, -1):
         Py_DecRef(made[k - 1])
 
 
-@native
+@native(cold=True)
 def run_unlocked(record: ProgramRecord, descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> bool:
     """Run a program without the interpreter lock; whether it was not interrupted, which sets an exception."""
     check: Callable[[InterruptClock], i64] = null

@@ -51,12 +51,16 @@ from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock, and those with host calls
-ENTRIES = ("entry", "view", "forget")
 
 
 def entry_text(target: Target) -> str:
-    """The LLVM text of the entries."""
-    return cached_module("nacre.codegen.entry.entries", ENTRIES, target)
+    """The LLVM text of the entries of programs."""
+    return cached_module("nacre.codegen.entry.entries", ("entry", "forget"), target)
+
+
+def view_text(target: Target) -> str:
+    """The LLVM text of the entries of views, which many processes do without."""
+    return cached_module("nacre.codegen.entry.view", ("view",), target)
 
 
 def begin() -> None:
@@ -84,10 +88,9 @@ class _Method(NamedTuple):
 
 
 class _Methods(NamedTuple):
-    """The entries of programs and views, the function that frees packed inputs, and the symbols of programs."""
+    """The entry of programs, the function that frees packed inputs, and the symbols of entries."""
 
     call: _Method
-    view: _Method
     forget: Callable[[int], None]
     symbols: dict[str, int]
 
@@ -109,10 +112,15 @@ def _methods(target: Target, stamped: bool) -> _Methods:
     library = objects.library(entry_text(target), target, symbols).keep()
     return _Methods(
         _method(library, "nacre_entry", "Run a program on tensors."),
-        _method(library, "nacre_view", "A view of a tensor."),
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
         symbols,
     )
+
+
+@once
+def _view_method(target: Target) -> _Method:
+    library = objects.library(view_text(target), target, _methods(target, False).symbols).keep()
+    return _method(library, "nacre_view", "A view of a tensor.")
 
 
 @once
@@ -288,7 +296,7 @@ def view_entry(
         nodes=_about(nodes),
     )
     new_entry = _Entry(memory_of(record), (fallback, nodes, type, viewed.type, viewed.layout))
-    return new_entry.function(_methods(host_target(), False).view)
+    return new_entry.function(_view_method(host_target()))
 
 
 def step_entry(

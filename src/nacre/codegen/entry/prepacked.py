@@ -34,7 +34,7 @@ def alike(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]]) -> b
     return same
 
 
-@native
+@native(cold=True)
 def declare(table: PackedTable, block: BufferObject, ready: i64) -> None:
     """Say of all that is in a block whether it is ready."""
     offsets = cast(ptr[i64], addr(table.sources[table.source_count]))
@@ -64,7 +64,7 @@ def packed(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]]) -> 
     return new
 
 
-@native(symbol="nacre_keep")
+@native(symbol="nacre_keep", cold=True)
 def keep(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]], block: BufferObject, whole: bool) -> None:
     """After a call: store a block that was packed for inputs that are still the last ones; else release it."""
     if block == null:
@@ -76,7 +76,7 @@ def keep(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]], block
         Py_DecRef(block)
 
 
-@native(symbol="nacre_forget")
+@native(symbol="nacre_forget", cold=True)
 def forget(table: PackedTable) -> None:
     """Release packed inputs; a running call has its own reference."""
     block = table.block

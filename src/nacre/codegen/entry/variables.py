@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from nacre.base.records import dataclass
 from nacre.codegen.entry.layouts import HiddenValue, KeptSlot, ProgramRecord, StepRecord, VariableObject
@@ -19,6 +18,9 @@ from nacre.native.records import pack, read_field
 from nacre.runtime.tables import memory_of
 from nacre.trace.value import Value
 from nacre.trace.variable import UPDATER, UPDATES, Variable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Slot = tuple[Variable, str]  # a variable and the name of one of its slots
 ENTRIES: Final = ("call",)

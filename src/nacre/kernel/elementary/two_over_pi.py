@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 TWO_OVER_PI_BITS = 1280
 TWO_OVER_PI = int(  # ⌊2/π · 2^1280⌋
     "A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0"
@@ -25,7 +23,7 @@ def two_over_pi_rows() -> tuple[float, ...]:
         rest = TWO_OVER_PI % (1 << scale + 2)
         for _ in range(ROW):
             drop = max(rest.bit_length() - 53, 0)
-            table.append(float(Fraction(rest >> drop << drop, 1 << scale)))
+            table.append((rest >> drop << drop) / (1 << scale))
             rest &= (1 << drop) - 1
     return tuple(table)
 

@@ -44,6 +44,11 @@ class Body:
         """Refuse the program at a node; the message begins with its subject, by default the node."""
         self.unit.refuse(self.frame.function, f"{about or shown(node)}: {message}", node)
 
+    def in_order(self, node: ast.Call) -> None:
+        """Refuse a call with keywords or stars."""
+        if node.keywords or any(type(a) is ast.Starred for a in node.args):
+            self.fail(node, "arguments must be in order; got a name or a star; write each", shown(node.func))
+
     # ---- instructions
 
     def op(self, kind: Kind, text: str, *operands: Computed, stem: str = "v") -> Computed:

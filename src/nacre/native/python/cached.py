@@ -54,13 +54,21 @@ def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list
     front: Any = importlib.import_module("nacre.native.python.module")  # only now: a warm start does without it
     owner = importlib.import_module(name)
     text: str = front.module([getattr(owner, entry) for entry in entries], name, target)
-    return text, [*FRONT_END, *front.sources_of(name, _source, FRONT_END)]
+    return text, [*FRONT_END, *front.sources_of(name, _imports, FRONT_END)]
 
 
 def _hash(modules: Sequence[str]) -> str | None:
     """A hash of the sources of modules; None where one is not there."""
     digests = list(map(_digest, modules))
     return None if None in digests else hashlib.sha256("".join(map(str, digests)).encode()).hexdigest()
+
+
+@cache
+def _imports(name: str) -> list[str] | None:
+    """The names that a module imports from this package; None where it is not there."""
+    front: Any = importlib.import_module("nacre.native.python.module")
+    source = _source(name)
+    return None if source is None else front.imports(source.decode())
 
 
 @cache

@@ -91,7 +91,13 @@ class Declaration:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
     @overload
     def __call__(
-        self, *, symbol: str = "", visible: bool = False, noinline: bool = False, baseline: bool = False
+        self,
+        *,
+        symbol: str = "",
+        visible: bool = False,
+        noinline: bool = False,
+        baseline: bool = False,
+        cold: bool = False,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     def __call__(self, function: Callable[..., Any] | None = None, *, symbol: str = "", **attributes: bool) -> Any:
@@ -102,7 +108,8 @@ class Declaration:
 
 
 # A function that is compiled.  Its symbol is its name in the object where it is an entry, or where it is `visible` to
-# other objects.  A `noinline` one has code of its own; a `baseline` one runs on every processor of the architecture.
+# other objects.  A `noinline` one has code of its own; a `baseline` one runs on every processor of the architecture;
+# a `cold` one runs seldom, and is compiled with less effort.
 native: Final = Declaration("native")
 inline: Final = Declaration("inline")  # one that is expanded at each call
 external: Final = Declaration("external")  # one of the C library or of CPython; `*more` stands for further arguments

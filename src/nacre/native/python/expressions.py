@@ -12,7 +12,7 @@ from nacre.native.python.body import Item, shown
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import OF_PYTHON, Intrinsic, IntrinsicTranslation, Use
 from nacre.native.python.ssa import BasicBlock, Computed
-from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, PointerKind, struct_of
+from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, pointer_to, struct_of
 
 PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)  # what may be computed without need
 
@@ -28,6 +28,8 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
         """The value of an expression; a number without a type stays a Python number."""
+        if type(node) is ast.Name and node.id in self.frame.kinds:
+            return self.local(node.id, node)
         method: Any = getattr(self, f"of_{type(node).__name__}", None)
         if method is None:
             self.fail(node, f"an expression must be native Python; got {type(node).__name__}; "
@@ -39,7 +41,7 @@ class ExpressionTranslation(IntrinsicTranslation):
     def of_Constant(self, node: ast.Constant, _: Kind | None) -> Item:
         """A number, a bool or bytes."""
         if isinstance(node.value, bytes):
-            return self.known(PointerKind(IntKind(8, False)), "@" + self.unit.text(node.value + b"\0"))
+            return self.known(pointer_to(IntKind(8, False)), "@" + self.unit.text(node.value + b"\0"))
         if not isinstance(node.value, int | float):
             self.fail(node, "a constant must be a number, a bool or bytes; got another kind; use null or b…")
         return node.value
@@ -52,7 +54,7 @@ class ExpressionTranslation(IntrinsicTranslation):
         if isinstance(found, int | float | NativeFunction) or found is null:
             return found
         if isinstance(found, NativeVariable):
-            return self.known(PointerKind(struct_of(found.owner)), f"@{self.unit.variable(found)}")
+            return self.known(pointer_to(struct_of(found.owner)), f"@{self.unit.variable(found)}")
         self.fail(node, f"a value must be a number, function or variable; got {found!r}; use another name")
 
     of_Attribute = of_Name
@@ -171,7 +173,6 @@ class ExpressionTranslation(IntrinsicTranslation):
     def of_Call(self, node: ast.Call, wanted: Kind | None) -> Item:
         """A call of a function or of a type."""
         callee = self._global(node.func)
-        self._in_order(node)
         if isinstance(callee, IntKind | FloatKind):
             return self._conversion(callee, node)
         if isinstance(callee, NativeFunction):
@@ -191,11 +192,8 @@ class ExpressionTranslation(IntrinsicTranslation):
         callee = self._global(node.func)
         return callee if isinstance(callee, NativeFunction) and callee.kind == "inline" else None
 
-    def _in_order(self, node: ast.Call) -> None:
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-            self.fail(node, "arguments must be in order; got a name or a star; write each", shown(node.func))
-
     def _conversion(self, to: IntKind | FloatKind, node: ast.Call) -> Item:
+        self.in_order(node)
         if len(node.args) != 1:
             self.fail(node, f"one argument is needed; got {len(node.args)}; write one", str(to))
         found = self.item(node.args[0])
@@ -223,7 +221,7 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def arguments(self, node: ast.Call, kinds: tuple[Kind, ...], variadic: bool = False) -> list[Computed]:
         """The arguments of a call; those beyond the parameters have their own types."""
-        self._in_order(node)
+        self.in_order(node)
         count = len(node.args)
         if count < len(kinds) or (count > len(kinds) and not variadic):
             self.fail(

@@ -23,6 +23,7 @@ from nacre.native.python.types import (
     StructKind,
     TupleKind,
     offset_of,
+    pointer_to,
     ptr,
     size_of,
 )
@@ -60,6 +61,7 @@ class IntrinsicTranslation(MemoryAccess):
 
     def use(self, use: Use) -> Item:
         """The value of a call of a function of this file."""
+        self.in_order(use.node)
         method: Any = getattr(self, f"write_{use.name}")
         most, given = method.__code__.co_argcount - 2, len(use.node.args)
         least = most - len(method.__defaults__ or ())
@@ -113,7 +115,7 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_addr(self, use: Use, place: expr) -> Item:
         address, kind = self.place(place)
-        return self.ssa.add(PointerKind(kind), [address])
+        return self.ssa.add(pointer_to(kind), [address])
 
     def write_stack(self, use: Use, owner: expr, align: expr = NATURAL) -> Item:
         return self.stack(self._structure(owner, use), 1, self._number(align), use.node)
@@ -157,11 +159,11 @@ class IntrinsicTranslation(MemoryAccess):
         return tuple(self.op(kind, f"extractvalue {{0}}, {k}", whole) for k, kind in enumerate(kinds))
 
     def write_copy_bytes(self, use: Use, to: expr, source: expr, count: expr) -> Item:
-        places = [self.value(x, PointerKind(BYTE)) for x in (to, source)]
+        places = [self.value(x, pointer_to(BYTE)) for x in (to, source)]
         return self.intrinsic(VOID, "memcpy.p0.p0.i64", *places, self.value(count, WORD), self.constant(BOOL, False))
 
     def write_fill_bytes(self, use: Use, to: expr, byte: expr, count: expr) -> Item:
-        values = [self.value(x, k) for x, k in zip((to, byte, count), (PointerKind(BYTE), BYTE, WORD))]
+        values = [self.value(x, k) for x, k in zip((to, byte, count), (pointer_to(BYTE), BYTE, WORD))]
         return self.intrinsic(VOID, "memset.p0.i64", *values, self.constant(BOOL, False))
 
     # ---- atomics

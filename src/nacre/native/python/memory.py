@@ -17,6 +17,7 @@ from nacre.native.python.types import (
     StructKind,
     alignment,
     memory_type,
+    pointer_to,
 )
 
 
@@ -47,7 +48,7 @@ class MemoryAccess(ArithmeticTranslation):
         """The place of this type at an offset in bytes."""
         if not offset:
             return base, kind
-        return self.op(PointerKind(kind), f"getelementptr i8, {{0}}, i64 {offset}", base, stem="p"), kind
+        return self.op(pointer_to(kind), f"getelementptr i8, {{0}}, i64 {offset}", base, stem="p"), kind
 
     def _element(self, base: Computed, node: ast.Subscript) -> tuple[Computed, Kind]:
         if not isinstance(base.kind, PointerKind):
@@ -63,7 +64,7 @@ class MemoryAccess(ArithmeticTranslation):
     def load(self, address: Computed, kind: Kind) -> Computed:
         """The value at a place; a structure or array is not copied: its address stands for it."""
         if isinstance(kind, ArrayKind | StructKind):
-            return self.ssa.add(PointerKind(kind.element if isinstance(kind, ArrayKind) else kind), [address])
+            return self.ssa.add(pointer_to(kind.element if isinstance(kind, ArrayKind) else kind), [address])
         loaded = self.op(IntKind(8, False) if kind is BOOL else kind,
                          f"load {memory_type(kind)}, {{0}}, align {kind.nbytes}", address, stem="x")  # fmt: skip
         return self.test("ne", loaded, self.constant(loaded.kind, 0)) if kind is BOOL else loaded
@@ -81,10 +82,10 @@ class MemoryAccess(ArithmeticTranslation):
         ty, place = memory_type(kind), align or alignment(kind)
         if isinstance(count, int):
             room = f"i8, i64 {count * kind.nbytes}" if ty.startswith("[") else f"{ty}, i64 {count}"
-            return self.op(PointerKind(kind), f"alloca {room}, align {place}", stem="stack")
+            return self.op(pointer_to(kind), f"alloca {room}, align {place}", stem="stack")
         scope: FunctionScope | None = self.frame
         while scope is not None:
             if scope.loops:
                 self.fail(node, "the number must be a constant in a loop, where the stack would grow; move it before")
             scope = scope.outer
-        return self.op(PointerKind(kind), f"alloca {ty}, {{0}}, align {place}", count, stem="stack")
+        return self.op(pointer_to(kind), f"alloca {ty}, {{0}}, align {place}", count, stem="stack")

@@ -7,7 +7,7 @@ text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)  
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from nacre.base.errors import CompileError
@@ -36,18 +36,24 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native", target: 
     return unit.module.text()
 
 
-def sources_of(name: str, source: Callable[[str], bytes | None], known: Sequence[str]) -> list[str]:
+def imports(text: str) -> list[str]:
+    """The names that a source imports from this package; some are of modules, and some of what is in them."""
+    package = __name__.split(".")[0]
+    found = [(owner, names) for owner, names in IMPORT.findall(text) if owner.split(".")[0] == package]
+    return [each for owner, names in found for each in (owner, *(f"{owner}.{n}" for n in re.findall(r"\w+", names)))]
+
+
+def sources_of(name: str, imported: Callable[[str], Sequence[str] | None], known: Collection[str]) -> list[str]:
     """A module of this package and those that it imports, directly or not; constants may be from any of them.
 
-    Those in `known`, and their imports, are left out.
+    `imported` has the names that a module imports, or None where there is no such module.  The modules in `known`, and
+    their imports, are left out.
     """
-    found, waiting = list[str](), [name]
+    found, waiting = dict[str, None](), [name]
     while waiting:
         here = waiting.pop()
-        text = source(here) if here not in known and here not in found else None
-        if text is not None:
-            found.append(here)
-            for owner, names in IMPORT.findall(text.decode()):
-                if owner.split(".")[0] == name.split(".")[0]:
-                    waiting += [owner, *(f"{owner}.{each}" for each in re.findall(r"\w+", names))]
-    return found
+        names = imported(here) if here not in known and here not in found else None
+        if names is not None:
+            found[here] = None
+            waiting += names
+    return list(found)

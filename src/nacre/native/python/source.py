@@ -69,6 +69,11 @@ def _read(tree: ast.Module) -> tuple[dict[int, ast.FunctionDef], set[str]]:
             waiting += [*node.body, *node.orelse]
         elif isinstance(node, ast.Assign):
             changeable |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and not ast.unparse(node.annotation).startswith("Final"):
-            changeable.add(ast.unparse(node.target))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not _is_final(node.annotation):
+            changeable.add(node.target.id)
     return functions, changeable
+
+
+def _is_final(annotation: ast.expr) -> bool:
+    written = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return isinstance(written, ast.Name) and written.id == "Final"

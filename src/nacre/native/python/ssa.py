@@ -23,11 +23,11 @@ class Computed:
     """
 
     users: frozenset[Phi] = frozenset()  # only the phis
+    replaced: Computed | None = None
+    written: Val | None = None
 
     def __init__(self, kind: Kind, operands: Sequence[Computed] = (), text: str = "", stem: str = "v") -> None:
-        self.kind, self.operands, self.text, self.stem = kind, list(operands), text, stem
-        self.replaced: Computed | None = None
-        self.written: Val | None = None
+        self.kind, self.operands, self.text, self.stem = kind, operands, text, stem
 
     def now(self) -> Computed:
         """This value, or the one that has replaced it."""
@@ -50,7 +50,7 @@ class Computed:
         """Write the instruction; space on the stack whose size is known is taken at the start of the function."""
         if not self.text:
             return
-        line = self.text.format(*[x.val() for x in self.operands])
+        line = self.text.format(*[x.written or x.val() for x in self.operands])
         if self.kind.llvm == "void":
             f.emit(line)
         elif self.stem == "stack" and not self.operands:
@@ -66,6 +66,7 @@ class Phi(Computed):
     def __init__(self, kind: Kind, block: BasicBlock, reader: Hashable) -> None:
         super().__init__(kind)
         self.block, self.reader = block, reader
+        self.operands: list[Computed] = []
 
 
 class BasicBlock:
@@ -141,15 +142,16 @@ class Construction:
         Raises Uninitialised where some way leads here without one.
         """
         assert self.here is not None
-        return self._read(self.here, variable, kind, reader)
+        found = self.here.defined.get(variable)
+        return found.now() if found is not None else self._read(self.here, variable, kind, reader)
 
     def _read(self, part: BasicBlock, variable: Hashable, kind: Kind, reader: Hashable) -> Computed:
         """The value of a variable at the end of a block."""
-        passed = list[BasicBlock]()
-        while variable not in part.defined and part.sealed and len(part.before) == 1:
+        found, passed = part.defined.get(variable), list[BasicBlock]()
+        while found is None and part.sealed and len(part.before) == 1:
             passed.append(part)
             part = part.before[0]
-        found = part.defined.get(variable)
+            found = part.defined.get(variable)
         if found is None and part.sealed and not part.before:
             raise Uninitialised(reader)
         if found is None:
@@ -159,9 +161,10 @@ class Construction:
                 found = self._complete(phi, variable)
             else:
                 part.waiting.append((variable, phi))
-        for each in (part, *passed):
+            part.defined[variable] = found
+        for each in passed:
             each.defined[variable] = found
-        return found.now()
+        return found if found.replaced is None else found.now()
 
     def _complete(self, phi: Phi, variable: Hashable) -> Computed:
         """Give a phi its operands, one for each block before its own."""
@@ -173,11 +176,10 @@ class Construction:
 
     def _simplified(self, phi: Phi) -> Computed:
         """A phi, or the only value that it stands for."""
-        others = {id(v.now()): v.now() for v in phi.operands}
-        others.pop(id(phi), None)
+        others = {v.now() for v in phi.operands} - {phi}
         if len(others) != 1:
             return phi
-        (only,) = others.values()
+        (only,) = others
         phi.replaced = only
         phi.block.phis.remove(phi)
         users = phi.users - {phi}

@@ -270,7 +270,9 @@ class StatementTranslation(ExpressionTranslation):
 
 def _calls(node: ast.expr) -> bool:
     """Whether an expression has calls or branches."""
-    return any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return not isinstance(node, ast.Name) and any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
 
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
@@ -290,7 +292,9 @@ def compile_function(unit: NativeModule, function: NativeFunction) -> None:
 def _compile(unit: NativeModule, function: NativeFunction) -> None:
     node, signature = unit.sources.definition(function), unit.signature(function)
     linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
-    attributes = "nounwind noinline" if "noinline" in function.attributes else "nounwind"
+    attributes = "nounwind noinline" if function.attributes & {"noinline", "cold"} else "nounwind"
+    if "cold" in function.attributes:
+        attributes += " optnone"
     if "baseline" in function.attributes:
         attributes = f"{attributes} {unit.architecture.baseline}".rstrip()
     result = "zeroext i1" if signature.result is BOOL else signature.result.llvm

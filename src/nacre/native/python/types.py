@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct as packing
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, dataclass_transform, get_args
 
 from nacre.base.cached_property import cached_property
@@ -89,6 +90,9 @@ class PointerKind(Kind):
     def __call__(self, *_: object) -> Any:
         """Only so that `typing` accepts it as a type."""
         raise CompileError(f"{self}: a pointer must be made in native code; got a call in Python; use `cast` there")
+
+
+pointer_to = cache(PointerKind)  # the one description of a pointer to elements of a type
 
 
 class ElementKind(PointerKind):
@@ -216,9 +220,9 @@ else:
         """`ptr[u8]` is a pointer to bytes, `ptr[Block]` one to references."""
 
         def __class_getitem__(cls, element):
-            return PointerKind(kind_of(element))
+            return pointer_to(kind_of(element))
 
-    cstring = PointerKind(u8)
+    cstring = pointer_to(u8)
 
     class array:
         """`Annotated[array[u64], 8]` is an array inside of a structure."""
@@ -288,7 +292,7 @@ def kind_of(written: Any) -> Kind:
     if written in (None, type(None), bool):
         return BOOL if written is bool else VOID
     if isinstance(written, type) and "__native__" in written.__dict__:
-        return PointerKind(struct_of(written))
+        return pointer_to(struct_of(written))
     if isinstance(written, Kind) and not isinstance(written, ElementKind):
         return written
     origin: Any = getattr(written, "__origin__", None)

@@ -36,6 +36,7 @@ class NativeModule:
         self._owners: dict[str, Any] = {}
         self._texts: dict[bytes, str] = {}
         self._signatures: dict[NativeFunction, FunctionKind] = {}
+        self._kinds: dict[tuple[object, int], Kind] = {}  # by an annotation, and the names of its module
         for entry in entries:
             self.symbol(entry)
 
@@ -90,15 +91,23 @@ class NativeModule:
 
     def kind(self, function: NativeFunction, written: object, about: str, node: ast.AST | None = None) -> Kind:
         """The type that an annotation stands for: a text, a part of a syntax tree, or a type."""
-        shown = ast.unparse(written) if isinstance(written, ast.expr) else written
-        if shown == "":
+        if isinstance(written, ast.expr):
+            written = written.id if isinstance(written, ast.Name) else ast.unparse(written)
+        key = written, id(function.names)
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = self._kind(function, written, about, node)
+        return found
+
+    def _kind(self, function: NativeFunction, written: object, about: str, node: ast.AST | None) -> Kind:
+        if written == "":
             self.refuse(function, f"{about}: a native function must name all types; got none; annotate it")
         try:
-            return kind_named(shown, function.names)
+            return kind_named(written, function.names)
         except CompileError as fault:
             self.refuse(function, f"{about}: {fault}", node)
         except Exception as fault:
-            self.refuse(function, f"{about}: the type must exist; got {shown} ({fault}); correct it", node)
+            self.refuse(function, f"{about}: the type must exist; got {written} ({fault}); correct it", node)
 
     def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
         """Raise the error of a wrong program, at a part of a function or at its head."""
