@@ -1,11 +1,12 @@
 """What all tests share: the executor is in place, and compilations are verified.
 
-With --all slow tests run too, and random ones take new numbers.
+With --all slow tests run too, all parameters of those that are sampled otherwise, and random ones take new numbers.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("NACRE_VERIFY", "1")
     config.addinivalue_line("markers", "slow: takes long; run by --all only")
+    config.addinivalue_line("markers", "sampled(n): of its parameters every n-th is run, and all of them by --all")
     settings.register_profile("patient", deadline=None)  # no test asserts on time
     settings.register_profile("the same each time", settings.get_profile("patient"), derandomize=True)
     settings.load_profile("patient" if config.getoption("--all") else "the same each time")
@@ -32,9 +34,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--all"):
         return
     skip = pytest.mark.skip(reason="slow: run with --all")
+    met = Counter[str]()
     for item in items:
+        sampled, name = item.get_closest_marker("sampled"), item.nodeid.partition("[")[0]
         if "slow" in item.keywords:
             item.add_marker(skip)
+        elif sampled is not None:
+            if met[name] % sampled.args[0]:
+                item.add_marker(skip)
+            met[name] += 1
 
 
 @pytest.fixture

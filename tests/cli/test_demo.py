@@ -82,6 +82,7 @@ def demonstration(tmp_path: Path, **changes: object) -> Demo:
     return Demo(report(**changes), digits.split()[1], tmp_path, Progress(console=Console(quiet=True)))
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
     work = demonstration(tmp_path, updates=44, epochs=2, weights={})
     work.kill_and_resume()

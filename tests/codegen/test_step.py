@@ -62,6 +62,7 @@ FUNCTIONS: list[Any] = [
 TENSOR, BUFFER, TYPE = 8, 16, 24  # addresses of classes that native code only compares
 MANY = 1000  # references, so that nothing is freed
 NONE = id(None)
+HEADER = 64  # bytes
 Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
 
 
@@ -95,8 +96,8 @@ class World:
         return self.kept[-1].ctypes.data
 
     def object(self, owner: type[Any] = PyObject, **values: int) -> int:
-        """An object that is never freed."""
-        return self.record(pack(owner, **({"references": MANY} | values)))
+        """An object that is never freed; the words before it, a header in some versions of CPython, are zero."""
+        return self.record(bytes(HEADER), pack(owner, **({"references": MANY} | values))) + HEADER
 
     def words(self, *values: int) -> Any:
         """An array of addresses."""

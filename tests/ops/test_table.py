@@ -78,6 +78,7 @@ def backwards(x: Array) -> Value:
     return view.flip(from_numpy(np.array(np.flip(x), order="C")), tuple(range(x.ndim)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_layout_does_not_change_bits(row: Row) -> None:
     for dtype in row.dtypes[-2:]:

@@ -158,6 +158,7 @@ EACH = {  # by name, calls in which a huge number makes the result huge
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("name", EACH)
 def test_creation_checks_memory_first(name: str) -> None:

@@ -69,6 +69,7 @@ def check(told: list[Any], found: Any, what: str, tolerance: float = 1e-9) -> No
     np.testing.assert_allclose(CASES.probes(array), sums, rtol=tolerance, atol=bound, err_msg=what)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES.CASES, ids=lambda c: c[0])
 def test_values_gradients_and_state_are_those_of_torch(case: Any) -> None:
     line, inputs = case

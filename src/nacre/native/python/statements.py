@@ -272,7 +272,9 @@ def _calls(node: ast.expr) -> bool:
     """Whether an expression has calls or branches."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return not isinstance(node, ast.Name) and any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
+    return not isinstance(node, ast.Name) and any(
+        isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node)
+    )
 
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
