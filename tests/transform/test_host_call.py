@@ -471,6 +471,10 @@ def test_a_program_keeps_its_function_alive_and_no_longer() -> None:
         lambda f: nc.jit(lambda x: nc.grad(lambda x: f(x.detach()) * x.sum())(x))(nc.ones(2)),
         lambda f: nc.grad(lambda x: f(x.detach()) * x.sum())(nc.ones(2)),
         lambda f: [nc.jit(f)] * 2,
+        lambda f: nc.jit(lambda x: f(x.detach()) * x.sum())(nc.ones(2).requires_grad_()),
+        lambda f: (lambda x: nc.host_call(f.__closure__[0].cell_contents, x.type, x).shape)(
+            nc.ones(2).requires_grad_()
+        ),
     ):
         owner = Owner()
         gone = weakref.ref(owner)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -22,6 +22,7 @@ from nacre.ir.rewrite import live_equations, without_dead_code
 from nacre.trace.value import Value
 
 Positions = tuple[int, ...]
+Kept = TypeVar("Kept")  # a value, or an atom of a graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +41,12 @@ class Rule:
     """How an equation is recorded and pulled back.
 
     The forward pass runs `primitive` with `params`.  For control flow these return residuals after the `results` of the
-    equation.  `saved` are the positions of the values to save, among the operands and then the results.  `traced` are
-    the results that depend on the active operands.  `make(present)` derives the graph from all operands, all results
-    and the cotangents of the results `present`; it also returns the targets.
+    equation.  `traced` are the results that depend on the active operands.  `make(present)` derives the graph from all
+    operands, all results and the cotangents of the results `present`; it also returns the targets.
+
+    The equation's node on the tape has this rule.  Its parents are the nodes of the operands `active`.  It saves the
+    values `saved`, which are positions among the operands and then the results.  Python (`tape.new_node`) and native
+    code (`codegen.entry.recording`) make nodes from these fields alone.
 
     `onto(present, groups, held)` derives a graph that adds to the cotangents that operands have received so far.  Its
     further inputs are those of the active operands `held`.  `groups` has, for each active operand, the first active
@@ -77,6 +81,16 @@ class Rule:
         self.keeps_operands = self.saved == tuple(range(self.operands))
         self._restrict(self.traced, graph, targets)
         return self
+
+    def values_to_save(self, operands: Sequence[Kept], results: Sequence[Kept]) -> Sequence[Kept]:
+        """The values `saved` of an equation's operands and results."""
+        if self.keeps_operands:
+            return operands
+        n = self.operands
+        values: list[Kept] = []
+        for k in self.saved:
+            values.append(operands[k] if k < n else results[k - n])
+        return values
 
     def _made(self, present: Positions) -> tuple[Graph, Positions]:
         graph, targets = self.make(present)
@@ -142,23 +156,30 @@ def rule_for(
     active: Positions,
 ) -> Rule | None:
     """The rule of an equation for the operands `active`; None if no result depends on them."""
-    if isinstance(primitive.derivative, Constant):
-        return None
-    if isinstance(primitive.derivative, Structural) and has_effects(primitive, params):
-        # only the graph may keep its functions alive
-        return REVERSE.required(primitive)(primitive, params, types, active)
-    key = (primitive, tuple(sorted(params.items())), types, active)
+    key = (primitive, tuple(sorted(params.items())) if params else (), types, active)
     known = _rules.get(key, UNKNOWN)
     if known is not UNKNOWN:
         return known
-    if isinstance(primitive.derivative, Structural):
+    index = _index(primitive, params)
+    if key in index:
+        return index[key]
+    if isinstance(primitive.derivative, Constant):
+        rule = None
+    elif isinstance(primitive.derivative, Structural):
         rule = REVERSE.required(primitive)(primitive, params, types, active)
     else:
         rule = _equation(primitive, params, types, active)
-    if len(_rules) >= REMEMBERED:
-        _rules.clear()
-    _rules[key] = rule
+    if len(index) >= REMEMBERED:
+        index.clear()
+    index[key] = rule
     return rule
+
+
+def _index(primitive: Primitive, params: Mapping[str, Any]) -> dict[object, Rule | None]:
+    """Where a rule is cached: that of a graph with effects with the graph, which alone may keep its functions alive."""
+    if not has_effects(primitive, params):
+        return _rules
+    return next((p.kept for p in params.values() if isinstance(p, Graph) and p.has_effects), dict[object, Any]())
 
 
 def _equation(

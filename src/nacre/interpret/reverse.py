@@ -128,9 +128,8 @@ def reverse(graph: Graph, active: Positions) -> Reverse:
             types = rule.primitive.result_types(tuple(a.type for a in e.inputs), rule.params)
             results += tuple(map(Var, types[rule.results :]))
         equations.append(Equation(rule.primitive, e.inputs, rule.params, results, e.source))
-        atoms = (*e.inputs, *results)
         inputs = tuple(same.get(a, a) for a in e.inputs)
-        steps.append(_Step(rule, inputs, results, tuple(atoms[k] for k in rule.saved)))
+        steps.append(_Step(rule, inputs, results, tuple(rule.values_to_save(e.inputs, results))))
         moving.update(results[k] for k in rule.traced)
         same.update(
             (v, (*inputs, *results)[at]) for v, at in zip(results, rule.aliases, strict=False) if at is not None

@@ -1,9 +1,9 @@
 """The tape: one node for each equation on values that need gradients.
 
-A node saves the operands and results that the equation's pullback reads (see `pullback.Rule`), and its parents.  Nodes
-have the level of their transformation: 0 for plain tensors, a staging's level for variables read while staging, a new
-level for each functional `vjp`.  A value with a node of one level keeps its node of the next lower level in `outer`, so
-that transformations nest.
+An equation's `pullback.Rule` defines what its node consists of: the operands whose nodes are the parents, and the
+operands and results that the pullback reads, which the node saves.  Nodes have the level of their transformation: 0 for
+plain tensors, a staging's level for variables read while staging, a new level for each functional `vjp`.  A value with
+a node of one level keeps its node of the next lower level in `outer`, so that transformations nest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret.changes import Changes
-from nacre.interpret.pullback import REMEMBERED, UNKNOWN, Positions, Pull, Rule, rule_for
+from nacre.interpret.pullback import Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -159,107 +159,60 @@ def require_no_record(operation: str, variable: Variable, held: Value) -> None:
         )
 
 
-class Recorder:
-    """Evaluates equations and records them; the memo caches rules by the equation's form."""
-
-    def __init__(self) -> None:
-        self.rules: dict[object, Rule | None] = {}
-
-    def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
-        """Apply a primitive to operands, some of which have nodes of a level, and record it."""
-        parents: list[Any] = []
-        mask, bit = 0, 1
-        for x in inputs:
-            node = x.node
-            if node is not None and node.level == level:
-                parents.append(node)
-                mask |= bit
-            bit += bit
-        if params or len(inputs) != 2:
-            key: tuple[Any, ...] = (primitive, mask, *[x.type for x in inputs], *params.items())
-        else:
-            key = (primitive, mask, inputs[0].type, inputs[1].type)
-        rule = self.rules.get(key, UNKNOWN)
-        if rule is UNKNOWN:
-            if len(self.rules) >= REMEMBERED:
-                self.rules.clear()
-            rule = self.rules[key] = _rule(primitive, params, inputs, mask)
-        if level:
-            return _record_above(primitive, inputs, params, rule, parents, level)
-        if rule is None:
-            return PARTS.executor.evaluate(primitive, inputs, params)
-        results = PARTS.executor.evaluate(rule.primitive, inputs, rule.params)
-        if primitive.multiple:
-            return _record_all(rule, inputs, results, parents, level)
-        return attach(rule, inputs, results, parents)
+def active_operands(inputs: Sequence[Value], level: int) -> Positions:
+    """The positions of the operands that have nodes of a level."""
+    active: list[int] = []
+    for k, x in enumerate(inputs):
+        node = x.node
+        if node is not None and node.level == level:
+            active.append(k)
+    return tuple(active)
 
 
-_bare_node = object.__new__  # nodes are made for every eager operation; their slots are set in place
-
-
-def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]) -> Value:
-    """The one result of an equation on plain values, with its node; y is a new value from the executor."""
-    node = _bare_node(TapeNode)
-    node.level, node.number, node.parents, node.rule = 0, next(NUMBERS), parents, rule
-    if not rule.keeps_results:
-        saved = rule.saved
-        node.saved = inputs if rule.keeps_operands else [inputs[k] for k in saved] if saved else ()
+def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
+    """Apply a primitive to operands, some of which have nodes of a level, and record it."""
+    types = (inputs[0].type, inputs[1].type) if len(inputs) == 2 else tuple([x.type for x in inputs])
+    rule = rule_for(primitive, params, types, active_operands(inputs, level))
+    chosen, chosen_params = (primitive, params) if rule is None else (rule.primitive, rule.params)
+    if level:
+        results = bind(chosen, *[lowered(x, level) for x in inputs], **chosen_params)
+    else:
+        results = PARTS.executor.evaluate(chosen, inputs, chosen_params)
+    if rule is None:
+        return results
+    if primitive.multiple:
+        return _with_parts(new_node(rule, inputs, results, level), inputs, results)
+    y: Value = results
+    node = new_node(rule, inputs, (y,), level)
+    if level:
+        node.outer = y.node
+    elif not rule.keeps_results:  # y is a new value from the executor
         y.node = node
         return y
-    node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
-    noded = _bare_node(type(y))  # y itself is saved, without the node, which it would keep alive
-    noded.type, noded.content, noded.layout, noded.node = y.type, y.content, y.layout, node
-    return noded
+    return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, may be saved
 
 
-def _rule(primitive: Primitive, params: Mapping[str, Any], inputs: Sequence[Value], mask: int) -> Rule | None:
-    active = tuple(k for k in range(len(inputs)) if mask >> k & 1)
-    return rule_for(primitive, params, tuple(x.type for x in inputs), active)
+_bare_node = object.__new__  # the slots of nodes are set in place
 
 
-def _saved(rule: Rule, inputs: Sequence[Value], results: Sequence[Value]) -> list[Value]:
-    n = rule.operands
-    return [inputs[k] if k < n else results[k - n] for k in rule.saved]
-
-
-def _record_above(
-    primitive: Primitive,
-    inputs: Sequence[Value],
-    params: Mapping[str, Any],
-    rule: Rule | None,
-    parents: Sequence[Any],
-    level: int,
-) -> Any:
-    """Record an equation at a level above others."""
-    operands = [lowered(x, level) for x in inputs]
-    if rule is None:
-        return bind(primitive, *operands, **params)
-    results = bind(rule.primitive, *operands, **rule.params)
-    if primitive.multiple:
-        return _record_all(rule, inputs, results, parents, level)
-    node = _node(rule, parents, _saved(rule, inputs, (results,)), level)
-    node.outer = results.node
-    return make(results.type, results.content, results.layout, node)
-
-
-def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> TapeNode:
+def new_node(rule: Rule, operands: Sequence[Value], results: Sequence[Value], level: int) -> TapeNode:
+    """A node, which consists of what its rule says; `codegen.entry.tape_stub` makes the same in native code."""
     node = _bare_node(TapeNode)
+    parents: list[Any] = []
+    for k in rule.active:  # a comprehension takes longer for so few
+        parents.append(operands[k].node)
     node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
-    node.saved = saved
-    staging = scope()
-    if isinstance(staging, Staging) and staging.equations:
-        node.source = staging.equations[-1].source
+    node.saved = rule.values_to_save(operands, results)
+    if level:
+        staging = scope()
+        if isinstance(staging, Staging) and staging.equations:
+            node.source = staging.equations[-1].source
     return node
 
 
-def _record_all(
-    rule: Rule,
-    inputs: Sequence[Value],
-    results: Sequence[Value],
-    parents: Sequence[Any],
-    level: int,
-) -> tuple[Value, ...]:
-    node = _node(rule, parents, _saved(rule, inputs, results), level)
+def _with_parts(node: TapeNode, inputs: Sequence[Value], results: Sequence[Value]) -> tuple[Value, ...]:
+    """The results of a primitive that has several: those that are traced, with their parts of the node."""
+    rule = node.rule
     made: list[Value] = []
     for k, y in enumerate(results[: rule.results]):
         if k in rule.traced:
@@ -320,8 +273,8 @@ def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:
     if not STATE.gradients or not levels:
         return made
     level = max(levels)
-    slots = tuple(k for k, x in enumerate(values) if x.node is not None and x.node.level == level)
-    node = _node(_CotangentRule(function, slots, len(values)), [values[k].node for k in slots], (), level)
+    slots = active_operands(values, level)
+    node = new_node(_CotangentRule(function, slots, len(values)), [values[k] for k in slots], (), level)
     for place, k in enumerate(slots):
         x = values[k]
         made[k] = make(x.type, x.content, x.layout, Part(node, place, lowered(x, level).node))
@@ -343,5 +296,4 @@ def retained(node: AnyNode) -> Value | None:
     return RETAINED.get(node)
 
 
-RECORDER = Recorder()
-register_tape(RECORDER)
+register_tape(record)

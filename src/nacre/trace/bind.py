@@ -46,7 +46,7 @@ class Interpreter(Protocol):
 class Tape(Protocol):
     """Records equations on values that have nodes of a level."""
 
-    def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Result:
+    def __call__(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Result:
         """Apply a primitive and record it for reverse mode at a level."""
         ...
 
@@ -130,7 +130,7 @@ def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, An
     if handler is None:
         return PARTS.executor.evaluate(primitive, inputs, params)
     if key & 1:
-        return handler.record(primitive, inputs, params, key >> 1)
+        return handler(primitive, inputs, params, key >> 1)
     return handler.process(primitive, inputs, params)
 
 

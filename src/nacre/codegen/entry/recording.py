@@ -9,6 +9,7 @@ import numpy as np
 
 from nacre.codegen.entry.layouts import NodeRule
 from nacre.interpret.pullback import Rule
+from nacre.interpret.tape import active_operands
 from nacre.native.records import pack
 from nacre.runtime.tables import memory_of
 from nacre.trace.value import Value, is_concrete
@@ -29,17 +30,15 @@ class Recording:
 
     def learn(self, inputs: Sequence[Value]) -> None:
         """Add the rule for the operands that have nodes in these inputs."""
+        active = active_operands(inputs, 0)
         mask = 0
-        for k, x in enumerate(inputs):
-            node = x.node
-            if node is not None:
-                if node.level:
-                    return
-                mask |= 1 << k
-        if mask and not self.table[mask] and all(map(is_concrete, inputs)):
-            active = tuple(k for k in range(self.operands) if mask >> k & 1)
+        for k in active:
+            mask |= 1 << k
+        if not mask or self.table[mask] or any(x.node is not None and x.node.level for x in inputs):
+            return
+        if all(map(is_concrete, inputs)):
             rule = self.rule_for(active)
-            written = memory_of(pack(NodeRule)) if rule is None else _written(rule, active)
+            written = memory_of(pack(NodeRule)) if rule is None else _written(rule)
             self.referenced += [rule, written]
             self.table[mask] = written.ctypes.data
 
@@ -55,13 +54,13 @@ class Recording:
         return learning
 
 
-def _written(rule: Rule, active: Sequence[int]) -> np.ndarray:
-    """A rule as native code reads it."""
+def _written(rule: Rule) -> np.ndarray:
+    """What a rule says about nodes, as native code reads it."""
     head = pack(
         NodeRule,
         rule=id(rule),
-        parent_count=len(active),
+        parent_count=len(rule.active),
         saved_count=len(rule.saved),
         keeps_result=int(rule.keeps_results),
     )
-    return memory_of(head, np.array([*active, *rule.saved], np.int64).tobytes())
+    return memory_of(head, np.array([*rule.active, *rule.saved], np.int64).tobytes())
