@@ -24,6 +24,7 @@ from robustness.memory_calls import BY_NAME, bits, tensor
 ROOT = Path(__file__).parents[2]
 MANY = 1_000_000
 FEWER = 20_000
+LONG = {"a_long_jitted_call": 100_000}  # calls that take a thousandth of a second each
 QUICK = (
     *("one_result", "several_results", "a_view", "a_record", "a_record_of_the_result", "a_jitted_call"),
     *("a_gradient", "an_update", "an_update_with_results", "a_training_step"),
@@ -79,7 +80,7 @@ def test_nothing_stays_of_calls(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_stays_of_many_calls(name: str) -> None:
-    require_whole(name, "repeat", MANY, (name,))
+    require_whole(name, "repeat", LONG.get(name, MANY), (name,))
 
 
 # ---- the allocator of buffers
