@@ -259,14 +259,18 @@ def test_values_with_weak_references(world: World) -> None:
 def test_tensors_are_made_for_new_outputs(world: World) -> None:
     about = object()
     program = world.program(1, (-1, 0, -1), tensor_class=id(Value), value_type=id(about))
-    tensors, before = world.words(7, 7, 7), sys.getrefcount(about)
-    assert world.f.make_tensors(program, ctypes.addressof(tensors))
-    assert tensors[1] == 0 and sys.getrefcount(about) == before + 2
+    tensors, before = world.words(7, 7, 7, 7), sys.getrefcount(about)
+    assert world.f.make_tensors(world.step(program=program, results=2), ctypes.addressof(tensors))
+    assert tensors[1] == tensors[3] == 0 and sys.getrefcount(about) == before + 2
     for x in (tensors[0], tensors[2]):
         values = [read_field(x, TensorObject, name) for name in ("type", "content", "layout", "node", "value_type")]
         assert values == [id(Value), 0, NONE, NONE, id(about)]
     world.f.hold(ctypes.addressof(tensors), 3, False)
     assert sys.getrefcount(about) == before
+    made = world.step(program=world.program(1, (0,)), results=2, finish=NONE)
+    assert world.f.make_tensors(made, ctypes.addressof(tensors)) and tensors[0] == 0
+    assert (read_field(tensors[1], PyObject, "type"), read_field(tensors[1], PyObject, "references")) == (id(tuple), 1)
+    world.f.hold(ctypes.addressof(tensors), 2, False)
 
 
 def test_results_are_stored(world: World) -> None:
@@ -311,8 +315,11 @@ def test_answers(world: World) -> None:
     values: list[Any] = [["a"], ["b"], ["c"]]
 
     def answer(finish: int, count: int) -> Any:
-        made = world.step(results=count, finish=finish)
-        return taken(world.f.answer(made, world.table(*owned(values[:count]))))
+        made = world.step(program=world.program(0, (0,) * count), results=count, finish=finish)
+        tensors = world.words(*[0] * (count + 1))
+        assert world.f.make_tensors(made, ctypes.addressof(tensors))
+        tensors[:count] = owned(values[:count])
+        return taken(world.f.answer(made, ctypes.addressof(tensors)))
 
     assert answer(0, 1) is values[0]
     for count in range(4):
@@ -371,7 +378,7 @@ def test_an_exception_takes_everything_back(world: World) -> None:
     write_field(cell, PyObject, "references", 2)  # as the call itself holds it
     output = world.tensor()
     with pytest.raises(KeyboardInterrupt):
-        world.f.take_back(made, operands, world.table(output), id(KeyboardInterrupt))
+        world.f.take_back(made, operands, world.table(output, 0), id(KeyboardInterrupt))
     assert heard == ["released"] and world.updating.value == 0
     assert read_field(variable, VariableObject, "cell") == cell
     assert read_field(cell, PyObject, "references") == 2

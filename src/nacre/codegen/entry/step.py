@@ -73,7 +73,7 @@ def take_back(step: StepRecord, operands: ptr[TensorObject], tensors: ptr[Tensor
     show(step, operands)
     unlock(step)
     hold(cast(ptr[PyObject], operands), step.program.inputs, False)
-    hold(cast(ptr[PyObject], tensors), step.program.outputs, False)
+    hold(cast(ptr[PyObject], tensors), step.program.outputs + 1, False)
     PyErr_Restore(error.kind, error.value, error.traceback)
 
 
@@ -95,19 +95,19 @@ def call(self: PyObject, args: ptr[PyObject], given: i64) -> PyObject:
         if held != 1:
             return null if held < 0 else fall_back(step, args, given)
     inputs, outputs = program.inputs, program.outputs
-    tensors = stack_array(TensorObject, u64(outputs))
-    if not make_tensors(program, tensors):
-        hold(cast(ptr[PyObject], tensors), outputs, False)
+    tensors = stack_array(TensorObject, u64(outputs + 1))  # and the tuple for the answer
+    if not make_tensors(step, tensors):
+        hold(cast(ptr[PyObject], tensors), outputs + 1, False)
         return null
     locked = lock(step)
     if locked != 1:
-        hold(cast(ptr[PyObject], tensors), outputs, False)
+        hold(cast(ptr[PyObject], tensors), outputs + 1, False)
         return null if locked < 0 else fall_back(step, args, given)
     operands, read = stack_array(TensorObject, u64(inputs)), stack_array(BufferObject, u64(inputs))
     bases = stack_array(ptr[u8], u64(inputs + outputs + 2))  # and those of packed inputs and of the arena
     if not prepare(step, args, operands, read, bases):
         unlock(step)
-        hold(cast(ptr[PyObject], tensors), outputs, False)
+        hold(cast(ptr[PyObject], tensors), outputs + 1, False)
         return fall_back(step, args, given)
     made = stack_array(BufferObject, u64(outputs))
     if not run_program(program, read, bases, made):
@@ -115,7 +115,7 @@ def call(self: PyObject, args: ptr[PyObject], given: i64) -> PyObject:
         return null
     replaced_count = 2 * outputs + step.cleared_count
     replaced = stack_array(PyObject, u64(replaced_count))
-    store(step, operands, tensors, made, replaced)  # nothing fails from here on but the answer
+    store(step, operands, tensors, made, replaced)  # nothing fails from here on but a function that converts the answer
     unlock(step)
     hold(cast(ptr[PyObject], operands), inputs, False)
     hold(replaced, replaced_count, False)

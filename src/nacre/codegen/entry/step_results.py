@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nacre.codegen.entry.layouts import ProgramRecord, StepRecord, TensorObject
-from nacre.codegen.entry.perform import hold, new_tensor, results_of
+from nacre.codegen.entry.layouts import StepRecord, TensorObject
+from nacre.codegen.entry.perform import new_tensor, results_of
 from nacre.native.cpython import (
     Py_DecRef,
     Py_IncRef,
@@ -20,10 +20,19 @@ from nacre.runtime.layouts import BufferObject
 
 
 @native
-def make_tensors(program: ProgramRecord, tensors: ptr[TensorObject]) -> bool:
-    """A tensor, as yet without memory, for each output that does not take over an input's; null for the others."""
+def make_tensors(step: StepRecord, tensors: ptr[TensorObject]) -> bool:
+    """A tensor, as yet without memory, for each output that does not take over an input's; null for the others.
+
+    Behind them is the tuple for the results, or null where the only one is the answer.
+    """
+    program = step.program
     outputs, results, tensor_class = program.outputs, results_of(program, program.inputs), program.tensor_class
-    fill_bytes(cast(ptr[u8], tensors), 0, u64(outputs) << 3)
+    fill_bytes(cast(ptr[u8], tensors), 0, u64(outputs + 1) << 3)
+    if step.finish != null:
+        whole = PyTuple_New(step.results)
+        tensors[outputs] = cast(TensorObject, whole)
+        if whole == null:
+            return False
     for k in range(outputs):
         if results[k].donor < 0:
             tensor = new_tensor(tensor_class, results[k].type, null)
@@ -81,10 +90,7 @@ def answer(step: StepRecord, tensors: ptr[TensorObject]) -> PyObject:
     finish, results = step.finish, step.results
     if finish == null:
         return tensors[0]
-    whole, holder = PyTuple_New(results), stack_array(PyObject, 1)
-    if whole == null:
-        hold(cast(ptr[PyObject], tensors), results, False)
-        return null
+    whole, holder = cast(PyObject, tensors[step.program.outputs]), stack_array(PyObject, 1)
     for k in range(results):
         PyTuple_SetItem(whole, k, tensors[k])
     if finish == none:
