@@ -37,7 +37,7 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
         ),
         st.builds(lambda a, k: f"{kind}({k}({a}))", inner, other),
         st.builds(lambda a, c, b: f"({a} if {c} else {b})", inner, conditions(kind, depth - 1), inner),
-        st.builds(lambda o, a: f"{kind}({o}{a})", st.sampled_from(["-", "~", "+"]), inner),
+        st.builds(lambda o, a: f"{kind}({o}{a})", st.sampled_from(["-", "~"]), inner),
         st.builds(lambda o, a, b: f"{o}({a}, {b})", st.sampled_from(["min", "max"]), inner, inner),
         st.builds(lambda a, b: f"helper({a}, {b})", inner, inner),
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import math
 from inspect import CO_VARARGS
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from nacre.native.python.arithmetic import SIGNS
 from nacre.native.python.body import Item, shown
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import OF_PYTHON, Intrinsic, IntrinsicTranslation, Use
 from nacre.native.python.ssa import BasicBlock, Computed
-from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, pointer_to, struct_of
+from nacre.native.python.types import BOOL, FunctionKind, IntKind, Kind, pointer_to, struct_of
 
 PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)  # what may be computed without need
 
@@ -26,32 +26,22 @@ class ExpressionTranslation(IntrinsicTranslation):
         """The result of an inlined function; with two ways, its returns lead to one of them."""
         raise NotImplementedError
 
-    def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
-        """The value of an expression; a number without a type stays a Python number."""
-        if type(node) is ast.Name and node.id in self.frame.kinds:
-            return self.local(node.id, node)
-        method: Any = getattr(self, f"of_{type(node).__name__}", None)
-        if method is None:
-            self.fail(node, f"an expression must be native Python; got {type(node).__name__}; "
-                      "docs/native_python.md lists what there is")  # fmt: skip
-        return method(node, wanted)
-
     # ---- names and constants
 
     def of_Constant(self, node: ast.Constant, _: Kind | None) -> Item:
         """A number, a bool or bytes."""
         if isinstance(node.value, bytes):
             return self.known(pointer_to(IntKind(8, False)), "@" + self.unit.text(node.value + b"\0"))
-        if not isinstance(node.value, int | float):
-            self.fail(node, "a constant must be a number, a bool or bytes; got another kind; use null or b…")
+        if not isinstance(node.value, int):
+            self.fail(node, "a constant must be an integer, a bool or bytes; got another kind; use null or b…")
         return node.value
 
     def of_Name(self, node: ast.Name | ast.Attribute, _: Kind | None) -> Item:
         """A local variable, or a constant, function or variable of a module."""
-        found = self._global(node)
+        found = self.global_item(node)
         if found is None:
             return self.local(node.id, node) if isinstance(node, ast.Name) else self.load(*self.place(node))
-        if isinstance(found, int | float | NativeFunction) or found is null:
+        if isinstance(found, int | NativeFunction) or found is null:
             return found
         if isinstance(found, NativeVariable):
             return self.known(pointer_to(struct_of(found.owner)), f"@{self.unit.variable(found)}")
@@ -63,31 +53,18 @@ class ExpressionTranslation(IntrinsicTranslation):
         """An element."""
         return self.load(*self.place(node))
 
-    def _global(self, node: ast.expr) -> Any:
-        """The object that a global name, or one of another module, stands for; None for other expressions."""
-        if isinstance(node, ast.Name):
-            return None if node.id in self.frame.locals else self.global_item(node.id, node)
-        owner = (
-            self._global(node.value) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
-        )
-        if not isinstance(node, ast.Attribute) or not isinstance(owner, ModuleType):
-            return None
-        if not hasattr(owner, node.attr):
-            self.fail(node, "a name must be defined; got none; correct the spelling")
-        return getattr(owner, node.attr)
-
     # ---- operators
 
     def of_BinOp(self, node: ast.BinOp, wanted: Kind | None) -> Item:
-        """An operator of two numbers."""
+        """An operator of two integers or bools."""
         left = self.item(node.left, wanted)
         return self.operate(SIGNS[type(node.op)], left, self.item(node.right, wanted), node)
 
     def of_UnaryOp(self, node: ast.UnaryOp, wanted: Kind | None) -> Item:
-        """`not`, or an operator of a number."""
-        found = self.item(node.operand, wanted if not isinstance(node.op, ast.Not) else None)
+        """`not`, or an operator of an integer."""
         if not isinstance(node.op, ast.Not):
-            return self.unary(SIGNS[type(node.op)], found, node)
+            return self.unary(SIGNS[type(node.op)], self.item(node.operand, wanted), node)
+        found = self.item(node.operand)
         if isinstance(found, bool):
             return not found
         return self.binary("xor", self.typed(found, BOOL, node.operand), self.constant(BOOL, True))
@@ -96,7 +73,7 @@ class ExpressionTranslation(IntrinsicTranslation):
         """A comparison."""
         if len(node.ops) > 1:
             self.fail(node, "a comparison must be of two values; got a chain; use `and`")
-        return self.compare(SIGNS[type(node.ops[0])], self.item(node.left), self.item(node.comparators[0]), node)
+        return self.operate(SIGNS[type(node.ops[0])], self.item(node.left), self.item(node.comparators[0]), node)
 
     def of_BoolOp(self, node: ast.BoolOp, _: Kind | None) -> Item:
         """`and` or `or` as a value: later operands are computed only where they matter."""
@@ -172,8 +149,8 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def of_Call(self, node: ast.Call, wanted: Kind | None) -> Item:
         """A call of a function or of a type."""
-        callee = self._global(node.func)
-        if isinstance(callee, IntKind | FloatKind):
+        callee = self.global_item(node.func)
+        if isinstance(callee, IntKind):
             return self._conversion(callee, node)
         if isinstance(callee, NativeFunction):
             return self.expand(callee, node) if callee.kind == "inline" else self._direct(callee, node)
@@ -189,47 +166,32 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def _inlined(self, node: ast.Call) -> NativeFunction | None:
         """The function of a call that is expanded."""
-        callee = self._global(node.func)
+        callee = self.global_item(node.func)
         return callee if isinstance(callee, NativeFunction) and callee.kind == "inline" else None
 
-    def _conversion(self, to: IntKind | FloatKind, node: ast.Call) -> Item:
-        self.in_order(node)
-        if len(node.args) != 1:
-            self.fail(node, f"one argument is needed; got {len(node.args)}; write one", str(to))
+    def _conversion(self, to: IntKind, node: ast.Call) -> Item:
+        self.count(node, 1, 1)
         found = self.item(node.args[0])
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return self.convert(self.own_value(found, node.args[0]), to, node)
-        if isinstance(to, FloatKind):
-            return self.constant(to, found)
-        if isinstance(found, float):
-            self.fail(node, f"an integer must be whole; got {found}; round the constant", str(to))
-        return self.typed(found, to, node)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return self.typed(found, to, node)
+        return self.convert(self.own_value(found, node.args[0]), to, node)
 
     def _direct(self, callee: NativeFunction, node: ast.Call) -> Item:
         signature = self.unit.signature(callee)
         variadic = bool(callee.code.co_flags & CO_VARARGS)
         values = self.arguments(node, signature.kinds, variadic)
         for value in values[len(signature.kinds) :]:
-            if value.kind.nbytes < 4 or value.kind == FloatKind(32):
-                self.fail(
-                    node,
-                    f"further arguments have 32 or 64 bits and are no f32; got {value.kind}; convert it",
-                    shown(node.func),
-                )
+            if value.kind.nbytes < 4:
+                got = f"further arguments have 32 or 64 bits; got {value.kind}; convert it"
+                self.fail(node, got, shown(node.func))
         types = f"({', '.join([*(k.llvm for k in signature.kinds), '...'])}) " if variadic else ""
         return self.call(signature.result, f"{types}@{self.unit.symbol(callee)}", *values)
 
     def arguments(self, node: ast.Call, kinds: tuple[Kind, ...], variadic: bool = False) -> list[Computed]:
         """The arguments of a call; those beyond the parameters have their own types."""
-        self.in_order(node)
-        count = len(node.args)
-        if count < len(kinds) or (count > len(kinds) and not variadic):
-            self.fail(
-                node, f"the number of arguments must be {len(kinds)}; got {count}; correct the call", shown(node.func)
-            )
-        return [self.value(a, k) for a, k in zip(node.args, kinds)] + [
-            self.any_value(a) for a in node.args[len(kinds) :]
-        ]
+        least = len(kinds)
+        self.count(node, least, math.inf if variadic else least)
+        return [self.value(a, k) for a, k in zip(node.args, kinds)] + [self.any_value(a) for a in node.args[least:]]
 
 
 def _is_pure(node: ast.AST) -> bool:

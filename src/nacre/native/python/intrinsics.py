@@ -19,13 +19,13 @@ from nacre.native.python.types import (
     VOID,
     IntKind,
     Kind,
-    PointerKind,
     StructKind,
     TupleKind,
     offset_of,
     pointer_to,
     ptr,
     size_of,
+    structure_of,
 )
 
 T = TypeVar("T")
@@ -61,13 +61,9 @@ class IntrinsicTranslation(MemoryAccess):
 
     def use(self, use: Use) -> Item:
         """The value of a call of a function of this file."""
-        self.in_order(use.node)
         method: Any = getattr(self, f"write_{use.name}")
-        most, given = method.__code__.co_argcount - 2, len(use.node.args)
-        least = most - len(method.__defaults__ or ())
-        if not least <= given <= most:
-            count = str(most) if least == most else f"{least} or {most}"
-            self.fail(use.node, f"{count} arguments are needed; got {given}; write them in order", use.name)
+        most = method.__code__.co_argcount - 2
+        self.count(use.node, most - len(method.__defaults__ or ()), most)
         return method(use, *use.node.args)
 
     # ---- parts of the program
@@ -76,10 +72,10 @@ class IntrinsicTranslation(MemoryAccess):
         return self.unit.kind(self.frame.function, node, shown(node), node)
 
     def _structure(self, node: expr, use: Use) -> StructKind:
-        kind = self._type(node)
-        if not isinstance(kind, PointerKind) or not isinstance(kind.element, StructKind):
+        found = structure_of(self._type(node))
+        if found is None:
             self.fail(use.node, f"the argument must be a structure; got {shown(node)}; name its class", use.name)
-        return kind.element
+        return found
 
     def _word(self, node: expr, allowed: str, about: str = "order") -> str:
         found = node.value if isinstance(node, Constant) else None
@@ -109,9 +105,7 @@ class IntrinsicTranslation(MemoryAccess):
             return self.op(to, "inttoptr {0} to ptr", found)
         if isinstance(to, IntKind) and to.bits == 64 and found.kind.llvm == "ptr":
             return self.convert(found, to, use.node)
-        self.fail(
-            use.node, f"one type must be a pointer; got {found.kind} and {to}; use {to}(…) between numbers", "cast"
-        )
+        self.fail(use.node, f"one type must be a pointer; got {found.kind} and {to}; use {to}(…) of numbers", use.name)
 
     def write_addr(self, use: Use, place: expr) -> Item:
         address, kind = self.place(place)
@@ -130,10 +124,10 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_size_of(self, use: Use, owner: expr) -> Item:
         kind = self._type(owner)
-        return size_of(kind.element if isinstance(kind, PointerKind) and isinstance(kind.element, StructKind) else kind)
+        return (structure_of(kind) or kind).nbytes
 
     def write_offset_of(self, use: Use, owner: expr, field: expr) -> Item:
-        return self.field(self._structure(owner, use), str(getattr(field, "value", "")), use.node)
+        return self._structure(owner, use).field(str(getattr(field, "value", ""))).offset
 
     # ---- integers and bytes
 
@@ -146,7 +140,7 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_min(self, use: Use, x: expr, y: expr) -> Item:
         a, b = self.item(x, use.wanted), self.item(y, use.wanted)
-        if isinstance(a, int | float) and isinstance(b, int | float):
+        if isinstance(a, int) and isinstance(b, int):
             return min(a, b) if use.name == "min" else max(a, b)
         kind = self._integer(a if isinstance(a, Computed) else b, use)
         name = f"{'s' if kind.signed else 'u'}{use.name}.{kind.llvm}"

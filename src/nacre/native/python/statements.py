@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from nacre.base.errors import CompileError
 from nacre.native.python.arithmetic import SIGNS
 from nacre.native.python.body import FunctionScope, Item, shown
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.expressions import ExpressionTranslation
-from nacre.native.python.source import NativeSyntaxError
-from nacre.native.python.ssa import BasicBlock, Computed, Uninitialised
+from nacre.native.python.ssa import BasicBlock, Computed
 from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind
 from nacre.native.python.unit import NativeModule
 
-ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 NUMBERED: Final = "the bounds must be integers of one type, and the step a number that is not 0"
 
 
 class StatementTranslation(ExpressionTranslation):
     """The translation of statements: the method `do_X` is for the syntax tree's node `X`."""
-
-    def block(self, nodes: Sequence[ast.stmt]) -> None:
-        """Statements in order; those that control never reaches because of a constant are left out."""
-        for before, node in zip([None, *nodes], nodes):
-            name = type(node).__name__
-            if isinstance(before, ENDS):
-                self.fail(node, "control must reach every statement; got one behind a return, break or continue; "
-                          "remove it", name)  # fmt: skip
-            method: Any = getattr(self, f"do_{name}", None)
-            if method is None:
-                self.fail(node, "a statement must be native Python; got another one; docs/native_python.md lists what "
-                          "there is", name)  # fmt: skip
-            if self.ssa.here is not None:
-                method(node)
 
     def do_Pass(self, node: ast.Pass) -> None:
         """Nothing."""
@@ -235,11 +218,8 @@ class StatementTranslation(ExpressionTranslation):
         """The result of an inlined function; with two ways, its returns lead to one of them."""
         signature = self.unit.signature(function)
         arguments = self.arguments(call, signature.kinds)
-        outer: FunctionScope | None = self.frame
-        while outer is not None:
-            if outer.function is function:
-                self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
-            outer = outer.outer
+        if any(scope.function is function for scope in self.frame.chain):
+            self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
         definition = self.unit.sources.definition(function)
         caller, self.frame = self.frame, FunctionScope(function, definition, signature.result, self.frame)
         frame, frame.exit, frame.ways = self.frame, BasicBlock("result"), ways
@@ -270,26 +250,11 @@ class StatementTranslation(ExpressionTranslation):
 
 def _calls(node: ast.expr) -> bool:
     """Whether an expression has calls or branches."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return not isinstance(node, ast.Name) and any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
+    return any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node))
 
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
-    try:
-        _compile(unit, function)
-    except NativeSyntaxError:
-        raise
-    except Uninitialised as fault:
-        reader: Any = fault.reader
-        unit.refuse(reader[0], f"{reader[2]}: a variable must have a value on every way to its use; got one without; "
-                    "assign it before the branch or loop", reader[1])  # fmt: skip
-    except CompileError as fault:  # of a structure or variable that it uses
-        unit.refuse(function, str(fault), unit.sources.definition(function))
-
-
-def _compile(unit: NativeModule, function: NativeFunction) -> None:
     node, signature = unit.sources.definition(function), unit.signature(function)
     linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
     attributes = "nounwind noinline" if function.attributes & {"noinline", "cold"} else "nounwind"

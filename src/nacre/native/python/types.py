@@ -1,8 +1,8 @@
 """The types of native Python, and structures with named fields at fixed offsets.
 
-A type checker sees `u64` as `int`, `f32` as `float`, and a structure's class as itself.  When the program runs, they
-are the descriptions below.  A call of a number's type converts a Python number, so a native function that uses numbers
-alone also runs as plain Python::
+A type checker sees `u64` as `int`, and a structure's class as itself.  When the program runs, they are the descriptions
+below.  A call of a number's type converts a Python number, so a native function that uses numbers alone also runs as
+plain Python::
 
     @struct
     class Block:
@@ -15,7 +15,6 @@ alone also runs as plain Python::
 
 from __future__ import annotations
 
-import struct as packing
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -56,24 +55,9 @@ class IntKind(Kind):
         low = -(1 << (bits - 1)) if signed else 0
         self.bounds = low, low + (1 << bits) - 1
 
-    def __call__(self, value: float) -> int:
-        """A Python number as this type holds it: rounded to zero and within bounds from a float, else wrapped."""
-        low, high = self.bounds
-        if isinstance(value, float):
-            return 0 if value != value else int(max(low, min(high, value)))
-        return (int(value) - low) % (1 << self.bits) + low
-
-
-class FloatKind(Kind):
-    """A floating-point number of 32 or 64 bits."""
-
-    def __init__(self, bits: int) -> None:
-        super().__init__("float" if bits == 32 else "double", bits // 8, f"f{bits}")
-        self.bits = bits
-
-    def __call__(self, value: float) -> float:
-        """A Python number, rounded to this type."""
-        return packing.unpack("<f", packing.pack("<f", value))[0] if self.bits == 32 else float(value)
+    def __call__(self, value: int) -> int:
+        """A Python integer as this type holds it: wrapped around."""
+        return (int(value) - self.bounds[0]) % (1 << self.bits) + self.bounds[0]
 
 
 class BoolKind(Kind):
@@ -160,6 +144,12 @@ class StructKind(Kind):
         end = max((f.offset + f.kind.nbytes for f in self.fields.values()), default=0)
         return _round_up(end, alignment(self))
 
+    def field(self, name: str) -> Field:
+        """A field, which must exist."""
+        if name not in self.fields:
+            raise CompileError(f"{self}.{name}: the field must exist; got none; use one of {', '.join(self.fields)}")
+        return self.fields[name]
+
     def extends(self, other: Kind) -> bool:
         """Whether this structure begins with another one."""
         return self is other or (self.base is not None and self.base.extends(other))
@@ -167,6 +157,12 @@ class StructKind(Kind):
 
 BOOL: Final = BoolKind("i1", 1, "bool")
 VOID: Final = Kind("void", 0, "None")
+
+
+def structure_of(kind: Kind | None) -> StructKind | None:
+    """The structure that a reference is to; None for other types."""
+    element = kind.element if isinstance(kind, PointerKind) else None
+    return element if isinstance(element, StructKind) else None
 
 
 def alignment(kind: Kind) -> int:
@@ -196,8 +192,6 @@ if TYPE_CHECKING:
     u16: TypeAlias = int
     u32: TypeAlias = int
     u64: TypeAlias = int
-    f32: TypeAlias = float
-    f64: TypeAlias = float
     embed = Annotated[T, "the structure itself, not a reference to it"]
     cstring: TypeAlias = "ptr[u8] | bytes"
 
@@ -214,7 +208,6 @@ if TYPE_CHECKING:
 else:
     i8, i16, i32, i64 = (IntKind(bits, True) for bits in (8, 16, 32, 64))
     u8, u16, u32, u64 = (IntKind(bits, False) for bits in (8, 16, 32, 64))
-    f32, f64 = FloatKind(32), FloatKind(64)
 
     class ptr:
         """`ptr[u8]` is a pointer to bytes, `ptr[Block]` one to references."""
@@ -265,12 +258,7 @@ def struct_of(owner: type[Any]) -> StructKind:
 
 def offset_of(owner: type[Any], field: str) -> int:
     """The offset of a field in bytes."""
-    fields = struct_of(owner).fields
-    if field not in fields:
-        raise CompileError(
-            f"offset_of: {owner.__name__} must have the field; got {field!r}; use one of {', '.join(fields)}"
-        )
-    return fields[field].offset
+    return struct_of(owner).field(field).offset
 
 
 def size_of(owner: Any) -> int:
@@ -304,8 +292,8 @@ def kind_of(written: Any) -> Kind:
     if origin is Callable:
         return FunctionKind(tuple(map(kind_of, arguments[0])), kind_of(arguments[1]))
     raise CompileError(
-        f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, f32, f64, bool, "
-        "ptr[…], a class with @struct, or Callable[[…], …]"
+        f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, bool, ptr[…], "
+        "a class with @struct, or Callable[[…], …]"
     )
 
 
