@@ -146,7 +146,7 @@ def loops(n: u32) -> u32:
         for j in range(k):
             if j == 7:
                 break
-            for m in range(u32(2), j, 3):
+            for m in range(u32(2), j):
                 total += m
         total += 1
     return total
@@ -155,9 +155,9 @@ def loops(n: u32) -> u32:
 @native
 def ranges(start: i8, end: i8) -> i32:
     total: i32 = 0
-    for k in range(start, end, 100):
+    for k in range(start, end, 1):
         total += i32(k)
-    for k in range(end, start, -100):
+    for k in range(end, start, -1):
         total -= i32(k) * 3
     for k in range(end, start, -1):
         total += 1

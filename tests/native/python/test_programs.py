@@ -86,7 +86,7 @@ def statements(kind: str, depth: int, loop: bool) -> st.SearchStrategy[list[str]
     counted = st.builds(
         lambda n, s, body: [f"for k{depth} in range({kind}({n}), {kind}(100), {s}):", *indented(body)],
         st.integers(80, 101),
-        st.integers(1, 60),
+        st.sampled_from([1, -1]),
         block(True),
     )
     repeated = st.builds(
@@ -124,7 +124,7 @@ def programs(draw: st.DrawFn) -> tuple[str, str]:
 def helper(x: {kind}, y: {kind}) -> {kind}:
     if x < y:
         return {kind}(x * 3)
-    for k in range({kind}(x & 31), {kind}(100), 9):
+    for k in range({kind}(x & 31), {kind}(40)):
         if k == y:
             return k
     return {kind}(x - y)
@@ -134,7 +134,7 @@ def helper(x: {kind}, y: {kind}) -> {kind}:
 def holds(x: {kind}, y: {kind}) -> bool:
     if x == y:
         return True
-    for k in range({kind}(x & 31), {kind}(60), 7):
+    for k in range({kind}(x & 31), {kind}(40), 1):
         if k == y or x < 3:
             return k != 38 and not x > y
     return x > y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn, TypeAlias
@@ -12,11 +13,12 @@ from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
 from nacre.native.python.source import NativeSyntaxError
 from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
-from nacre.native.python.types import BOOL, VOID, IntKind, Kind, structure_of
+from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind, structure_of
 from nacre.native.python.unit import NativeModule
 
 # A value; a number has no type yet.  A tuple is the results of an inlined function that has several.
 Item: TypeAlias = Computed | int | tuple[Computed, ...] | NativeFunction | Null
+Ways: TypeAlias = "tuple[BasicBlock, BasicBlock]"  # where control goes for True and for False
 BUILTINS: Final = {"min": min, "max": max}
 ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 
@@ -24,16 +26,17 @@ ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 class FunctionScope:
     """A function that is being read: the compiled one, or one that is expanded in it."""
 
-    def __init__(
-        self, function: NativeFunction, node: ast.FunctionDef, result: Kind, outer: FunctionScope | None
-    ) -> None:
-        self.function, self.node, self.result = function, node, result
+    def __init__(self, unit: NativeModule, function: NativeFunction, outer: FunctionScope | None = None) -> None:
+        self.function, self.node, self.signature = function, unit.sources.definition(function), unit.signature(function)
+        result = self.result = self.signature.result
+        self.results: tuple[Kind, ...]  # none, one or several
+        self.results = result.items if isinstance(result, TupleKind) else () if result is VOID else (result,)
         self.chain: tuple[FunctionScope, ...] = (self, *(outer.chain if outer is not None else ()))
         self.kinds: dict[str, Kind] = {}  # of the local variables
         self.locals = frozenset(function.code.co_varnames)
         self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead
         self.exit: BasicBlock | None = None  # where `return` leads in an expanded function
-        self.ways: tuple[BasicBlock, BasicBlock] | None = None  # where it leads for True and False in a condition
+        self.ways: Ways | None = None  # where it leads in a condition
 
 
 class Body:
@@ -51,8 +54,9 @@ class Body:
         if node.keywords or any(type(a) is ast.Starred for a in node.args):
             self.fail(node, "arguments must be in order; got a name or a star; write each", shown(node.func))
         if not least <= len(node.args) <= most:
-            needed, got = f"{least}" if least == most else f"{least} or more", len(node.args)
-            self.fail(node, f"{needed} arguments are needed; got {got}; correct the call", shown(node.func))
+            needed = f"{least}{'' if most == least else ' or more' if most == math.inf else f' to {most}'}"
+            got = f"{needed} arguments are needed; got {len(node.args)}; correct the call"
+            self.fail(node, got, shown(node.func))
 
     def block(self, nodes: Sequence[ast.stmt]) -> None:
         """Statements in order; those that control never reaches because of a constant are left out."""

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from inspect import CO_VARARGS
 from typing import Final
 
 from nacre.native.python.arithmetic import SIGNS
-from nacre.native.python.body import Item, shown
+from nacre.native.python.body import FunctionScope, Item, Ways, shown
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import OF_PYTHON, Intrinsic, IntrinsicTranslation, Use
 from nacre.native.python.ssa import BasicBlock, Computed
-from nacre.native.python.types import BOOL, FunctionKind, IntKind, Kind, pointer_to, struct_of
+from nacre.native.python.types import BOOL, VOID, FunctionKind, IntKind, Kind, TupleKind, pointer_to, struct_of
 
 PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)  # what may be computed without need
 
 
 class ExpressionTranslation(IntrinsicTranslation):
-    """The translation of expressions: the method `of_x` is for the syntax tree's node `X`."""
-
-    def expand(
-        self, function: NativeFunction, call: ast.Call, ways: tuple[BasicBlock, BasicBlock] | None = None
-    ) -> Item:
-        """The result of an inlined function; with two ways, its returns lead to one of them."""
-        raise NotImplementedError
+    """The translation of expressions, and of functions that are expanded at a call."""
 
     # ---- names and constants
 
@@ -192,6 +187,46 @@ class ExpressionTranslation(IntrinsicTranslation):
         least = len(kinds)
         self.count(node, least, math.inf if variadic else least)
         return [self.value(a, k) for a, k in zip(node.args, kinds)] + [self.any_value(a) for a in node.args[least:]]
+
+    # ---- functions that are expanded at a call
+
+    def expand(self, function: NativeFunction, call: ast.Call, ways: Ways | None = None) -> Item:
+        """The result of an inlined function; with two ways, its returns lead to one of them."""
+        caller, frame = self.frame, FunctionScope(self.unit, function, self.frame)
+        arguments = self.arguments(call, frame.signature.kinds)
+        if any(scope.function is function for scope in caller.chain):
+            self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
+        self.frame, frame.exit, frame.ways = frame, BasicBlock("result"), ways
+        self.whole(arguments)
+        self.ssa.begin(frame.exit, seal=True)
+        self.frame = caller
+        if ways is not None:
+            return ()
+        if self.ssa.here is None:
+            self.fail(call, "an inlined function must return; got one without an end; use @native", function.symbol)
+        values = tuple([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.results)])
+        return values if isinstance(frame.result, TupleKind) else values[0] if values else self.known(VOID, "")
+
+    def whole(self, arguments: Sequence[Computed]) -> None:
+        """All of a function, from its arguments to its end."""
+        frame = self.frame
+        for name, kind, value in zip(frame.function.code.co_varnames, frame.signature.kinds, arguments):
+            frame.kinds[name] = kind
+            self.assign(name, value, frame.node)
+        self.block(frame.node.body)
+        if self.ssa.here is not None:
+            if frame.results:
+                missing = f"every way must end in a return; got one without; return {frame.result}"
+                self.fail(frame.node, missing, frame.node.name)
+            self.leave(())
+
+    def leave(self, values: Sequence[Computed]) -> None:
+        """End the function with its results: the compiled one, or one that is expanded in it."""
+        if self.frame.exit is None:
+            return self.ssa.jump(condition=values[0] if values else None)
+        for k, value in enumerate(values):
+            self.ssa.write((self.frame, k), value)
+        return self.ssa.jump(self.frame.exit)
 
 
 def _is_pure(node: ast.AST) -> bool:

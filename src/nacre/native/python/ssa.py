@@ -125,10 +125,6 @@ class Construction:
                 part.before.append(self.here)
         self.here = None
 
-    def leave(self, value: Computed | None) -> None:
-        """End the block and the function."""
-        self.jump(condition=value)
-
     # ---- variables
 
     def write(self, variable: Hashable, value: Computed) -> None:
