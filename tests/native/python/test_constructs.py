@@ -65,12 +65,12 @@ def arithmetic(a: i64, b: i64) -> i64:
 
 
 @native
-def divided(a: i32, b: i32) -> i32:
+def divided(a: u32, b: u32) -> u32:
     return a // b * 1000 + a % b
 
 
 @native
-def unsigned_divided(a: u16, b: u16) -> u16:
+def narrow_divided(a: u16, b: u16) -> u16:
     return a // b + a % b
 
 
@@ -92,7 +92,7 @@ def least(a: i32, b: i32) -> i32:
 NUMBERS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (1, 1), (100, 9), (-100, 9), (2, 2)]
 
 
-@pytest.mark.parametrize("function", [arithmetic, divided, compared, least], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [arithmetic, compared, least], ids=lambda f: f.__name__)
 def test_operators_of_two_numbers(function: Callable[..., Any]) -> None:
     (made,) = compiled(function)
     for a, b in NUMBERS:
@@ -105,8 +105,13 @@ def test_arithmetic_wraps_around() -> None:
     (shift,) = compiled(shifted)
     assert [shift(-100, n) for n in (0, 3, 31)] == [i32(shifted(-100, n)) for n in (0, 3, 31)]
     assert shift(1, 33) == shift(1, 1)  # modulo the width
-    (division,) = compiled(unsigned_divided)
-    assert division(65535, 7) == unsigned_divided(65535, 7)
+
+
+def test_division_is_of_unsigned_integers() -> None:
+    wide, narrow = compiled(divided, narrow_divided)
+    for a, b in [(7, 3), (2**32 - 1, 10), (5, 2**31)]:
+        assert wide(a, b) == divided(a, b) % 2**32
+    assert narrow(65535, 7) == narrow_divided(65535, 7)
 
 
 @native
@@ -129,7 +134,7 @@ def choices(a: i32) -> i32:
     elif a == 0 or (a > 100 and not a > 200):
         result = i32(0)
     else:
-        result = a if a % 2 == 0 else a // (a - 1) if a != 1 else 77
+        result = a if a & 1 == 0 else i32(u32(a) // u32(a - 1)) if a != 1 else 77
     return result
 
 

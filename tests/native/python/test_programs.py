@@ -14,6 +14,7 @@ from native.python.compiled import compiled, module_of
 
 KINDS = ["i8", "u8", "i16", "u32", "i64", "u64"]
 NAMES = ["a", "b", "c"]
+DIVISIONS = {"u": ["//", "%"], "i": ["*", "&"]}  # only unsigned integers are divided
 COMPARISONS = ["<", "<=", "==", "!=", ">", ">="]
 DEPTH = 3  # of nested statements
 
@@ -31,7 +32,7 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
     return st.one_of(
         leaf,
         st.builds(lambda a, o, b: f"{kind}({a} {o} {b})", inner, st.sampled_from(list("+-*&|^")), inner),
-        st.builds(lambda a, o, b: f"{kind}({a} {o} ({b} & 7 | 1))", inner, st.sampled_from(["//", "%"]), inner),
+        st.builds(lambda a, o, b: f"{kind}({a} {o} ({b} & 7 | 1))", inner, st.sampled_from(DIVISIONS[kind[0]]), inner),
         st.builds(
             lambda a, o, n: f"{kind}({a} {o} {n})", inner, st.sampled_from(["<<", ">>"]), st.integers(0, width - 1)
         ),

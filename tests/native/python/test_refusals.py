@@ -8,6 +8,7 @@ import pytest
 
 from nacre.base.errors import CompileError
 from nacre.native.engine import cross_target
+from nacre.native.python.declarations import native
 from nacre.native.python.module import module
 from nacre.native.python.source import NativeSyntaxError
 from native.python.compiled import HEAD, module_of
@@ -31,7 +32,11 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "return 4294967296": r"4294967296: a number must fit u32; it is not in 0 … 4294967295",
     "return -1": "-1: a number must fit u32",
     "return a << 32": "u32 shifts by 0 to 31 bits; got 32",
-    "return a // 0": "the divisor must not be 0",
+    "return a // 0": "//: the operands must be unsigned, and the divisor not 0; got 0",
+    "return u32(b // 2)": "//: the operands must be unsigned, and the divisor not 0; got i64",
+    "return u32(b % b)": "%: the operands must be unsigned, and the divisor not 0; got i64",
+    "return min(3, 4)": "min: the operand must be an integer; got None",
+    "return u32(offset_of(Pair, 'first'))": "offset_of: the function must be native; got <function offset_of",
     "return a / 2": r"/: the operator must be one of \+ - \* .*; got /",
     "return a ** 2": r"\*\*: the operator must be one of",
     "a /= 2\n    return a": "/: the operator must be one of",
@@ -189,6 +194,13 @@ def test_instructions_of_another_processor_are_refused(tmp_path: Path) -> None:
     made = module_of(tmp_path / "wrong.py", "@native\ndef f() -> u64:\n    return xgetbv(0)\n")
     with pytest.raises(NativeSyntaxError, match="xgetbv: the target must be x86_64; got another one"):
         module([made.f], target=cross_target("neon"))
+
+
+def test_unknown_attributes_are_refused() -> None:
+    with pytest.raises(
+        CompileError, match="print: attributes must be some of baseline cold noinline; got hot; remove it"
+    ):
+        native(hot=True)(print)
 
 
 def test_entries_must_be_native() -> None:

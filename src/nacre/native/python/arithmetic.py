@@ -1,7 +1,7 @@
 """Arithmetic of native Python: operators by type, comparisons, and conversions between numbers.
 
-Integers wrap around.  `//` and `%` round down, as in Python; the divisor must not be 0.  A shift by a variable takes
-the number of bits modulo the width.
+Integers wrap around.  `//` and `%` are for unsigned ones; the divisor must not be 0.  A shift by a variable takes the
+number of bits modulo the width.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIGNS: Final[dict[type[ast.AST], str]] = {
     ast.Pow: "**", ast.MatMult: "@", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
 OPERATORS: Final = {  # LLVM's name, and that in Python's `operator`
-    "+": ("add", "add"), "-": ("sub", "sub"), "*": ("mul", "mul"), "//": ("div", "floordiv"), "%": ("rem", "mod"),
+    "+": ("add", "add"), "-": ("sub", "sub"), "*": ("mul", "mul"), "//": ("udiv", "floordiv"), "%": ("urem", "mod"),
     "<<": ("shl", "lshift"), ">>": ("shr", "rshift"), "&": ("and", "and_"), "|": ("or", "or_"), "^": ("xor", "xor"),
     "==": ("eq", "eq"), "!=": ("ne", "ne"), "<": ("lt", "lt"), "<=": ("le", "le"), ">": ("gt", "gt"),
     ">=": ("ge", "ge"),
@@ -65,26 +65,14 @@ class ArithmeticTranslation(Body):
             if sign in ("&", "|", "^") and kind is BOOL:
                 return self.binary(name, a, b)
             self.fail(node, f"the operator must exist for the type; {kind} has none; convert the operands", sign)
-        if sign in ("//", "%"):
-            return self._divided(name, a, b, right, kind, node)
+        if sign in ("//", "%") and (kind.signed or right == 0):
+            got = "0" if right == 0 else f"{kind}, which C and Python round differently"
+            self.fail(node, f"the operands must be unsigned, and the divisor not 0; got {got}; convert them", sign)
         if sign in ("<<", ">>"):
             return self._shifted(name, a, b, right, kind, node)
         if sign[0] not in "=!<>":
             return self.binary(name, a, b)
         return self.test(name if sign[0] in "=!" else f"{'s' if kind.signed else 'u'}{name}", a, b)
-
-    def _divided(self, name: str, a: Computed, b: Computed, right: Item, kind: IntKind, node: ast.AST) -> Computed:
-        if right == 0:
-            self.fail(node, "the divisor must not be 0; got 0; correct it")
-        if not kind.signed:
-            return self.binary(f"u{name}", a, b)
-        rest, zero = self.binary("srem", a, b), self.constant(kind, 0)
-        differ = self.test("slt", self.binary("xor", rest, b), zero)
-        below = self.binary("and", differ, self.test("ne", rest, zero))  # C rounds to zero: one more step down
-        if name == "rem":
-            return self.select(below, self.binary("add", rest, b), rest)
-        step = self.op(kind, f"sext {{0}} to {kind.llvm}", below)
-        return self.binary("add", self.binary("sdiv", a, b), step)
 
     def _shifted(self, name: str, a: Computed, b: Computed, right: Item, kind: IntKind, node: ast.AST) -> Computed:
         if isinstance(right, Computed):

@@ -141,29 +141,22 @@ class Body:
 
     def typed(self, found: Item, kind: Kind, node: ast.AST) -> Computed:
         """A value as one of this type: a number must fit, and a reference may be to a structure that extends it."""
-        got: object = found
-        if isinstance(found, Computed):
-            if found.kind == kind or _is_extension(found.kind, kind):
-                return found
-            got = found.kind
-        elif isinstance(found, bool):
-            if kind is BOOL:
-                return self.constant(kind, found)
-            got = "bool"
-        elif isinstance(found, int):
-            if isinstance(kind, IntKind):
-                low, high = kind.bounds
-                if low <= found <= high:
-                    return self.constant(kind, found)
+        if isinstance(found, bool):
+            found = self.constant(BOOL, found)
+        elif isinstance(found, int) and isinstance(kind, IntKind):
+            low, high = kind.bounds
+            if not low <= found <= high:
                 self.fail(node, f"a number must fit {kind}; it is not in {low} … {high}; use a wider type", str(found))
-        elif isinstance(found, NativeFunction):
-            got = self.unit.signature(found) if found.kind != "inline" else f"@inline {found.symbol}"
-            if got == kind:
-                return self.known(kind, f"@{self.unit.symbol(found)}")
-        elif isinstance(found, tuple):
-            got = f"{len(found)} values"
-        elif kind.llvm == "ptr":
+            return self.constant(kind, found)
+        elif isinstance(found, NativeFunction) and found.kind != "inline":
+            found = self.known(self.unit.signature(found), f"@{self.unit.symbol(found)}")
+        elif isinstance(found, Null) and kind.llvm == "ptr":
             return self.known(kind, "null")
+        if isinstance(found, Computed) and (found.kind == kind or _is_extension(found.kind, kind)):
+            return found
+        got = found.kind if isinstance(found, Computed) else found
+        if isinstance(found, tuple):
+            got = f"{len(found)} values"
         self.fail(node, f"the type must be {kind}; got {got}; convert it explicitly")
 
     # ---- names

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from inspect import CO_VARARGS
 from typing import Final
 
 from nacre.native.python.arithmetic import SIGNS
@@ -59,10 +58,7 @@ class ExpressionTranslation(IntrinsicTranslation):
         """`not`, or an operator of an integer."""
         if not isinstance(node.op, ast.Not):
             return self.unary(SIGNS[type(node.op)], self.item(node.operand, wanted), node)
-        found = self.item(node.operand)
-        if isinstance(found, bool):
-            return not found
-        return self.binary("xor", self.typed(found, BOOL, node.operand), self.constant(BOOL, True))
+        return self.binary("xor", self.value(node.operand, BOOL), self.constant(BOOL, True))
 
     def of_Compare(self, node: ast.Compare, _: Kind | None) -> Item:
         """A comparison."""
@@ -131,10 +127,12 @@ class ExpressionTranslation(IntrinsicTranslation):
                 if self.ssa.here is None:  # decided by a constant
                     return None
             return self.branch(node.values[-1], yes, no)
-        inlined = self._inlined(node) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and inlined is not None and self.unit.signature(inlined).result is BOOL:
-            self.expand(inlined, node, (yes, no))
-            return None
+        if isinstance(node, ast.Call):
+            callee = self.global_item(node.func)
+            inlined = isinstance(callee, NativeFunction) and callee.kind == "inline"
+            if inlined and self.unit.signature(callee).result is BOOL:
+                self.expand(callee, node, (yes, no))
+                return None
         found = self.item(node)
         if isinstance(found, bool):
             return self.ssa.jump(yes if found else no)
@@ -159,11 +157,6 @@ class ExpressionTranslation(IntrinsicTranslation):
             self.fail(node, f"only functions are called; got {pointer.kind}; correct the name", shown(node.func))
         return self.call(pointer.kind.result, pointer, *self.arguments(node, pointer.kind.kinds))
 
-    def _inlined(self, node: ast.Call) -> NativeFunction | None:
-        """The function of a call that is expanded."""
-        callee = self.global_item(node.func)
-        return callee if isinstance(callee, NativeFunction) and callee.kind == "inline" else None
-
     def _conversion(self, to: IntKind, node: ast.Call) -> Item:
         self.count(node, 1, 1)
         found = self.item(node.args[0])
@@ -173,20 +166,21 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def _direct(self, callee: NativeFunction, node: ast.Call) -> Item:
         signature = self.unit.signature(callee)
-        variadic = bool(callee.code.co_flags & CO_VARARGS)
-        values = self.arguments(node, signature.kinds, variadic)
-        for value in values[len(signature.kinds) :]:
-            if value.kind.nbytes < 4:
-                got = f"further arguments have 32 or 64 bits; got {value.kind}; convert it"
-                self.fail(node, got, shown(node.func))
-        types = f"({', '.join([*(k.llvm for k in signature.kinds), '...'])}) " if variadic else ""
+        values = self.arguments(node, signature.kinds, callee.variadic)
+        types = f"({', '.join([*(k.llvm for k in signature.kinds), '...'])}) " if callee.variadic else ""
         return self.call(signature.result, f"{types}@{self.unit.symbol(callee)}", *values)
 
     def arguments(self, node: ast.Call, kinds: tuple[Kind, ...], variadic: bool = False) -> list[Computed]:
         """The arguments of a call; those beyond the parameters have their own types."""
         least = len(kinds)
         self.count(node, least, math.inf if variadic else least)
-        return [self.value(a, k) for a, k in zip(node.args, kinds)] + [self.any_value(a) for a in node.args[least:]]
+        values = [self.value(a, k) for a, k in zip(node.args, kinds)]
+        for each in node.args[least:]:
+            values.append(self.any_value(each))
+            if values[-1].kind.nbytes < 4:
+                got = f"further arguments have 32 or 64 bits; got {values[-1].kind}; convert it"
+                self.fail(node, got, shown(node.func))
+        return values
 
     # ---- functions that are expanded at a call
 

@@ -21,7 +21,6 @@ from nacre.native.python.types import (
     Kind,
     StructKind,
     TupleKind,
-    offset_of,
     pointer_to,
     ptr,
     size_of,
@@ -126,9 +125,6 @@ class IntrinsicTranslation(MemoryAccess):
         kind = self._type(owner)
         return (structure_of(kind) or kind).nbytes
 
-    def write_offset_of(self, use: Use, owner: expr, field: expr) -> Item:
-        return self._structure(owner, use).field(str(getattr(field, "value", ""))).offset
-
     # ---- integers and bytes
 
     def write_leading_zeros(self, use: Use, x: expr) -> Item:
@@ -140,8 +136,6 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_min(self, use: Use, x: expr, y: expr) -> Item:
         a, b = self.item(x, use.wanted), self.item(y, use.wanted)
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b) if use.name == "min" else max(a, b)
         kind = self._integer(a if isinstance(a, Computed) else b, use)
         name = f"{'s' if kind.signed else 'u'}{use.name}.{kind.llvm}"
         return self.intrinsic(kind, name, self.typed(a, kind, use.node), self.typed(b, kind, use.node))
@@ -200,13 +194,6 @@ class IntrinsicTranslation(MemoryAccess):
             return self.intrinsic(VOID, "x86.sse2.pause")
         return self.intrinsic(VOID, "aarch64.hint", self.constant(NARROW, 1))
 
-    def write_float_control(self, use: Use) -> Item:
-        if not self._on_x86():
-            return self.intrinsic(WORD, "aarch64.get.fpcr")
-        place = self.stack(NARROW, 1, 4, use.node)
-        self.intrinsic(VOID, "x86.sse.stmxcsr", place)
-        return self.convert(self.load(place, NARROW), WORD, use.node)
-
     def write_set_float_control(self, use: Use, control: expr) -> Item:
         value = self.value(control, WORD)
         if not self._on_x86():
@@ -231,7 +218,7 @@ class IntrinsicTranslation(MemoryAccess):
 
 
 # ---- as programs call them
-OF_PYTHON: Final = {f.__name__: f for f in (min, max, size_of, offset_of)}  # functions that Python may call, too
+OF_PYTHON: Final = {f.__name__: f for f in (min, max, size_of)}  # functions that Python may call, too
 
 if TYPE_CHECKING:
     # A pointer as one of another type, or as u64, or a u64 as a pointer.
@@ -262,8 +249,6 @@ if TYPE_CHECKING:
     def target_is(architecture: str) -> bool: ...
     # A hint for the processor: the thread waits for another one.
     def pause() -> None: ...
-    # The control register of floating-point arithmetic: MXCSR or FPCR, as u64.
-    def float_control() -> int: ...
     # Set the control register of floating-point arithmetic: MXCSR or FPCR, from u64.
     def set_float_control(control: int) -> None: ...
     # The registers eax, ebx, ecx and edx of x86-64's instruction, as u32.

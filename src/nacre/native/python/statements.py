@@ -188,8 +188,8 @@ class StatementTranslation(ExpressionTranslation):
         if frame.ways is not None and node.value is not None:
             return self.branch(node.value, *frame.ways)
         if node.value is not None:
-            several = len(kinds) > 1
-            found = self._several(node.value, kinds, "return") if several else [self.item(node.value, kinds[0])]
+            one = len(kinds) == 1
+            found = [self.item(node.value, kinds[0])] if one else self._several(node.value, kinds, "return")
             values = [self.typed(value, kind, node.value) for value, kind in zip(found, kinds)]
         return self.leave(values)
 
@@ -197,7 +197,7 @@ class StatementTranslation(ExpressionTranslation):
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
     signature = unit.signature(function)
-    linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
+    linkage = "" if function in unit.entries else "internal"
     attributes = "nounwind noinline" if function.attributes & {"noinline", "cold"} else "nounwind"
     if "cold" in function.attributes:
         attributes += " optnone"
