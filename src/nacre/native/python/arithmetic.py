@@ -22,7 +22,7 @@ SIGNS: Final[dict[type[ast.AST], str]] = {
 }  # fmt: skip
 OPERATORS: Final = {  # LLVM's name, and that in Python's `operator`
     "+": ("add", "add"), "-": ("sub", "sub"), "*": ("mul", "mul"), "//": ("udiv", "floordiv"), "%": ("urem", "mod"),
-    "<<": ("shl", "lshift"), ">>": ("shr", "rshift"), "&": ("and", "and_"), "|": ("or", "or_"), "^": ("xor", "xor"),
+    "<<": ("shl", "lshift"), ">>": ("lshr", "rshift"), "&": ("and", "and_"), "|": ("or", "or_"), "^": ("xor", "xor"),
     "==": ("eq", "eq"), "!=": ("ne", "ne"), "<": ("lt", "lt"), "<=": ("le", "le"), ">": ("gt", "gt"),
     ">=": ("ge", "ge"),
 }  # fmt: skip
@@ -38,10 +38,6 @@ class ArithmeticTranslation(Body):
     def test(self, predicate: str, a: Computed, b: Computed) -> Computed:
         """A comparison of integers or pointers."""
         return self.op(BOOL, f"icmp {predicate} {{0}}, {{1.text}}", a, b, stem="c")
-
-    def select(self, condition: Computed, yes: Computed, no: Computed) -> Computed:
-        """One value where a condition holds, else another one."""
-        return self.op(yes.kind, "select {0}, {1}, {2}", condition, yes, no)
 
     def operate(self, sign: str, left: Item, right: Item, node: ast.AST) -> Item:
         """The result of an operator or a comparison; that of two Python numbers is one too."""
@@ -69,17 +65,14 @@ class ArithmeticTranslation(Body):
             got = "0" if right == 0 else f"{kind}, which C and Python round differently"
             self.fail(node, f"the operands must be unsigned, and the divisor not 0; got {got}; convert them", sign)
         if sign in ("<<", ">>"):
-            return self._shifted(name, a, b, right, kind, node)
-        if sign[0] not in "=!<>":
-            return self.binary(name, a, b)
-        return self.test(name if sign[0] in "=!" else f"{'s' if kind.signed else 'u'}{name}", a, b)
-
-    def _shifted(self, name: str, a: Computed, b: Computed, right: Item, kind: IntKind, node: ast.AST) -> Computed:
-        if isinstance(right, Computed):
-            b = self.binary("and", b, self.constant(kind, kind.bits - 1))
-        elif right not in range(kind.bits):
-            self.fail(node, f"{kind} shifts by 0 to {kind.bits - 1} bits; got {right}; correct it")
-        return self.binary(name if name == "shl" else f"{'a' if kind.signed else 'l'}{name}", a, b)
+            if isinstance(right, Computed):
+                b = self.binary("and", b, self.constant(kind, kind.bits - 1))
+            elif right not in range(kind.bits):
+                self.fail(node, f"{kind} shifts by 0 to {kind.bits - 1} bits; got {right}; correct it", sign)
+            name = "ashr" if name == "lshr" and kind.signed else name
+        elif sign[0] in "=!<>":
+            return self.test(name if sign[0] in "=!" else f"{'s' if kind.signed else 'u'}{name}", a, b)
+        return self.binary(name, a, b)
 
     def unary(self, sign: str, found: Item, node: ast.AST) -> Item:
         """The result of - or ~."""

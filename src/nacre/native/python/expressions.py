@@ -97,7 +97,7 @@ class ExpressionTranslation(IntrinsicTranslation):
             if kind is None:
                 self.fail(node, "one side must have a type; got none; write one, as u64(…)")
             yes, no = (self.typed(a, kind, node) for a in arms)
-            return self.select(self.typed(condition, BOOL, node.test), yes, no)
+            return self.op(kind, "select {0}, {1}, {2}", self.typed(condition, BOOL, node.test), yes, no)
         key, kind, end = (node, self.frame), wanted, BasicBlock("chosen")
         yes, no = BasicBlock("yes"), BasicBlock("no")
         self.branch(node.test, yes, no)
@@ -144,7 +144,8 @@ class ExpressionTranslation(IntrinsicTranslation):
         """A call of a function or of a type."""
         callee = self.global_item(node.func)
         if isinstance(callee, IntKind):
-            return self._conversion(callee, node)
+            self.count(node, 1, 1)
+            return self.convert(self.own_value(self.item(node.args[0]), node.args[0], callee), callee, node)
         if isinstance(callee, NativeFunction):
             return self.expand(callee, node) if callee.kind == "inline" else self._direct(callee, node)
         name = getattr(callee, "__name__", "")
@@ -156,13 +157,6 @@ class ExpressionTranslation(IntrinsicTranslation):
         if not isinstance(pointer.kind, FunctionKind):
             self.fail(node, f"only functions are called; got {pointer.kind}; correct the name", shown(node.func))
         return self.call(pointer.kind.result, pointer, *self.arguments(node, pointer.kind.kinds))
-
-    def _conversion(self, to: IntKind, node: ast.Call) -> Item:
-        self.count(node, 1, 1)
-        found = self.item(node.args[0])
-        if isinstance(found, int) and not isinstance(found, bool):
-            return self.typed(found, to, node)
-        return self.convert(self.own_value(found, node.args[0]), to, node)
 
     def _direct(self, callee: NativeFunction, node: ast.Call) -> Item:
         signature = self.unit.signature(callee)
