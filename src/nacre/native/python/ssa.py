@@ -39,7 +39,9 @@ class Computed:
     def val(self) -> Val:
         """The operand that stands for the value in LLVM text."""
         found = self.now()
-        assert found.written is not None or not found.text, "a value must be written before it is used"
+        assert found.written or (type(found) is Computed and not found.text), (
+            "a value must be written before it is used"
+        )
         return found.written or found.operands[0].val()
 
     def write(self, f: Function) -> None:
