@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nacre.base.errors import CompileError
-from nacre.native.python.types import array, i8, i64, ptr, size_of, struct, u8, u16, u32, u64
+from nacre.native.python.types import array, f32, f64, i8, i64, ptr, size_of, struct, u8, u16, u32, u64
 from nacre.native.records import pack, read_field, write_field
 from nacre.runtime.tables import memory_of
 
@@ -21,6 +21,8 @@ class Mixed:
     flag: bool
     short: u16
     word: u32
+    single: f32
+    double: f64
     pointer: ptr[u8]
     function: Callable[[u64], u64]
     long: i64
@@ -32,6 +34,8 @@ VALUES = {
     "flag": True,
     "short": 65535,
     "word": 1 << 31,
+    "single": 0.5,
+    "double": 0.1,
     "pointer": (1 << 64) - 1,
     "function": 1 << 40,
     "long": -1,
@@ -40,7 +44,7 @@ VALUES = {
 
 def test_every_kind_of_field_is_read_as_written() -> None:
     memory = memory_of(pack(Mixed, **VALUES))
-    assert memory.dtype == np.int64 and memory.nbytes == size_of(Mixed) == 48
+    assert memory.dtype == np.int64 and memory.nbytes == size_of(Mixed) == 64
     assert {name: read_field(memory.ctypes.data, Mixed, name) for name in VALUES} == VALUES
     for name in VALUES:
         write_field(memory.ctypes.data, Mixed, name, 1)

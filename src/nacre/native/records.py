@@ -11,12 +11,12 @@ import struct
 from typing import Any, Final
 
 from nacre.base.errors import CompileError
-from nacre.native.python.types import BoolKind, FunctionKind, IntKind, Kind, PointerKind, size_of, struct_of
+from nacre.native.python.types import BoolKind, FloatKind, FunctionKind, IntKind, Kind, PointerKind, size_of, struct_of
 
 SIGNED: Final = {8: "b", 16: "h", 32: "i", 64: "q"}  # codes of Python's `struct`; those of unsigned numbers are capital
 
 
-def pack(owner: type[Any], **values: int) -> bytes:
+def pack(owner: type[Any], **values: float) -> bytes:
     """The bytes of a structure; pointers are addresses, and fields without a value are 0."""
     memory = bytearray(size_of(owner))
     for field, value in values.items():
@@ -31,7 +31,7 @@ def read_field(address: int, owner: type[Any], field: str) -> int:
     return struct.unpack(code, ctypes.string_at(address + offset, struct.calcsize(code)))[0]
 
 
-def write_field(address: int, owner: type[Any], field: str, value: int) -> None:
+def write_field(address: int, owner: type[Any], field: str, value: float) -> None:
     """Set a field of the structure at an address, which must be valid."""
     code, offset = _place(owner, field)
     written = struct.pack(code, value)
@@ -51,6 +51,8 @@ def number_code(kind: Kind, name: str) -> str:
     """The letter of a number or address, for Python's `struct` and for NumPy."""
     if isinstance(kind, IntKind):
         return SIGNED[kind.bits] if kind.signed else SIGNED[kind.bits].upper()
+    if isinstance(kind, FloatKind):
+        return "f" if kind.bits == 32 else "d"
     if isinstance(kind, BoolKind):
         return "?"
     if isinstance(kind, PointerKind | FunctionKind):

@@ -12,7 +12,7 @@ from typing import Any
 
 from nacre.native import engine
 from nacre.native.python.module import module
-from nacre.native.python.types import BOOL, VOID, ArrayKind, IntKind, Kind, StructKind, struct_of
+from nacre.native.python.types import BOOL, VOID, ArrayKind, FloatKind, IntKind, Kind, StructKind, struct_of
 from nacre.native.python.unit import NativeModule
 
 
@@ -20,6 +20,8 @@ def ctype(kind: Kind) -> Any:
     """The type of ctypes; pointers are addresses."""
     if isinstance(kind, IntKind):
         return getattr(ctypes, f"c_{'int' if kind.signed else 'uint'}{kind.bits}")
+    if isinstance(kind, FloatKind):
+        return ctypes.c_float if kind.bits == 32 else ctypes.c_double
     return ctypes.c_bool if kind == BOOL else None if kind == VOID else ctypes.c_void_p
 
 

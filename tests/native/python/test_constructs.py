@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -21,6 +22,7 @@ from nacre.native.python.declarations import (
     text,
     variable,
 )
+from nacre.native.python.initial import initial_value
 from nacre.native.python.intrinsics import (
     addr,
     atomic_change,
@@ -38,10 +40,13 @@ from nacre.native.python.module import module
 from nacre.native.python.types import (
     array,
     embed,
+    f32,
+    f64,
     i8,
     i16,
     i32,
     i64,
+    kind_of,
     offset_of,
     ptr,
     size_of,
@@ -55,6 +60,7 @@ from native.python.compiled import compiled
 
 LIMIT: Final = 10
 ON: Final = True
+HALF: Final = 0.5
 
 # ---- numbers
 
@@ -85,6 +91,40 @@ def compared(a: i32, b: i32) -> i32:
 
 
 @native
+def floats(x: f64, y: f64) -> f64:
+    return (x + y) * x - y / 2 + -x + (HALF + 1 / 4)
+
+
+@native
+def narrow_floats(x: f32) -> f32:
+    return x * f32(0.1) + 1
+
+
+@native
+def compared_floats(a: f64, b: f64) -> i32:
+    return i32(a < b) | i32(a <= b) << 1 | i32(a == b) << 2 | i32(a != b) << 3 | i32(a > b) << 4 | i32(a >= b) << 5
+
+
+@native
+def converted(x: f64) -> i64:
+    return i64(i8(x)) * 1000 + i64(u8(i32(x))) + i64(f64(f32(x)) == x) + i64(u64(x) >> 1) - i64(f32(x))
+
+
+@native
+def widened(a: i64) -> f64:
+    return f64(a) + f64(u64(a)) * f64(f32(i8(a))) - f64(a > 3)
+
+
+@native
+def mean(values: ptr[f32], count: u64) -> f64:
+    total = f64(-0.0)
+    for k in range(count):
+        values[k] *= 2
+        total += f64(values[k])
+    return total / f64(count) if count != 0 else math.inf
+
+
+@native
 def least(a: i32, b: i32) -> i32:
     return min(a, b) * 100 + max(max(a, b), 3)
 
@@ -92,7 +132,7 @@ def least(a: i32, b: i32) -> i32:
 NUMBERS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (1, 1), (100, 9), (-100, 9), (2, 2)]
 
 
-@pytest.mark.parametrize("function", [arithmetic, compared, least], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [arithmetic, compared, compared_floats, least], ids=lambda f: f.__name__)
 def test_operators_of_two_numbers(function: Callable[..., Any]) -> None:
     (made,) = compiled(function)
     for a, b in NUMBERS:
@@ -112,6 +152,31 @@ def test_division_is_of_unsigned_integers() -> None:
     for a, b in [(7, 3), (2**32 - 1, 10), (5, 2**31)]:
         assert wide(a, b) == divided(a, b) % 2**32
     assert narrow(65535, 7) == narrow_divided(65535, 7)
+
+
+def test_floats() -> None:
+    wide, narrow, order = compiled(floats, narrow_floats, compared_floats)
+    assert wide(1.25, -3.5) == floats(1.25, -3.5)
+    assert narrow(3.0) == f32(f32(3.0 * f32(0.1)) + 1)
+    assert order(math.nan, 1.0) == compared_floats(math.nan, 1.0) == 8
+
+
+@pytest.mark.parametrize("x", [0.0, 1.5, -1.5, 127.9, 300.0, -1e30, 1e30, math.inf, math.nan])
+def test_floats_become_integers_within_bounds(x: float) -> None:
+    (made,) = compiled(converted)
+    assert made(x) == i64(converted(x))
+
+
+def test_integers_become_floats() -> None:
+    (made,) = compiled(widened)
+    assert [made(a) for a in (0, 5, -7)] == [widened(a) for a in (0, 5, -7)]
+
+
+def test_floats_in_memory() -> None:
+    (made,) = compiled(mean)
+    values = (ctypes.c_float * 3)(1.5, -2.0, 0.25)
+    assert made(ctypes.addressof(values), 3) == -0.5 / 3 and list(values) == [3.0, -4.0, 0.5]
+    assert made(None, 0) == math.inf
 
 
 @native
@@ -354,7 +419,7 @@ def test_layouts_are_those_of_c() -> None:
     for name in ("next", "inside", "words", "handler"):
         assert offset_of(Chain, name) == getattr(ChainC, name).offset
     assert offset_of(Chain, "y") == PointC.y.offset == 8
-    assert (size_of(u16), size_of(i64), size_of(ptr[u8])) == (2, 8, 8)
+    assert (size_of(u16), size_of(f32), size_of(f64), size_of(ptr[u8])) == (2, 4, 8, 8)
 
 
 @struct
@@ -367,7 +432,7 @@ class Row:
 @struct
 class Table:
     rows: Annotated[array[embed[Row]], 3]
-    scale: i64
+    scale: f64
 
 
 @struct
@@ -382,7 +447,7 @@ table = variable(
             Row(name=text('a "b"\\'), number=-3, function=address(fibonacci)),
             Row(name=null, number=LIMIT, function=null),
         ),
-        scale=-2,
+        scale=-0.5,
     ),
     symbol="the_table",
 )
@@ -399,15 +464,16 @@ def entry_of(k: u64) -> i64:
 
 
 @native
-def count_of() -> i64:
-    return i64(counted.value) * table.scale
+def count_of() -> f64:
+    return f64(counted.value) * table.scale
 
 
 def test_variables() -> None:
     entry, count = compiled(entry_of, count_of)
     assert [entry(k) for k in range(3)] == [34000 + ord("b") - 3, LIMIT, 0]
-    assert count() == -6
+    assert count() == -1.5
     assert "@the_table = global <{" in module([entry_of])
+    assert initial_value(kind_of(f64), -0.0, str) == ("double", f"0x{1 << 63:X}")
 
 
 @struct
@@ -482,8 +548,8 @@ true = external_variable(PyObject, "_Py_TrueStruct")
 
 
 @native
-def printed(to: ptr[u8], n: i32, x: i64) -> i32:
-    return snprintf(to, 40, b"%d %ld %s", n, x, b"end")
+def printed(to: ptr[u8], n: i32, x: f64) -> i32:
+    return snprintf(to, 40, b"%d %.2f %s", n, x, b"end")
 
 
 @native
@@ -494,7 +560,7 @@ def is_true(object: PyObject) -> bool:
 def test_functions_and_variables_of_other_libraries() -> None:
     printing, asked = compiled(printed, is_true)
     text_ = ctypes.create_string_buffer(40)
-    assert printing(ctypes.addressof(text_), -3, 2**40) == 20 and text_.value == b"-3 1099511627776 end"
+    assert printing(ctypes.addressof(text_), -3, 0.25) == 11 and text_.value == b"-3 0.25 end"
     assert [asked(id(x)) for x in (True, False)] == [True, False]
 
 

@@ -18,7 +18,7 @@ from nacre.native.python.intrinsics import (
     xgetbv,
 )
 from nacre.native.python.module import module
-from nacre.native.python.types import embed, ptr, struct, u32, u64
+from nacre.native.python.types import embed, f64, ptr, struct, u32, u64
 from native.python.compiled import compiled
 
 X86, ARM = cross_target("avx2"), cross_target("neon")
@@ -61,17 +61,17 @@ def set_default() -> None:
 
 
 @native
-def set_control(control: u64) -> None:
+def quotient_in(control: u64, a: f64, b: f64) -> f64:
     set_float_control(control)
+    found = a / b
+    set_default()
+    return found
 
 
 def test_the_control_of_floating_point() -> None:
-    default, change = compiled(set_default, set_control)
-    one, three = 1.0, 3.0
-    change(8064 | 0x4000 if HOST_IS_X86 else 1 << 22)  # rounding up
-    greater = one / three  # Python divides with the same instruction
-    default()
-    assert greater > one / three
+    (quotient,) = compiled(quotient_in)
+    plain, up = (8064, 8064 | 0x4000) if HOST_IS_X86 else (0, 1 << 22)  # rounding up
+    assert quotient(plain, 1.0, 3.0) == 1 / 3 < quotient(up, 1.0, 3.0)
     x86, arm = module([set_default], target=X86), module([set_default], target=ARM)
     assert "8064" in x86 and "ldmxcsr" in emit_assembly(x86, X86)
     assert "8064" not in arm and "msr" in emit_assembly(arm, ARM)

@@ -13,11 +13,11 @@ from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
 from nacre.native.python.source import NativeSyntaxError
 from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
-from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind, structure_of
+from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind, structure_of
 from nacre.native.python.unit import NativeModule
 
 # A value; a number has no type yet.  A tuple is the results of an inlined function that has several.
-Item: TypeAlias = Computed | int | tuple[Computed, ...] | NativeFunction | Null
+Item: TypeAlias = Computed | int | float | tuple[Computed, ...] | NativeFunction | Null
 Ways: TypeAlias = "tuple[BasicBlock, BasicBlock]"  # where control goes for True and for False
 BUILTINS: Final = {"min": min, "max": max}
 ENDS: Final = (ast.Return, ast.Break, ast.Continue)
@@ -115,7 +115,7 @@ class Body:
         made.written = Val(text, kind.llvm)
         return made
 
-    def constant(self, kind: Kind, value: int) -> Computed:
+    def constant(self, kind: Kind, value: float) -> Computed:
         """A constant of a type."""
         return self.known(kind, literal(kind.llvm, value))
 
@@ -141,11 +141,13 @@ class Body:
 
     def typed(self, found: Item, kind: Kind, node: ast.AST) -> Computed:
         """A value as one of this type: a number must fit, and a reference may be to a structure that extends it."""
+        if isinstance(found, Computed) and found.kind is kind:
+            return found
         if isinstance(found, bool):
             found = self.constant(BOOL, found)
-        elif isinstance(found, int) and isinstance(kind, IntKind):
+        elif isinstance(kind, IntKind | FloatKind) and isinstance(found, kind.constants):
             low, high = kind.bounds
-            if not low <= found <= high:
+            if not low <= found <= high and found - found == 0:  # infinities and NaN are floats, too
                 self.fail(node, f"a number must fit {kind}; it is not in {low} … {high}; use a wider type", str(found))
             return self.constant(kind, found)
         elif isinstance(found, NativeFunction) and found.kind != "inline":
@@ -188,7 +190,7 @@ class Body:
             found = function.names.get(node.id, BUILTINS.get(node.id))
             if found is None:
                 self.fail(node, "a name must be defined; got none; import it or correct the spelling")
-            if isinstance(found, int) and self.unit.sources.is_changeable(node.id, function):
+            if isinstance(found, int | float) and self.unit.sources.is_changeable(node.id, function):
                 self.fail(node, f"a constant must be Final; got a global variable; declare it `{node.id}: Final`")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = self.global_item(node.value)

@@ -98,7 +98,9 @@ class Declaration:
     @overload
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
     @overload
-    def __call__(self, *, symbol: str = "", **attributes: bool) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def __call__(
+        self, *, symbol: str = "", noinline: bool = False, baseline: bool = False, cold: bool = False
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     def __call__(self, function: Any = None, *, symbol: str = "", **attributes: Any) -> Any:
         """Declare a function, perhaps with a symbol and attributes."""

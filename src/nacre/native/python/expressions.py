@@ -12,7 +12,17 @@ from nacre.native.python.body import FunctionScope, Item, Ways, shown
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import OF_PYTHON, Intrinsic, IntrinsicTranslation, Use
 from nacre.native.python.ssa import BasicBlock, Computed
-from nacre.native.python.types import BOOL, VOID, FunctionKind, IntKind, Kind, TupleKind, pointer_to, struct_of
+from nacre.native.python.types import (
+    BOOL,
+    VOID,
+    FloatKind,
+    FunctionKind,
+    IntKind,
+    Kind,
+    TupleKind,
+    pointer_to,
+    struct_of,
+)
 
 PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)  # what may be computed without need
 
@@ -26,8 +36,8 @@ class ExpressionTranslation(IntrinsicTranslation):
         """A number, a bool or bytes."""
         if isinstance(node.value, bytes):
             return self.known(pointer_to(IntKind(8, False)), "@" + self.unit.text(node.value + b"\0"))
-        if not isinstance(node.value, int):
-            self.fail(node, "a constant must be an integer, a bool or bytes; got another kind; use null or b…")
+        if not isinstance(node.value, int | float):
+            self.fail(node, "a constant must be a number, a bool or bytes; got another kind; use null or b…")
         return node.value
 
     def of_Name(self, node: ast.Name | ast.Attribute, _: Kind | None) -> Item:
@@ -35,7 +45,7 @@ class ExpressionTranslation(IntrinsicTranslation):
         found = self.global_item(node)
         if found is None:
             return self.local(node.id, node) if isinstance(node, ast.Name) else self.load(*self.place(node))
-        if isinstance(found, int | NativeFunction) or found is null:
+        if isinstance(found, int | float | NativeFunction) or found is null:
             return found
         if isinstance(found, NativeVariable):
             return self.known(pointer_to(struct_of(found.owner)), f"@{self.unit.variable(found)}")
@@ -50,12 +60,12 @@ class ExpressionTranslation(IntrinsicTranslation):
     # ---- operators
 
     def of_BinOp(self, node: ast.BinOp, wanted: Kind | None) -> Item:
-        """An operator of two integers or bools."""
+        """An operator of two numbers or bools."""
         left = self.item(node.left, wanted)
         return self.operate(SIGNS[type(node.op)], left, self.item(node.right, wanted), node)
 
     def of_UnaryOp(self, node: ast.UnaryOp, wanted: Kind | None) -> Item:
-        """`not`, or an operator of an integer."""
+        """`not`, or an operator of a number."""
         if not isinstance(node.op, ast.Not):
             return self.unary(SIGNS[type(node.op)], self.item(node.operand, wanted), node)
         return self.binary("xor", self.value(node.operand, BOOL), self.constant(BOOL, True))
@@ -143,7 +153,7 @@ class ExpressionTranslation(IntrinsicTranslation):
     def of_Call(self, node: ast.Call, wanted: Kind | None) -> Item:
         """A call of a function or of a type."""
         callee = self.global_item(node.func)
-        if isinstance(callee, IntKind):
+        if isinstance(callee, IntKind | FloatKind):
             self.count(node, 1, 1)
             return self.convert(self.own_value(self.item(node.args[0]), node.args[0], callee), callee, node)
         if isinstance(callee, NativeFunction):
@@ -171,8 +181,8 @@ class ExpressionTranslation(IntrinsicTranslation):
         values = [self.value(a, k) for a, k in zip(node.args, kinds)]
         for each in node.args[least:]:
             values.append(self.any_value(each))
-            if values[-1].kind.nbytes < 4:
-                got = f"further arguments have 32 or 64 bits; got {values[-1].kind}; convert it"
+            if values[-1].kind.nbytes < 4 or values[-1].kind.llvm == "float":
+                got = f"further arguments have 32 or 64 bits and are no f32; got {values[-1].kind}; convert it"
                 self.fail(node, got, shown(node.func))
         return values
 

@@ -55,7 +55,8 @@ class StatementTranslation(ExpressionTranslation):
 
     def _kind_of_place(self, target: ast.expr) -> Kind | None:
         """The type of a place, whose code is dropped; None where that has calls or branches."""
-        if self.ssa.here is None or any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(target)):
+        parts = () if type(target) is ast.Attribute and type(target.value) is ast.Name else ast.walk(target)
+        if self.ssa.here is None or any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in parts):
             return None
         code = self.ssa.here.code
         begun = len(code)

@@ -1,8 +1,8 @@
 """The types of native Python, and structures with named fields at fixed offsets.
 
-A type checker sees `u64` as `int`, and a structure's class as itself.  When the program runs, they are the descriptions
-below.  A call of a number's type converts a Python number, so a native function that uses numbers alone also runs as
-plain Python::
+A type checker sees `u64` as `int`, `f32` as `float`, and a structure's class as itself.  When the program runs, they
+are the descriptions below.  A call of a number's type converts a Python number, so a native function that uses numbers
+alone also runs as plain Python::
 
     @struct
     class Block:
@@ -15,6 +15,7 @@ plain Python::
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -49,15 +50,35 @@ class Kind:
 class IntKind(Kind):
     """An integer of a number of bits; its arithmetic wraps around."""
 
+    constants = int  # the Python numbers that may stand for one
+
     def __init__(self, bits: int, signed: bool) -> None:
         super().__init__(f"i{bits}", bits // 8, f"{'i' if signed else 'u'}{bits}")
         self.bits, self.signed = bits, signed
         low = -(1 << (bits - 1)) if signed else 0
         self.bounds = low, low + (1 << bits) - 1
 
-    def __call__(self, value: int) -> int:
-        """A Python integer as this type holds it: wrapped around."""
-        return (int(value) - self.bounds[0]) % (1 << self.bits) + self.bounds[0]
+    def __call__(self, value: float) -> int:
+        """A Python number as this type holds it: an integer wraps around, a float is rounded to zero within bounds."""
+        low, high = self.bounds
+        if isinstance(value, float):
+            return int(max(low, min(high, value))) if value == value else 0
+        return (int(value) - low) % (1 << self.bits) + low
+
+
+class FloatKind(Kind):
+    """A floating-point number of 32 or 64 bits."""
+
+    constants = (int, float)
+
+    def __init__(self, bits: int) -> None:
+        super().__init__("float" if bits == 32 else "double", bits // 8, f"f{bits}")
+        greatest = float.fromhex("0x1.fffffep127") if bits == 32 else sys.float_info.max
+        self.bits, self.bounds = bits, (-greatest, greatest)
+
+    def __call__(self, value: float) -> float:
+        """A Python number, rounded to this type."""
+        return (ctypes.c_float if self.bits == 32 else ctypes.c_double)(value).value
 
 
 class BoolKind(Kind):
@@ -192,6 +213,8 @@ if TYPE_CHECKING:
     u16: TypeAlias = int
     u32: TypeAlias = int
     u64: TypeAlias = int
+    f32: TypeAlias = float
+    f64: TypeAlias = float
     embed = Annotated[T, "the structure itself, not a reference to it"]
     cstring: TypeAlias = "ptr[u8] | bytes"
 
@@ -208,6 +231,7 @@ if TYPE_CHECKING:
 else:
     i8, i16, i32, i64 = (IntKind(bits, True) for bits in (8, 16, 32, 64))
     u8, u16, u32, u64 = (IntKind(bits, False) for bits in (8, 16, 32, 64))
+    f32, f64 = FloatKind(32), FloatKind(64)
 
     class ptr:
         """`ptr[u8]` is a pointer to bytes, `ptr[Block]` one to references."""
@@ -292,8 +316,8 @@ def kind_of(written: Any) -> Kind:
     if origin is Callable:
         return FunctionKind(tuple(map(kind_of, arguments[0])), kind_of(arguments[1]))
     raise CompileError(
-        f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, bool, ptr[…], "
-        "a class with @struct, or Callable[[…], …]"
+        f"type: an annotation must be a native type; got {written!r}; use i8 to i64, u8 to u64, f32, f64, bool, "
+        "ptr[…], a class with @struct, or Callable[[…], …]"
     )
 
 
