@@ -22,6 +22,7 @@ from nacre.native.python.declarations import (
     text,
     variable,
 )
+from nacre.native.python.initial import initial_value
 from nacre.native.python.intrinsics import (
     addr,
     atomic_change,
@@ -45,6 +46,7 @@ from nacre.native.python.types import (
     i16,
     i32,
     i64,
+    kind_of,
     offset_of,
     ptr,
     size_of,
@@ -58,22 +60,23 @@ from native.python.compiled import compiled
 
 LIMIT: Final = 10
 ON: Final = True
+HALF: Final = 0.5
 
 # ---- numbers
 
 
 @native
 def arithmetic(a: i64, b: i64) -> i64:
-    return (a + b) * 3 - (a & 15 | b ^ 7) + (-a) + (~b) + +a
+    return (a + b) * 3 - (a & 15 | b ^ 7) + (-a) + (~b)
 
 
 @native
-def divided(a: i32, b: i32) -> i32:
+def divided(a: u32, b: u32) -> u32:
     return a // b * 1000 + a % b
 
 
 @native
-def unsigned_divided(a: u16, b: u16) -> u16:
+def narrow_divided(a: u16, b: u16) -> u16:
     return a // b + a % b
 
 
@@ -83,18 +86,18 @@ def shifted(a: i32, n: i32) -> i32:
 
 
 @native
+def compared(a: i32, b: i32) -> i32:
+    return i32(a < b) | i32(a <= b) << 1 | i32(a == b) << 2 | i32(a != b) << 3 | i32(a > b) << 4 | i32(a >= b) << 5
+
+
+@native
 def floats(x: f64, y: f64) -> f64:
-    return (x + y) * x - y / 2 + -x
+    return (x + y) * x - y / 2 + -x + (HALF + 1 / 4)
 
 
 @native
 def narrow_floats(x: f32) -> f32:
     return x * f32(0.1) + 1
-
-
-@native
-def compared(a: i32, b: i32) -> i32:
-    return i32(a < b) | i32(a <= b) << 1 | i32(a == b) << 2 | i32(a != b) << 3 | i32(a > b) << 4 | i32(a >= b) << 5
 
 
 @native
@@ -104,7 +107,21 @@ def compared_floats(a: f64, b: f64) -> i32:
 
 @native
 def converted(x: f64) -> i64:
-    return i64(i8(x)) * 1000 + i64(u8(i32(x))) + i64(f64(f32(x)) == x)
+    return i64(i8(x)) * 1000 + i64(u8(i32(x))) + i64(f64(f32(x)) == x) + i64(u64(x) >> 1) - i64(f32(x))
+
+
+@native
+def widened(a: i64) -> f64:
+    return f64(a) + f64(u64(a)) * f64(f32(i8(a))) - f64(a > 3)
+
+
+@native
+def mean(values: ptr[f32], count: u64) -> f64:
+    total = f64(-0.0)
+    for k in range(count):
+        values[k] *= 2
+        total += f64(values[k])
+    return total / f64(count) if count != 0 else math.inf
 
 
 @native
@@ -115,7 +132,7 @@ def least(a: i32, b: i32) -> i32:
 NUMBERS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (1, 1), (100, 9), (-100, 9), (2, 2)]
 
 
-@pytest.mark.parametrize("function", [arithmetic, divided, compared, compared_floats, least], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [arithmetic, compared, compared_floats, least], ids=lambda f: f.__name__)
 def test_operators_of_two_numbers(function: Callable[..., Any]) -> None:
     (made,) = compiled(function)
     for a, b in NUMBERS:
@@ -128,8 +145,13 @@ def test_arithmetic_wraps_around() -> None:
     (shift,) = compiled(shifted)
     assert [shift(-100, n) for n in (0, 3, 31)] == [i32(shifted(-100, n)) for n in (0, 3, 31)]
     assert shift(1, 33) == shift(1, 1)  # modulo the width
-    (division,) = compiled(unsigned_divided)
-    assert division(65535, 7) == unsigned_divided(65535, 7)
+
+
+def test_division_is_of_unsigned_integers() -> None:
+    wide, narrow = compiled(divided, narrow_divided)
+    for a, b in [(7, 3), (2**32 - 1, 10), (5, 2**31)]:
+        assert wide(a, b) == divided(a, b) % 2**32
+    assert narrow(65535, 7) == narrow_divided(65535, 7)
 
 
 def test_floats() -> None:
@@ -142,7 +164,19 @@ def test_floats() -> None:
 @pytest.mark.parametrize("x", [0.0, 1.5, -1.5, 127.9, 300.0, -1e30, 1e30, math.inf, math.nan])
 def test_floats_become_integers_within_bounds(x: float) -> None:
     (made,) = compiled(converted)
-    assert made(x) == converted(x)
+    assert made(x) == i64(converted(x))
+
+
+def test_integers_become_floats() -> None:
+    (made,) = compiled(widened)
+    assert [made(a) for a in (0, 5, -7)] == [widened(a) for a in (0, 5, -7)]
+
+
+def test_floats_in_memory() -> None:
+    (made,) = compiled(mean)
+    values = (ctypes.c_float * 3)(1.5, -2.0, 0.25)
+    assert made(ctypes.addressof(values), 3) == -0.5 / 3 and list(values) == [3.0, -4.0, 0.5]
+    assert made(None, 0) == math.inf
 
 
 @native
@@ -165,7 +199,7 @@ def choices(a: i32) -> i32:
     elif a == 0 or (a > 100 and not a > 200):
         result = i32(0)
     else:
-        result = a if a % 2 == 0 else a // (a - 1) if a != 1 else 77
+        result = a if a & 1 == 0 else i32(u32(a) // u32(a - 1)) if a != 1 else 77
     return result
 
 
@@ -182,7 +216,7 @@ def loops(n: u32) -> u32:
         for j in range(k):
             if j == 7:
                 break
-            for m in range(u32(2), j, 3):
+            for m in range(u32(2), j):
                 total += m
         total += 1
     return total
@@ -191,9 +225,9 @@ def loops(n: u32) -> u32:
 @native
 def ranges(start: i8, end: i8) -> i32:
     total: i32 = 0
-    for k in range(start, end, 100):
+    for k in range(start, end, 1):
         total += i32(k)
-    for k in range(end, start, -100):
+    for k in range(end, start, -1):
         total -= i32(k) * 3
     for k in range(end, start, -1):
         total += 1
@@ -385,7 +419,7 @@ def test_layouts_are_those_of_c() -> None:
     for name in ("next", "inside", "words", "handler"):
         assert offset_of(Chain, name) == getattr(ChainC, name).offset
     assert offset_of(Chain, "y") == PointC.y.offset == 8
-    assert (size_of(u16), size_of(f64), size_of(ptr[u8])) == (2, 8, 8)
+    assert (size_of(u16), size_of(f32), size_of(f64), size_of(ptr[u8])) == (2, 4, 8, 8)
 
 
 @struct
@@ -413,7 +447,7 @@ table = variable(
             Row(name=text('a "b"\\'), number=-3, function=address(fibonacci)),
             Row(name=null, number=LIMIT, function=null),
         ),
-        scale=0.5,
+        scale=-0.5,
     ),
     symbol="the_table",
 )
@@ -437,8 +471,9 @@ def count_of() -> f64:
 def test_variables() -> None:
     entry, count = compiled(entry_of, count_of)
     assert [entry(k) for k in range(3)] == [34000 + ord("b") - 3, LIMIT, 0]
-    assert count() == 1.5
+    assert count() == -1.5
     assert "@the_table = global <{" in module([entry_of])
+    assert initial_value(kind_of(f64), -0.0, str) == ("double", f"0x{1 << 63:X}")
 
 
 @struct

@@ -14,6 +14,7 @@ from native.python.compiled import compiled, module_of
 
 KINDS = ["i8", "u8", "i16", "u32", "i64", "u64"]
 NAMES = ["a", "b", "c"]
+DIVISIONS = {"u": ["//", "%"], "i": ["*", "&"]}  # only unsigned integers are divided
 COMPARISONS = ["<", "<=", "==", "!=", ">", ">="]
 DEPTH = 3  # of nested statements
 
@@ -31,13 +32,13 @@ def expressions(kind: str, depth: int) -> st.SearchStrategy[str]:
     return st.one_of(
         leaf,
         st.builds(lambda a, o, b: f"{kind}({a} {o} {b})", inner, st.sampled_from(list("+-*&|^")), inner),
-        st.builds(lambda a, o, b: f"{kind}({a} {o} ({b} & 7 | 1))", inner, st.sampled_from(["//", "%"]), inner),
+        st.builds(lambda a, o, b: f"{kind}({a} {o} ({b} & 7 | 1))", inner, st.sampled_from(DIVISIONS[kind[0]]), inner),
         st.builds(
             lambda a, o, n: f"{kind}({a} {o} {n})", inner, st.sampled_from(["<<", ">>"]), st.integers(0, width - 1)
         ),
         st.builds(lambda a, k: f"{kind}({k}({a}))", inner, other),
         st.builds(lambda a, c, b: f"({a} if {c} else {b})", inner, conditions(kind, depth - 1), inner),
-        st.builds(lambda o, a: f"{kind}({o}{a})", st.sampled_from(["-", "~", "+"]), inner),
+        st.builds(lambda o, a: f"{kind}({o}{a})", st.sampled_from(["-", "~"]), inner),
         st.builds(lambda o, a, b: f"{o}({a}, {b})", st.sampled_from(["min", "max"]), inner, inner),
         st.builds(lambda a, b: f"helper({a}, {b})", inner, inner),
     )
@@ -86,7 +87,7 @@ def statements(kind: str, depth: int, loop: bool) -> st.SearchStrategy[list[str]
     counted = st.builds(
         lambda n, s, body: [f"for k{depth} in range({kind}({n}), {kind}(100), {s}):", *indented(body)],
         st.integers(80, 101),
-        st.integers(1, 60),
+        st.sampled_from([1, -1]),
         block(True),
     )
     repeated = st.builds(
@@ -124,7 +125,7 @@ def programs(draw: st.DrawFn) -> tuple[str, str]:
 def helper(x: {kind}, y: {kind}) -> {kind}:
     if x < y:
         return {kind}(x * 3)
-    for k in range({kind}(x & 31), {kind}(100), 9):
+    for k in range({kind}(x & 31), {kind}(40)):
         if k == y:
             return k
     return {kind}(x - y)
@@ -134,7 +135,7 @@ def helper(x: {kind}, y: {kind}) -> {kind}:
 def holds(x: {kind}, y: {kind}) -> bool:
     if x == y:
         return True
-    for k in range({kind}(x & 31), {kind}(60), 7):
+    for k in range({kind}(x & 31), {kind}(40), 1):
         if k == y or x < 3:
             return k != 38 and not x > y
     return x > y

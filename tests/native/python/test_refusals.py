@@ -8,6 +8,7 @@ import pytest
 
 from nacre.base.errors import CompileError
 from nacre.native.engine import cross_target
+from nacre.native.python.declarations import native
 from nacre.native.python.module import module
 from nacre.native.python.source import NativeSyntaxError
 from native.python.compiled import HEAD, module_of
@@ -31,15 +32,40 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "return 4294967296": r"4294967296: a number must fit u32; it is not in 0 … 4294967295",
     "return -1": "-1: a number must fit u32",
     "return a << 32": "u32 shifts by 0 to 31 bits; got 32",
-    "return a // 0": "the divisor must not be 0",
+    "return a // 0": "//: the operands must be unsigned, and the divisor not 0; got 0",
+    "return u32(b // 2)": "//: the operands must be unsigned, and the divisor not 0; got i64",
+    "return u32(b % b)": "%: the operands must be unsigned, and the divisor not 0; got i64",
+    "return min(3, 4)": "min: the operand must be an integer; got None",
+    "return u32(offset_of(Pair, 'first'))": "offset_of: the function must be native; got <function offset_of",
     "return a / 2": "/: the operator must exist for the type; u32 has none",
+    "return a ** 2": r"\*\*: the operator must be one of",
+    "a /= 2\n    return a": "/: the operator must exist for the type; u32 has none",
+    "return +a": r"\+: it must be - of a number or ~ of an integer; got \+ of u32",
+    "return -p": "-: it must be - of a number or ~ of an integer; got - of Pair",
+    "return u32(~f64(a))": "~: it must be - of a number or ~ of an integer; got ~ of f64",
+    "return ~1.5": "~: it must be - of a number or ~ of an integer; got ~ of 1.5",
+    "return u32(f64(a) % 2)": "%: the operator must exist for the type; f64 has none",
+    "return u32(f32(a) + f64(a))": r"\+: both operands must have one type; got f32 and f64",
+    "return u32(f32(p))": "f32: the value must be a number; got Pair",
+    "return u32(f64(1 << 2000))": "1 << 2000: a number must fit f64".replace("1 << 2000", str(1 << 2000)),
+    "return u32(f32(1e39))": r"1e\+39: a number must fit f32; it is not in -3.4\d*e\+38 … 3.4",
+    "return 1.5 & 1": "&: the operator must apply to 1.5 and 1; unsupported operand",
+    "return a + 1.5": "the type must be u32; got 1.5",
+    "return a + 1j": "1j: a constant must be a number, a bool or bytes",
+    "x: float = a\n    return a": "x: type: an annotation must be a native type",
+    "return half": "half: a constant must be Final",
+    "return u32(null == null)": "==: both operands must have one type; got none",
+    "return u32((a > 1) + (a > 2))": r"\+: the operator must exist for the type; bool has none",
+    "return a[True].b": "elements are those of pointers",
     "return 1 // 0": "division by zero|modulo by zero",
     "x = 5\n    return x": "5: a constant needs a type; got none; write a type such as u64",
     "x = a\n    x = b\n    return a": "x: a variable must keep its type u32; got i64",
     "x: u32 = b\n    return x": "b: the type must be u32; got i64",
     "return a if b else a": "b: the type must be bool; got i64",
     "if a:\n        return a\n    return a": "a: the type must be bool; got u32",
-    "return g(a)": "g: the number of arguments must be 2; got 1",
+    "return g(a)": "g: 2 arguments are needed; got 1",
+    "return u32()": "u32: 1 arguments are needed; got 0",
+    "return u32(printf())": "printf: 1 or more arguments are needed; got 0",
     "return g(a, b)": "b: the type must be u32; got i64",
     "return g(a, y=a)": "g: arguments must be in order",
     "return p.third": "Pair.third: the field must exist; got none; use one of first, second",
@@ -48,19 +74,22 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "p.second = a\n    return a": "a: the type must be Pair; got u32",
     "return u32(p)": "u32: the value must be a number; got Pair",
     "return a < p": "<: both operands must have one type",
-    "return u32(p < p)": "<: the order must exist; Pair has none",
-    "return u32(p is null)": "is: the operator must be a comparison of numbers; got is; use == or !=",
+    "return u32(p < p)": "<: the operator must exist for the type; Pair has none",
+    "return u32(p is null)": "is: the operator must be one of .* == != .*; got is",
     "return r(a)": "r: an inlined function must not call itself",
     "return s(a)": "s: an inlined function must return",
     "return [a][0]": "an expression must be native Python; got List",
     "with a:\n        return a": "With: a statement must be native Python",
     "a\n    return a": "a: a statement must do something",
     "for k in [1, 2]:\n        pass\n    return a": "it must be over range",
-    "for k in range(a, a, 0):\n        pass\n    return a": "the step a number that is not 0",
+    "for k in range(a, a, 0):\n        pass\n    return a": "range: the bounds must be .* and the step 1 or -1; got",
+    "for k in range(a, a, 2):\n        pass\n    return a": "the step 1 or -1; got range.a, a, 2.; use `while`",
+    "for k in range():\n        pass\n    return a": "range: 1 to 3 arguments are needed; got 0",
     "for k in range(3):\n        pass\n    return a": "k: the numbers must have a type",
     "return changing": "changing: a constant must be Final",
     "x = y = a\n    return x": "assignment: there must be one target",
-    "x, y = a\n    return x": "assignment: 2 values for names are needed",
+    "x, y = a\n    return x": "assignment: 2 values are needed; got a",
+    "p.first, x = a, a\n    return x": "assignment: several values are for names",
     "return": "return: the result must be u32; got none",
     "x = nothing()\n    return a": "x: a variable needs a value",
     "return print(a)": "print: a name must be defined",
@@ -71,7 +100,7 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
     "return cast(u32, a)": "cast: one type must be a pointer; got u32 and u32",
     "return min(a)": "min: 2 arguments are needed; got 1",
     "return leading_zeros(True)": "the operand must be an integer; got bool",
-    "return u32(1.5)": "u32: an integer must be whole; got 1.5",
+    "return u32(1.5)": "the type must be u32; got 1.5",
     "return stack(u32)": "stack: the argument must be a structure",
     "return stack_array(u32, u64(a), a)[0]": "a: an alignment must be a constant",
     "return stack_array(tuple[u32, u32], a)[0]": "stack_array: elements must have a size",
@@ -93,6 +122,7 @@ WRONG = {  # the statements of a function `f(a: u32, b: i64, p: Pair) -> u32`, a
 }
 AROUND = """
 changing = 3
+half = 0.5
 
 
 @native
@@ -174,6 +204,13 @@ def test_instructions_of_another_processor_are_refused(tmp_path: Path) -> None:
     made = module_of(tmp_path / "wrong.py", "@native\ndef f() -> u64:\n    return xgetbv(0)\n")
     with pytest.raises(NativeSyntaxError, match="xgetbv: the target must be x86_64; got another one"):
         module([made.f], target=cross_target("neon"))
+
+
+def test_unknown_attributes_are_refused() -> None:
+    with pytest.raises(
+        CompileError, match="print: attributes must be some of baseline cold noinline; got hot; remove it"
+    ):
+        native(hot=True)(print)
 
 
 def test_entries_must_be_native() -> None:

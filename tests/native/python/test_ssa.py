@@ -100,7 +100,7 @@ def test_a_way_without_a_value_is_found(numbers: tuple[int | None, int | None]) 
 
 def test_code_behind_a_return_is_not_written() -> None:
     ssa = Construction()
-    ssa.leave(None)
+    ssa.jump()
     unreached = BasicBlock("unreached")
     ssa.begin(unreached)
     assert ssa.here is None and unreached not in ssa.parts

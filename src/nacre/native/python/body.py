@@ -3,51 +3,93 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, NoReturn, TypeAlias
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final, NoReturn, TypeAlias
 
+from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
-from nacre.native.python.ssa import BasicBlock, Computed, Construction
-from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, PointerKind, StructKind
+from nacre.native.python.source import NativeSyntaxError
+from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
+from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind, structure_of
 from nacre.native.python.unit import NativeModule
 
 # A value; a number has no type yet.  A tuple is the results of an inlined function that has several.
 Item: TypeAlias = Computed | int | float | tuple[Computed, ...] | NativeFunction | Null
-BUILTINS = {"min": min, "max": max, "bool": bool}
+Ways: TypeAlias = "tuple[BasicBlock, BasicBlock]"  # where control goes for True and for False
+BUILTINS: Final = {"min": min, "max": max}
+ENDS: Final = (ast.Return, ast.Break, ast.Continue)
 
 
 class FunctionScope:
     """A function that is being read: the compiled one, or one that is expanded in it."""
 
-    def __init__(
-        self, function: NativeFunction, node: ast.FunctionDef, result: Kind, outer: FunctionScope | None
-    ) -> None:
-        self.function, self.node, self.result, self.outer = function, node, result, outer
+    def __init__(self, unit: NativeModule, function: NativeFunction, outer: FunctionScope | None = None) -> None:
+        self.function, self.node, self.signature = function, unit.sources.definition(function), unit.signature(function)
+        result = self.result = self.signature.result
+        self.results: tuple[Kind, ...]  # none, one or several
+        self.results = result.items if isinstance(result, TupleKind) else () if result is VOID else (result,)
+        self.chain: tuple[FunctionScope, ...] = (self, *(outer.chain if outer is not None else ()))
         self.kinds: dict[str, Kind] = {}  # of the local variables
         self.locals = frozenset(function.code.co_varnames)
         self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead
         self.exit: BasicBlock | None = None  # where `return` leads in an expanded function
-        self.ways: tuple[BasicBlock, BasicBlock] | None = None  # where it leads for True and False in a condition
+        self.ways: Ways | None = None  # where it leads in a condition
 
 
 class Body:
-    """What all parts of the translation of a function share."""
+    """What all parts of the translation share: a method `of_X` or `do_X` is for the syntax tree's node `X`."""
 
     def __init__(self, unit: NativeModule, frame: FunctionScope) -> None:
         self.unit, self.frame, self.ssa = unit, frame, Construction()
-
-    def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
-        """The value of an expression; a number without a type stays a Python number."""
-        raise NotImplementedError
 
     def fail(self, node: ast.AST, message: str, about: str = "") -> NoReturn:
         """Refuse the program at a node; the message begins with its subject, by default the node."""
         self.unit.refuse(self.frame.function, f"{about or shown(node)}: {message}", node)
 
-    def in_order(self, node: ast.Call) -> None:
-        """Refuse a call with keywords or stars."""
+    def count(self, node: ast.Call, least: int, most: float) -> None:
+        """Refuse a call with another number of arguments, with keywords or with stars."""
         if node.keywords or any(type(a) is ast.Starred for a in node.args):
             self.fail(node, "arguments must be in order; got a name or a star; write each", shown(node.func))
+        if not least <= len(node.args) <= most:
+            needed = f"{least}{'' if most == least else ' or more' if most == math.inf else f' to {most}'}"
+            got = f"{needed} arguments are needed; got {len(node.args)}; correct the call"
+            self.fail(node, got, shown(node.func))
+
+    def block(self, nodes: Sequence[ast.stmt]) -> None:
+        """Statements in order; those that control never reaches because of a constant are left out."""
+        function = self.frame.function
+        for before, node in zip([None, *nodes], nodes):
+            name = type(node).__name__
+            if isinstance(before, ENDS):
+                self.fail(node, "control must reach every statement; got one behind a return or break; remove it", name)
+            method: Any = getattr(self, f"do_{name}", None)
+            if method is None:
+                self.fail(node, "a statement must be native Python; got another one; see docs/native_python.md", name)
+            try:
+                if self.ssa.here is not None:
+                    method(node)
+            except NativeSyntaxError:
+                raise
+            except CompileError as fault:  # of a structure or variable that it uses
+                self.unit.refuse(function, str(fault), node)
+            except Uninitialised as fault:
+                reader: Any = fault.reader
+                needed = "a variable must have a value on every way to its use"
+                message = f"{reader[2]}: {needed}; got one without; assign it before the branch or loop"
+                self.unit.refuse(reader[0], message, reader[1])
+
+    def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
+        """The value of an expression; a number without a type stays a Python number."""
+        if type(node) is ast.Name and node.id in self.frame.kinds:
+            return self.local(node.id, node)
+        name = type(node).__name__
+        method: Any = getattr(self, f"of_{name}", None)
+        if method is None:
+            self.fail(node, f"an expression must be native Python; got {name}; see docs/native_python.md")
+        return method(node, wanted)
 
     # ---- instructions
 
@@ -57,10 +99,10 @@ class Body:
 
     def call(self, result: Kind, function: str | Computed, *arguments: Computed) -> Computed:
         """Call a function by its name or by a pointer."""
-        operands = arguments if isinstance(function, str) else (function, *arguments)
-        name = _plain(function) if isinstance(function, str) else "{0.text}"
-        given = ", ".join(f"{{{k}}}" for k in range(len(operands) - len(arguments), len(operands)))
-        return self.op(result, f"call {_plain(result.llvm)} {name}({given})", *operands, stem="r")
+        pointer = self.known(result, function) if isinstance(function, str) else function
+        callee = "{0}" if isinstance(function, str) else f"{result.llvm} {{0.text}}"
+        given = ", ".join([f"{{{k}}}" for k in range(1, len(arguments) + 1)])
+        return self.op(result, f"call {callee}({given})", pointer, *arguments, stem="r")
 
     def intrinsic(self, result: Kind, name: str, *arguments: Computed) -> Computed:
         """Call a function that LLVM knows."""
@@ -99,31 +141,24 @@ class Body:
 
     def typed(self, found: Item, kind: Kind, node: ast.AST) -> Computed:
         """A value as one of this type: a number must fit, and a reference may be to a structure that extends it."""
-        got: object = found
-        if isinstance(found, Computed):
-            if found.kind == kind or _is_extension(found.kind, kind):
-                return found
-            got = found.kind
-        elif isinstance(found, bool):
-            if kind is BOOL:
-                return self.constant(kind, found)
-            got = "bool"
-        elif isinstance(found, int | float):
-            if isinstance(kind, FloatKind) and float(found) == found:
-                return self.constant(kind, found)
-            if isinstance(kind, IntKind) and isinstance(found, int):
-                low, high = kind.bounds
-                if low <= found <= high:
-                    return self.constant(kind, found)
+        if isinstance(found, Computed) and found.kind is kind:
+            return found
+        if isinstance(found, bool):
+            found = self.constant(BOOL, found)
+        elif isinstance(kind, IntKind | FloatKind) and isinstance(found, kind.constants):
+            low, high = kind.bounds
+            if not low <= found <= high and found - found == 0:  # infinities and NaN are floats, too
                 self.fail(node, f"a number must fit {kind}; it is not in {low} … {high}; use a wider type", str(found))
-        elif isinstance(found, NativeFunction):
-            got = self.unit.signature(found) if found.kind != "inline" else f"@inline {found.symbol}"
-            if got == kind:
-                return self.known(kind, f"@{self.unit.symbol(found)}")
-        elif isinstance(found, tuple):
-            got = f"{len(found)} values"
-        elif kind.llvm == "ptr":
+            return self.constant(kind, found)
+        elif isinstance(found, NativeFunction) and found.kind != "inline":
+            found = self.known(self.unit.signature(found), f"@{self.unit.symbol(found)}")
+        elif isinstance(found, Null) and kind.llvm == "ptr":
             return self.known(kind, "null")
+        if isinstance(found, Computed) and (found.kind == kind or _is_extension(found.kind, kind)):
+            return found
+        got = found.kind if isinstance(found, Computed) else found
+        if isinstance(found, tuple):
+            got = f"{len(found)} values"
         self.fail(node, f"the type must be {kind}; got {got}; convert it explicitly")
 
     # ---- names
@@ -148,27 +183,28 @@ class Body:
             self.fail(node, "a variable must be assigned before it is read; got no assignment above", name)
         return self.ssa.read((self.frame, name), kind, (self.frame.function, node, name))
 
-    def global_item(self, name: str, node: ast.AST) -> Any:
-        """The object that a global name stands for."""
-        function = self.frame.function
-        if name not in function.names and name not in BUILTINS:
-            self.fail(node, "a name must be defined; got none; import it or correct the spelling", name)
-        found = function.names.get(name, BUILTINS.get(name))
-        if isinstance(found, int | float) and self.unit.sources.is_changeable(name, function):
-            self.fail(node, f"a constant must be Final; got a global variable; declare it `{name}: Final`", name)
+    def global_item(self, node: ast.expr) -> Any:
+        """The object that a global name, or one of another module, stands for; None for other expressions."""
+        function, found = self.frame.function, None
+        if isinstance(node, ast.Name) and node.id not in self.frame.locals:
+            found = function.names.get(node.id, BUILTINS.get(node.id))
+            if found is None:
+                self.fail(node, "a name must be defined; got none; import it or correct the spelling")
+            if isinstance(found, int | float) and self.unit.sources.is_changeable(node.id, function):
+                self.fail(node, f"a constant must be Final; got a global variable; declare it `{node.id}: Final`")
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = self.global_item(node.value)
+            if isinstance(owner, ModuleType):
+                found = getattr(owner, node.attr, None)
+                if found is None:
+                    self.fail(node, "a name must be defined; got none; correct the spelling")
         return found
 
 
 def _is_extension(kind: Kind, of: Kind) -> bool:
     """Whether a reference of one type is also one of another."""
-    if not isinstance(kind, PointerKind) or not isinstance(of, PointerKind):
-        return False
-    return isinstance(kind.element, StructKind) and kind.element.extends(of.element)
-
-
-def _plain(text: str) -> str:
-    """A text whose braces stand for themselves in an instruction."""
-    return text.replace("{", "{{").replace("}", "}}")
+    one, other = structure_of(kind), structure_of(of)
+    return one is not None and other is not None and one.extends(other)
 
 
 def shown(node: ast.AST) -> str:

@@ -20,11 +20,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import update_wrapper
+from inspect import CO_VARARGS
 from typing import Any, Final, ParamSpec, TypeVar, overload
+
+from nacre.base.errors import CompileError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+ATTRIBUTES: Final = ("baseline", "cold", "noinline")
 
 
 def _stem(names: dict[str, Any]) -> str:
@@ -39,7 +43,11 @@ class NativeFunction:
         update_wrapper(self, function)
         self.function, self.kind, self.symbol, self.attributes = function, kind, symbol or function.__name__, attributes
         self.names, self.code = function.__globals__, function.__code__
+        self.variadic = bool(self.code.co_flags & CO_VARARGS)
         self.private_symbol = f"{_stem(self.names)}.{function.__name__}"  # where no other module calls it
+
+    def __str__(self) -> str:
+        return f"@{self.kind} {self.symbol}"
 
     def __call__(self, *args: Any) -> Any:
         """The function as plain Python."""
@@ -91,25 +99,22 @@ class Declaration:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
     @overload
     def __call__(
-        self,
-        *,
-        symbol: str = "",
-        visible: bool = False,
-        noinline: bool = False,
-        baseline: bool = False,
-        cold: bool = False,
+        self, *, symbol: str = "", noinline: bool = False, baseline: bool = False, cold: bool = False
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
-    def __call__(self, function: Callable[..., Any] | None = None, *, symbol: str = "", **attributes: bool) -> Any:
+    def __call__(self, function: Any = None, *, symbol: str = "", **attributes: Any) -> Any:
         """Declare a function, perhaps with a symbol and attributes."""
         if function is None:
             return lambda function: self(function, symbol=symbol, **attributes)  # pyright: ignore
+        unknown, known = " ".join(attributes.keys() - set(ATTRIBUTES)), " ".join(ATTRIBUTES)
+        if unknown:
+            raise CompileError(f"{function.__name__}: attributes must be some of {known}; got {unknown}; remove it")
         return NativeFunction(function, self.kind, symbol, frozenset(k for k, given in attributes.items() if given))
 
 
-# A function that is compiled.  Its symbol is its name in the object where it is an entry, or where it is `visible` to
-# other objects.  A `noinline` one has code of its own; a `baseline` one runs on every processor of the architecture;
-# a `cold` one runs seldom, and is compiled with less effort.
+# A function that is compiled.  Its symbol is its name in the object where it is an entry.  A `noinline` one has code of
+# its own; a `baseline` one runs on every processor of the architecture; a `cold` one runs seldom, and is compiled with
+# less effort.
 native: Final = Declaration("native")
 inline: Final = Declaration("inline")  # one that is expanded at each call
 external: Final = Declaration("external")  # one of the C library or of CPython; `*more` stands for further arguments

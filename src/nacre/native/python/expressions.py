@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import ast
-from inspect import CO_VARARGS
-from types import ModuleType
-from typing import Any, Final
+import math
+from collections.abc import Sequence
+from typing import Final
 
 from nacre.native.python.arithmetic import SIGNS
-from nacre.native.python.body import Item, shown
+from nacre.native.python.body import FunctionScope, Item, Ways, shown
 from nacre.native.python.declarations import NativeFunction, NativeVariable, null
 from nacre.native.python.intrinsics import OF_PYTHON, Intrinsic, IntrinsicTranslation, Use
 from nacre.native.python.ssa import BasicBlock, Computed
-from nacre.native.python.types import BOOL, FloatKind, FunctionKind, IntKind, Kind, pointer_to, struct_of
+from nacre.native.python.types import (
+    BOOL,
+    VOID,
+    FloatKind,
+    FunctionKind,
+    IntKind,
+    Kind,
+    TupleKind,
+    pointer_to,
+    struct_of,
+)
 
 PURE: Final = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)  # what may be computed without need
 
 
 class ExpressionTranslation(IntrinsicTranslation):
-    """The translation of expressions: the method `of_x` is for the syntax tree's node `X`."""
-
-    def expand(
-        self, function: NativeFunction, call: ast.Call, ways: tuple[BasicBlock, BasicBlock] | None = None
-    ) -> Item:
-        """The result of an inlined function; with two ways, its returns lead to one of them."""
-        raise NotImplementedError
-
-    def item(self, node: ast.expr, wanted: Kind | None = None) -> Item:
-        """The value of an expression; a number without a type stays a Python number."""
-        if type(node) is ast.Name and node.id in self.frame.kinds:
-            return self.local(node.id, node)
-        method: Any = getattr(self, f"of_{type(node).__name__}", None)
-        if method is None:
-            self.fail(node, f"an expression must be native Python; got {type(node).__name__}; "
-                      "docs/native_python.md lists what there is")  # fmt: skip
-        return method(node, wanted)
+    """The translation of expressions, and of functions that are expanded at a call."""
 
     # ---- names and constants
 
@@ -48,7 +42,7 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def of_Name(self, node: ast.Name | ast.Attribute, _: Kind | None) -> Item:
         """A local variable, or a constant, function or variable of a module."""
-        found = self._global(node)
+        found = self.global_item(node)
         if found is None:
             return self.local(node.id, node) if isinstance(node, ast.Name) else self.load(*self.place(node))
         if isinstance(found, int | float | NativeFunction) or found is null:
@@ -63,40 +57,24 @@ class ExpressionTranslation(IntrinsicTranslation):
         """An element."""
         return self.load(*self.place(node))
 
-    def _global(self, node: ast.expr) -> Any:
-        """The object that a global name, or one of another module, stands for; None for other expressions."""
-        if isinstance(node, ast.Name):
-            return None if node.id in self.frame.locals else self.global_item(node.id, node)
-        owner = (
-            self._global(node.value) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
-        )
-        if not isinstance(node, ast.Attribute) or not isinstance(owner, ModuleType):
-            return None
-        if not hasattr(owner, node.attr):
-            self.fail(node, "a name must be defined; got none; correct the spelling")
-        return getattr(owner, node.attr)
-
     # ---- operators
 
     def of_BinOp(self, node: ast.BinOp, wanted: Kind | None) -> Item:
-        """An operator of two numbers."""
+        """An operator of two numbers or bools."""
         left = self.item(node.left, wanted)
         return self.operate(SIGNS[type(node.op)], left, self.item(node.right, wanted), node)
 
     def of_UnaryOp(self, node: ast.UnaryOp, wanted: Kind | None) -> Item:
         """`not`, or an operator of a number."""
-        found = self.item(node.operand, wanted if not isinstance(node.op, ast.Not) else None)
         if not isinstance(node.op, ast.Not):
-            return self.unary(SIGNS[type(node.op)], found, node)
-        if isinstance(found, bool):
-            return not found
-        return self.binary("xor", self.typed(found, BOOL, node.operand), self.constant(BOOL, True))
+            return self.unary(SIGNS[type(node.op)], self.item(node.operand, wanted), node)
+        return self.binary("xor", self.value(node.operand, BOOL), self.constant(BOOL, True))
 
     def of_Compare(self, node: ast.Compare, _: Kind | None) -> Item:
         """A comparison."""
         if len(node.ops) > 1:
             self.fail(node, "a comparison must be of two values; got a chain; use `and`")
-        return self.compare(SIGNS[type(node.ops[0])], self.item(node.left), self.item(node.comparators[0]), node)
+        return self.operate(SIGNS[type(node.ops[0])], self.item(node.left), self.item(node.comparators[0]), node)
 
     def of_BoolOp(self, node: ast.BoolOp, _: Kind | None) -> Item:
         """`and` or `or` as a value: later operands are computed only where they matter."""
@@ -129,7 +107,7 @@ class ExpressionTranslation(IntrinsicTranslation):
             if kind is None:
                 self.fail(node, "one side must have a type; got none; write one, as u64(…)")
             yes, no = (self.typed(a, kind, node) for a in arms)
-            return self.select(self.typed(condition, BOOL, node.test), yes, no)
+            return self.op(kind, "select {0}, {1}, {2}", self.typed(condition, BOOL, node.test), yes, no)
         key, kind, end = (node, self.frame), wanted, BasicBlock("chosen")
         yes, no = BasicBlock("yes"), BasicBlock("no")
         self.branch(node.test, yes, no)
@@ -159,10 +137,12 @@ class ExpressionTranslation(IntrinsicTranslation):
                 if self.ssa.here is None:  # decided by a constant
                     return None
             return self.branch(node.values[-1], yes, no)
-        inlined = self._inlined(node) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and inlined is not None and self.unit.signature(inlined).result is BOOL:
-            self.expand(inlined, node, (yes, no))
-            return None
+        if isinstance(node, ast.Call):
+            callee = self.global_item(node.func)
+            inlined = isinstance(callee, NativeFunction) and callee.kind == "inline"
+            if inlined and self.unit.signature(callee).result is BOOL:
+                self.expand(callee, node, (yes, no))
+                return None
         found = self.item(node)
         if isinstance(found, bool):
             return self.ssa.jump(yes if found else no)
@@ -172,9 +152,10 @@ class ExpressionTranslation(IntrinsicTranslation):
 
     def of_Call(self, node: ast.Call, wanted: Kind | None) -> Item:
         """A call of a function or of a type."""
-        callee = self._global(node.func)
+        callee = self.global_item(node.func)
         if isinstance(callee, IntKind | FloatKind):
-            return self._conversion(callee, node)
+            self.count(node, 1, 1)
+            return self.convert(self.own_value(self.item(node.args[0]), node.args[0], callee), callee, node)
         if isinstance(callee, NativeFunction):
             return self.expand(callee, node) if callee.kind == "inline" else self._direct(callee, node)
         name = getattr(callee, "__name__", "")
@@ -187,49 +168,63 @@ class ExpressionTranslation(IntrinsicTranslation):
             self.fail(node, f"only functions are called; got {pointer.kind}; correct the name", shown(node.func))
         return self.call(pointer.kind.result, pointer, *self.arguments(node, pointer.kind.kinds))
 
-    def _inlined(self, node: ast.Call) -> NativeFunction | None:
-        """The function of a call that is expanded."""
-        callee = self._global(node.func)
-        return callee if isinstance(callee, NativeFunction) and callee.kind == "inline" else None
-
-    def _conversion(self, to: IntKind | FloatKind, node: ast.Call) -> Item:
-        self.in_order(node)
-        if len(node.args) != 1:
-            self.fail(node, f"one argument is needed; got {len(node.args)}; write one", str(to))
-        found = self.item(node.args[0])
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return self.convert(self.own_value(found, node.args[0]), to, node)
-        if isinstance(to, FloatKind):
-            return self.constant(to, found)
-        if isinstance(found, float):
-            self.fail(node, f"an integer must be whole; got {found}; round the constant", str(to))
-        return self.typed(found, to, node)
-
     def _direct(self, callee: NativeFunction, node: ast.Call) -> Item:
         signature = self.unit.signature(callee)
-        variadic = bool(callee.code.co_flags & CO_VARARGS)
-        values = self.arguments(node, signature.kinds, variadic)
-        for value in values[len(signature.kinds) :]:
-            if value.kind.nbytes < 4 or value.kind == FloatKind(32):
-                self.fail(
-                    node,
-                    f"further arguments have 32 or 64 bits and are no f32; got {value.kind}; convert it",
-                    shown(node.func),
-                )
-        types = f"({', '.join([*(k.llvm for k in signature.kinds), '...'])}) " if variadic else ""
+        values = self.arguments(node, signature.kinds, callee.variadic)
+        types = f"({', '.join([*(k.llvm for k in signature.kinds), '...'])}) " if callee.variadic else ""
         return self.call(signature.result, f"{types}@{self.unit.symbol(callee)}", *values)
 
     def arguments(self, node: ast.Call, kinds: tuple[Kind, ...], variadic: bool = False) -> list[Computed]:
         """The arguments of a call; those beyond the parameters have their own types."""
-        self.in_order(node)
-        count = len(node.args)
-        if count < len(kinds) or (count > len(kinds) and not variadic):
-            self.fail(
-                node, f"the number of arguments must be {len(kinds)}; got {count}; correct the call", shown(node.func)
-            )
-        return [self.value(a, k) for a, k in zip(node.args, kinds)] + [
-            self.any_value(a) for a in node.args[len(kinds) :]
-        ]
+        least = len(kinds)
+        self.count(node, least, math.inf if variadic else least)
+        values = [self.value(a, k) for a, k in zip(node.args, kinds)]
+        for each in node.args[least:]:
+            values.append(self.any_value(each))
+            if values[-1].kind.nbytes < 4 or values[-1].kind.llvm == "float":
+                got = f"further arguments have 32 or 64 bits and are no f32; got {values[-1].kind}; convert it"
+                self.fail(node, got, shown(node.func))
+        return values
+
+    # ---- functions that are expanded at a call
+
+    def expand(self, function: NativeFunction, call: ast.Call, ways: Ways | None = None) -> Item:
+        """The result of an inlined function; with two ways, its returns lead to one of them."""
+        caller, frame = self.frame, FunctionScope(self.unit, function, self.frame)
+        arguments = self.arguments(call, frame.signature.kinds)
+        if any(scope.function is function for scope in caller.chain):
+            self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
+        self.frame, frame.exit, frame.ways = frame, BasicBlock("result"), ways
+        self.whole(arguments)
+        self.ssa.begin(frame.exit, seal=True)
+        self.frame = caller
+        if ways is not None:
+            return ()
+        if self.ssa.here is None:
+            self.fail(call, "an inlined function must return; got one without an end; use @native", function.symbol)
+        values = tuple([self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.results)])
+        return values if isinstance(frame.result, TupleKind) else values[0] if values else self.known(VOID, "")
+
+    def whole(self, arguments: Sequence[Computed]) -> None:
+        """All of a function, from its arguments to its end."""
+        frame = self.frame
+        for name, kind, value in zip(frame.function.code.co_varnames, frame.signature.kinds, arguments):
+            frame.kinds[name] = kind
+            self.assign(name, value, frame.node)
+        self.block(frame.node.body)
+        if self.ssa.here is not None:
+            if frame.results:
+                missing = f"every way must end in a return; got one without; return {frame.result}"
+                self.fail(frame.node, missing, frame.node.name)
+            self.leave(())
+
+    def leave(self, values: Sequence[Computed]) -> None:
+        """End the function with its results: the compiled one, or one that is expanded in it."""
+        if self.frame.exit is None:
+            return self.ssa.jump(condition=values[0] if values else None)
+        for k, value in enumerate(values):
+            self.ssa.write((self.frame, k), value)
+        return self.ssa.jump(self.frame.exit)
 
 
 def _is_pure(node: ast.AST) -> bool:

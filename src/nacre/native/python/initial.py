@@ -36,7 +36,7 @@ def initial_value(kind: Kind, value: Any, symbol: Callable[[Initial], str]) -> t
     if isinstance(value, Initial):
         return "ptr", f"@{symbol(value)}"
     ty = memory_type(kind)
-    return ty, literal(ty, value or 0)
+    return ty, literal(ty, 0 if value is None else value)
 
 
 def at(place: Val) -> Any:

@@ -19,13 +19,12 @@ from nacre.native.python.types import (
     VOID,
     IntKind,
     Kind,
-    PointerKind,
     StructKind,
     TupleKind,
-    offset_of,
     pointer_to,
     ptr,
     size_of,
+    structure_of,
 )
 
 T = TypeVar("T")
@@ -61,13 +60,9 @@ class IntrinsicTranslation(MemoryAccess):
 
     def use(self, use: Use) -> Item:
         """The value of a call of a function of this file."""
-        self.in_order(use.node)
         method: Any = getattr(self, f"write_{use.name}")
-        most, given = method.__code__.co_argcount - 2, len(use.node.args)
-        least = most - len(method.__defaults__ or ())
-        if not least <= given <= most:
-            count = str(most) if least == most else f"{least} or {most}"
-            self.fail(use.node, f"{count} arguments are needed; got {given}; write them in order", use.name)
+        most = method.__code__.co_argcount - 2
+        self.count(use.node, most - len(method.__defaults__ or ()), most)
         return method(use, *use.node.args)
 
     # ---- parts of the program
@@ -76,10 +71,10 @@ class IntrinsicTranslation(MemoryAccess):
         return self.unit.kind(self.frame.function, node, shown(node), node)
 
     def _structure(self, node: expr, use: Use) -> StructKind:
-        kind = self._type(node)
-        if not isinstance(kind, PointerKind) or not isinstance(kind.element, StructKind):
+        found = structure_of(self._type(node))
+        if found is None:
             self.fail(use.node, f"the argument must be a structure; got {shown(node)}; name its class", use.name)
-        return kind.element
+        return found
 
     def _word(self, node: expr, allowed: str, about: str = "order") -> str:
         found = node.value if isinstance(node, Constant) else None
@@ -109,9 +104,7 @@ class IntrinsicTranslation(MemoryAccess):
             return self.op(to, "inttoptr {0} to ptr", found)
         if isinstance(to, IntKind) and to.bits == 64 and found.kind.llvm == "ptr":
             return self.convert(found, to, use.node)
-        self.fail(
-            use.node, f"one type must be a pointer; got {found.kind} and {to}; use {to}(…) between numbers", "cast"
-        )
+        self.fail(use.node, f"one type must be a pointer; got {found.kind} and {to}; use {to}(…) of numbers", use.name)
 
     def write_addr(self, use: Use, place: expr) -> Item:
         address, kind = self.place(place)
@@ -130,10 +123,7 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_size_of(self, use: Use, owner: expr) -> Item:
         kind = self._type(owner)
-        return size_of(kind.element if isinstance(kind, PointerKind) and isinstance(kind.element, StructKind) else kind)
-
-    def write_offset_of(self, use: Use, owner: expr, field: expr) -> Item:
-        return self.field(self._structure(owner, use), str(getattr(field, "value", "")), use.node)
+        return (structure_of(kind) or kind).nbytes
 
     # ---- integers and bytes
 
@@ -146,8 +136,6 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_min(self, use: Use, x: expr, y: expr) -> Item:
         a, b = self.item(x, use.wanted), self.item(y, use.wanted)
-        if isinstance(a, int | float) and isinstance(b, int | float):
-            return min(a, b) if use.name == "min" else max(a, b)
         kind = self._integer(a if isinstance(a, Computed) else b, use)
         name = f"{'s' if kind.signed else 'u'}{use.name}.{kind.llvm}"
         return self.intrinsic(kind, name, self.typed(a, kind, use.node), self.typed(b, kind, use.node))
@@ -206,13 +194,6 @@ class IntrinsicTranslation(MemoryAccess):
             return self.intrinsic(VOID, "x86.sse2.pause")
         return self.intrinsic(VOID, "aarch64.hint", self.constant(NARROW, 1))
 
-    def write_float_control(self, use: Use) -> Item:
-        if not self._on_x86():
-            return self.intrinsic(WORD, "aarch64.get.fpcr")
-        place = self.stack(NARROW, 1, 4, use.node)
-        self.intrinsic(VOID, "x86.sse.stmxcsr", place)
-        return self.convert(self.load(place, NARROW), WORD, use.node)
-
     def write_set_float_control(self, use: Use, control: expr) -> Item:
         value = self.value(control, WORD)
         if not self._on_x86():
@@ -237,7 +218,7 @@ class IntrinsicTranslation(MemoryAccess):
 
 
 # ---- as programs call them
-OF_PYTHON: Final = {f.__name__: f for f in (min, max, size_of, offset_of)}  # functions that Python may call, too
+OF_PYTHON: Final = {f.__name__: f for f in (min, max, size_of)}  # functions that Python may call, too
 
 if TYPE_CHECKING:
     # A pointer as one of another type, or as u64, or a u64 as a pointer.
@@ -268,8 +249,6 @@ if TYPE_CHECKING:
     def target_is(architecture: str) -> bool: ...
     # A hint for the processor: the thread waits for another one.
     def pause() -> None: ...
-    # The control register of floating-point arithmetic: MXCSR or FPCR, as u64.
-    def float_control() -> int: ...
     # Set the control register of floating-point arithmetic: MXCSR or FPCR, from u64.
     def set_float_control(control: int) -> None: ...
     # The registers eax, ebx, ecx and edx of x86-64's instruction, as u32.

@@ -37,7 +37,7 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native", target: 
 
 
 def imports(text: str) -> list[str]:
-    """The names that a source imports from this package: those of modules, and those of the modules' contents."""
+    """The names that a source imports from this package; some are of modules, and some of their contents."""
     package = __name__.split(".")[0]
     found = [(owner, names) for owner, names in IMPORT.findall(text) if owner.split(".")[0] == package]
     return [each for owner, names in found for each in (owner, *(f"{owner}.{n}" for n in re.findall(r"\w+", names)))]

@@ -67,13 +67,10 @@ def _read(tree: ast.Module) -> tuple[dict[int, ast.FunctionDef], set[str]]:
             functions[min(d.lineno for d in [node, *node.decorator_list])] = node
         elif isinstance(node, ast.If):
             waiting += [*node.body, *node.orelse]
-        elif isinstance(node, ast.Assign):
-            changeable |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not _is_final(node.annotation):
-            changeable.add(node.target.id)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            written = node.annotation if isinstance(node, ast.AnnAssign) else None
+            name = written.value if isinstance(written, ast.Subscript) else written
+            if not isinstance(name, ast.Name) or name.id != "Final":
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                changeable |= {t.id for t in targets if isinstance(t, ast.Name)}
     return functions, changeable
-
-
-def _is_final(annotation: ast.expr) -> bool:
-    written = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-    return isinstance(written, ast.Name) and written.id == "Final"

@@ -39,12 +39,10 @@ class Computed:
     def val(self) -> Val:
         """The operand that stands for the value in LLVM text."""
         found = self.now()
-        if found.written is None:
-            assert found.operands and not found.text and not isinstance(found, Phi), (
-                "a value must be written before it is used"
-            )
-            return found.operands[0].val()
-        return found.written
+        assert found.written or (type(found) is Computed and not found.text), (
+            "a value must be written before it is used"
+        )
+        return found.written or found.operands[0].val()
 
     def write(self, f: Function) -> None:
         """Write the instruction; space on the stack whose size is known is taken at the start of the function."""
@@ -124,10 +122,6 @@ class Construction:
             for part in to:
                 part.before.append(self.here)
         self.here = None
-
-    def leave(self, value: Computed | None) -> None:
-        """End the block and the function."""
-        self.jump(condition=value)
 
     # ---- variables
 

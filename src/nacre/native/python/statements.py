@@ -1,41 +1,24 @@
-"""Statements of native Python: assignments, branches, loops, returns, and functions that are expanded at a call."""
+"""Statements of native Python: assignments, branches, loops and returns."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from nacre.base.errors import CompileError
 from nacre.native.python.arithmetic import SIGNS
 from nacre.native.python.body import FunctionScope, Item, shown
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.expressions import ExpressionTranslation
-from nacre.native.python.source import NativeSyntaxError
-from nacre.native.python.ssa import BasicBlock, Computed, Uninitialised
-from nacre.native.python.types import BOOL, VOID, IntKind, Kind, TupleKind
+from nacre.native.python.ssa import BasicBlock, Computed
+from nacre.native.python.types import BOOL, IntKind, Kind
 from nacre.native.python.unit import NativeModule
 
-ENDS: Final = (ast.Return, ast.Break, ast.Continue)
-NUMBERED: Final = "the bounds must be integers of one type, and the step a number that is not 0"
+NUMBERED: Final = "the bounds must be integers of one type, and the step 1 or -1"
 
 
 class StatementTranslation(ExpressionTranslation):
-    """The translation of statements: the method `do_X` is for the syntax tree's node `X`."""
-
-    def block(self, nodes: Sequence[ast.stmt]) -> None:
-        """Statements in order; those that control never reaches because of a constant are left out."""
-        for before, node in zip([None, *nodes], nodes):
-            name = type(node).__name__
-            if isinstance(before, ENDS):
-                self.fail(node, "control must reach every statement; got one behind a return, break or continue; "
-                          "remove it", name)  # fmt: skip
-            method: Any = getattr(self, f"do_{name}", None)
-            if method is None:
-                self.fail(node, "a statement must be native Python; got another one; docs/native_python.md lists what "
-                          "there is", name)  # fmt: skip
-            if self.ssa.here is not None:
-                method(node)
+    """The translation of statements."""
 
     def do_Pass(self, node: ast.Pass) -> None:
         """Nothing."""
@@ -54,40 +37,43 @@ class StatementTranslation(ExpressionTranslation):
         target = node.targets[0]
         if len(node.targets) != 1:
             self.fail(node, "there must be one target; got several; write one line for each", "assignment")
-        if isinstance(target, ast.Name):
+        if isinstance(target, ast.Tuple):
+            names = [t.id if isinstance(t, ast.Name) else "" for t in target.elts]
+            if "" in names:
+                self.fail(
+                    node, "several values are for names; got another target; write one line for each", "assignment"
+                )
+            values = self._several(node.value, [self.frame.kinds.get(name) for name in names], "assignment")
+            for name, value in zip(names, values):
+                self.assign(name, value, node)
+        elif isinstance(target, ast.Name):
             self.assign(target.id, self.any_value(node.value, self.frame.kinds.get(target.id)), node)
-        elif isinstance(target, ast.Tuple):
-            self._assign_several(target, node)
         else:  # as in Python, the value is computed before the place
-            if _calls(target):
-                value = self.any_value(node.value)
-            else:
-                value = self.value(node.value, self._kind_of_place(target))
+            value = self.any_value(node.value, self._kind_of_place(target))
             address, kind = self.place(target)
             self.store(address, kind, self.typed(value, kind, node.value), node)
 
-    def _kind_of_place(self, target: ast.expr) -> Kind:
-        """The type of a place without calls, whose code is dropped."""
-        assert self.ssa.here is not None
+    def _kind_of_place(self, target: ast.expr) -> Kind | None:
+        """The type of a place, whose code is dropped; None where that has calls or branches."""
+        parts = () if type(target) is ast.Attribute and type(target.value) is ast.Name else ast.walk(target)
+        if self.ssa.here is None or any(isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in parts):
+            return None
         code = self.ssa.here.code
         begun = len(code)
         kind = self.place(target)[1]
         del code[begun:]
         return kind
 
-    def _assign_several(self, target: ast.Tuple, node: ast.Assign) -> None:
-        names = [t.id for t in target.elts if isinstance(t, ast.Name)]
-        if isinstance(node.value, ast.Tuple):
-            pairs = zip(node.value.elts, [*names, *names])
-            found: Item = tuple(self.any_value(v, self.frame.kinds.get(n)) for v, n in pairs)
-        else:
-            found = self.item(node.value)
-        values = found if isinstance(found, tuple) else ()
-        if not len(names) == len(target.elts) == len(values):
-            got = f"{len(target.elts)} values for names are needed; got {len(values)}; correct it"
-            self.fail(node, got, "assignment")
-        for name, value in zip(names, values):
-            self.assign(name, value, node)
+    def _several(self, node: ast.expr, kinds: Sequence[Kind | None], about: str) -> Sequence[Computed]:
+        """The values of several expressions, or of an inlined function that has several results."""
+        found: Item = ()
+        if not isinstance(node, ast.Tuple):
+            found = self.item(node)
+        elif len(node.elts) == len(kinds):
+            found = tuple([self.any_value(v, k) for v, k in zip(node.elts, kinds)])
+        if not isinstance(found, tuple) or len(found) != len(kinds):
+            self.fail(node, f"{len(kinds)} values are needed; got {shown(node)}; correct it", about)
+        return found
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         """A variable with a type, and perhaps a value."""
@@ -101,16 +87,15 @@ class StatementTranslation(ExpressionTranslation):
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
         """An operator whose result replaces its first operand."""
-        target, sign = node.target, SIGNS[type(node.op)]
-        if isinstance(target, ast.Name):
-            old = self.local(target.id, node)
-            new = self.operate(sign, old, self.item(node.value, old.kind), node)
-            self.assign(target.id, self.typed(new, old.kind, node), node)
+        if isinstance(node.target, ast.Name):
+            self.assign(node.target.id, self._changed(self.local(node.target.id, node), node), node)
         else:
-            address, kind = self.place(target)
-            old = self.load(address, kind)
-            new = self.operate(sign, old, self.item(node.value, kind), node)
-            self.store(address, kind, self.typed(new, kind, node), node)
+            address, kind = self.place(node.target)
+            self.store(address, kind, self._changed(self.load(address, kind), node), node)
+
+    def _changed(self, old: Computed, node: ast.AugAssign) -> Computed:
+        new = self.operate(SIGNS[type(node.op)], old, self.item(node.value, old.kind), node)
+        return self.typed(new, old.kind, node)
 
     # ---- control
 
@@ -171,129 +156,49 @@ class StatementTranslation(ExpressionTranslation):
         self.ssa.jump(following)
         self.ssa.begin(following, seal=True)
         if self.ssa.here is not None:  # the next number, unless it reaches the end; nothing wraps around
-            old = self.ssa.read(key, kind)
-            new = self.binary("add", old, self.constant(kind, step))
+            new = self.binary("add", self.ssa.read(key, kind), self.constant(kind, step))
             self.ssa.write(key, new)
-            if abs(step) == 1:
-                more = self.test(order, new, end)
-            else:
-                rest = self.binary("sub", *((end, old) if step > 0 else (old, end)))
-                more = self.test("ugt", rest, self.constant(kind, abs(step)))
-            self.ssa.jump(body, after, condition=more)
+            self.ssa.jump(body, after, condition=self.test(order, new, end))
         self.ssa.seal(body)
         self.ssa.begin(after, seal=True)
 
     def _range(self, node: ast.For, name: str) -> tuple[Computed, Computed, int, IntKind]:
         """The start, the end and the step of a loop, and the type of its numbers."""
         call = node.iter
-        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
-        if not isinstance(call, ast.Call) or not is_range or call.keywords or not 1 <= len(call.args) <= 3:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "range":
             self.fail(node, f"it must be over range(…); got {shown(call)}; use range or while", "for")
+        self.count(call, 1, 3)
         known = self.frame.kinds.get(name)
         items = [self.item(a, known) for a in call.args]
         start, end, step = [*([0] if len(items) == 1 else []), *items, 1][:3]
         kind = next((x.kind for x in (start, end) if isinstance(x, Computed)), known)
         if kind is None:
             self.fail(node, "the numbers must have a type; got none; write range(u64(…))", name)
-        if not isinstance(kind, IntKind) or not isinstance(step, int) or step == 0:
-            self.fail(node, f"{NUMBERED}; got {shown(call)}; correct it", "range")
-        return self.typed(start, kind, call), self.typed(end, kind, call), step, kind
+        if not isinstance(kind, IntKind) or step not in (1, -1):
+            self.fail(node, f"{NUMBERED}; got {shown(call)}; use `while` for others", "range")
+        return self.typed(start, kind, call), self.typed(end, kind, call), 1 if step == 1 else -1, kind
 
     # ---- results
 
     def do_Return(self, node: ast.Return) -> None:
         """The end of the function: of the compiled one, or of one that is expanded in it."""
-        frame, kind = self.frame, self.frame.result
-        if (node.value is None) != (kind is VOID):
+        frame, kinds, values = self.frame, self.frame.results, list[Computed]()
+        if (node.value is None) != (not kinds):
             got = "none" if node.value is None else "a value"
-            self.fail(node, f"the result must be {kind}; got {got}; correct it or the annotation", "return")
+            self.fail(node, f"the result must be {frame.result}; got {got}; correct it or the annotation", "return")
         if frame.ways is not None and node.value is not None:
             return self.branch(node.value, *frame.ways)
-        if isinstance(kind, TupleKind) and node.value is not None:
-            for k, value in enumerate(self._results(node.value, kind)):
-                self.ssa.write((frame, k), value)
-            value = None
-        else:
-            value = None if node.value is None else self.value(node.value, kind)
-        if frame.exit is None:
-            return self.ssa.leave(value)
-        if value is not None:
-            self.ssa.write((frame, 0), value)
-        return self.ssa.jump(frame.exit)
-
-    def _results(self, node: ast.expr, kind: TupleKind) -> list[Computed]:
-        if isinstance(node, ast.Tuple) and len(node.elts) == len(kind.items):
-            return [self.value(x, k) for x, k in zip(node.elts, kind.items)]
-        found = self.item(node)
-        if not isinstance(found, tuple) or len(found) != len(kind.items):
-            self.fail(node, f"{len(kind.items)} values are needed; got {shown(node)}; correct it", "return")
-        return [self.typed(x, k, node) for x, k in zip(found, kind.items)]
-
-    def expand(
-        self, function: NativeFunction, call: ast.Call, ways: tuple[BasicBlock, BasicBlock] | None = None
-    ) -> Item:
-        """The result of an inlined function; with two ways, its returns lead to one of them."""
-        signature = self.unit.signature(function)
-        arguments = self.arguments(call, signature.kinds)
-        outer: FunctionScope | None = self.frame
-        while outer is not None:
-            if outer.function is function:
-                self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
-            outer = outer.outer
-        definition = self.unit.sources.definition(function)
-        caller, self.frame = self.frame, FunctionScope(function, definition, signature.result, self.frame)
-        frame, frame.exit, frame.ways = self.frame, BasicBlock("result"), ways
-        self.whole(arguments)
-        self.ssa.begin(frame.exit, seal=True)
-        self.frame = caller
-        if self.ssa.here is None and ways is None:
-            self.fail(call, "an inlined function must return; got one without an end; use @native", function.symbol)
-        if isinstance(frame.result, TupleKind):
-            return tuple(self.ssa.read((frame, k), kind) for k, kind in enumerate(frame.result.items))
-        if frame.result is VOID or ways is not None:
-            return self.known(VOID, "")
-        return self.ssa.read((frame, 0), frame.result)
-
-    def whole(self, arguments: Sequence[Computed]) -> None:
-        """All of a function, from its arguments to its end."""
-        frame, node = self.frame, self.frame.node
-        kinds = self.unit.signature(frame.function).kinds
-        for name, kind, value in zip(frame.function.code.co_varnames, kinds, arguments):
-            frame.kinds[name] = kind
-            self.assign(name, value, node)
-        self.block(node.body)
-        if self.ssa.here is not None:
-            if frame.result is not VOID:
-                self.fail(node, f"every way must end in a return; got one without; return {frame.result}", node.name)
-            self.ssa.jump(*([frame.exit] if frame.exit is not None else []))
-
-
-def _calls(node: ast.expr) -> bool:
-    """Whether an expression has calls or branches."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return not isinstance(node, ast.Name) and any(
-        isinstance(n, ast.Call | ast.IfExp | ast.BoolOp) for n in ast.walk(node)
-    )
+        if node.value is not None:
+            one = len(kinds) == 1
+            found = [self.item(node.value, kinds[0])] if one else self._several(node.value, kinds, "return")
+            values = [self.typed(value, kind, node.value) for value, kind in zip(found, kinds)]
+        return self.leave(values)
 
 
 def compile_function(unit: NativeModule, function: NativeFunction) -> None:
     """Write a function into its module."""
-    try:
-        _compile(unit, function)
-    except NativeSyntaxError:
-        raise
-    except Uninitialised as fault:
-        reader: Any = fault.reader
-        unit.refuse(reader[0], f"{reader[2]}: a variable must have a value on every way to its use; got one without; "
-                    "assign it before the branch or loop", reader[1])  # fmt: skip
-    except CompileError as fault:  # of a structure or variable that it uses
-        unit.refuse(function, str(fault), unit.sources.definition(function))
-
-
-def _compile(unit: NativeModule, function: NativeFunction) -> None:
-    node, signature = unit.sources.definition(function), unit.signature(function)
-    linkage = "dso_local" if "visible" in function.attributes else "" if function in unit.entries else "internal"
+    signature = unit.signature(function)
+    linkage = "" if function in unit.entries else "internal"
     attributes = "nounwind noinline" if function.attributes & {"noinline", "cold"} else "nounwind"
     if "cold" in function.attributes:
         attributes += " optnone"
@@ -302,6 +207,6 @@ def _compile(unit: NativeModule, function: NativeFunction) -> None:
     result = "zeroext i1" if signature.result is BOOL else signature.result.llvm
     parameters = {f"{name}.in": kind.llvm for name, kind in zip(function.code.co_varnames, signature.kinds)}
     f = unit.module.function(unit.symbol(function), result, parameters, linkage=linkage, attributes=attributes)
-    body = StatementTranslation(unit, FunctionScope(function, node, signature.result, None))
+    body = StatementTranslation(unit, FunctionScope(unit, function))
     body.whole([body.known(kind, f"%{name}") for name, kind in zip(parameters, signature.kinds)])
     body.ssa.write_to(f)

@@ -15,7 +15,7 @@ alone also runs as plain Python::
 
 from __future__ import annotations
 
-import struct as packing
+import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -50,6 +50,8 @@ class Kind:
 class IntKind(Kind):
     """An integer of a number of bits; its arithmetic wraps around."""
 
+    constants = int  # the Python numbers that may stand for one
+
     def __init__(self, bits: int, signed: bool) -> None:
         super().__init__(f"i{bits}", bits // 8, f"{'i' if signed else 'u'}{bits}")
         self.bits, self.signed = bits, signed
@@ -57,23 +59,26 @@ class IntKind(Kind):
         self.bounds = low, low + (1 << bits) - 1
 
     def __call__(self, value: float) -> int:
-        """A Python number as this type holds it: rounded to zero and within bounds from a float, else wrapped."""
+        """A Python number as this type holds it: an integer wraps around, a float is rounded to zero within bounds."""
         low, high = self.bounds
         if isinstance(value, float):
-            return 0 if value != value else int(max(low, min(high, value)))
+            return int(max(low, min(high, value))) if value == value else 0
         return (int(value) - low) % (1 << self.bits) + low
 
 
 class FloatKind(Kind):
     """A floating-point number of 32 or 64 bits."""
 
+    constants = (int, float)
+
     def __init__(self, bits: int) -> None:
         super().__init__("float" if bits == 32 else "double", bits // 8, f"f{bits}")
-        self.bits = bits
+        greatest = float.fromhex("0x1.fffffep127") if bits == 32 else sys.float_info.max
+        self.bits, self.bounds = bits, (-greatest, greatest)
 
     def __call__(self, value: float) -> float:
         """A Python number, rounded to this type."""
-        return packing.unpack("<f", packing.pack("<f", value))[0] if self.bits == 32 else float(value)
+        return (ctypes.c_float if self.bits == 32 else ctypes.c_double)(value).value
 
 
 class BoolKind(Kind):
@@ -160,6 +165,12 @@ class StructKind(Kind):
         end = max((f.offset + f.kind.nbytes for f in self.fields.values()), default=0)
         return _round_up(end, alignment(self))
 
+    def field(self, name: str) -> Field:
+        """A field, which must exist."""
+        if name not in self.fields:
+            raise CompileError(f"{self}.{name}: the field must exist; got none; use one of {', '.join(self.fields)}")
+        return self.fields[name]
+
     def extends(self, other: Kind) -> bool:
         """Whether this structure begins with another one."""
         return self is other or (self.base is not None and self.base.extends(other))
@@ -167,6 +178,12 @@ class StructKind(Kind):
 
 BOOL: Final = BoolKind("i1", 1, "bool")
 VOID: Final = Kind("void", 0, "None")
+
+
+def structure_of(kind: Kind | None) -> StructKind | None:
+    """The structure that a reference is to; None for other types."""
+    element = kind.element if isinstance(kind, PointerKind) else None
+    return element if isinstance(element, StructKind) else None
 
 
 def alignment(kind: Kind) -> int:
@@ -265,12 +282,7 @@ def struct_of(owner: type[Any]) -> StructKind:
 
 def offset_of(owner: type[Any], field: str) -> int:
     """The offset of a field in bytes."""
-    fields = struct_of(owner).fields
-    if field not in fields:
-        raise CompileError(
-            f"offset_of: {owner.__name__} must have the field; got {field!r}; use one of {', '.join(fields)}"
-        )
-    return fields[field].offset
+    return struct_of(owner).field(field).offset
 
 
 def size_of(owner: Any) -> int:

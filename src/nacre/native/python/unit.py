@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType
+from inspect import CO_VARKEYWORDS
 from typing import Any, NoReturn
 
 from nacre.base.errors import CompileError
@@ -42,13 +41,12 @@ class NativeModule:
 
     def symbol(self, function: NativeFunction) -> str:
         """The symbol of a function, which will be part of the module."""
-        public = function in self.entries or function.kind == "external" or "visible" in function.attributes
+        public = function in self.entries or function.kind == "external"
         name = function.symbol if public else function.private_symbol
         if self._claim(name, function):
             if function.kind == "external":
                 kind = self.signature(function)
-                further = ["..."] * bool(function.code.co_flags & CO_VARARGS)
-                self.module.declare(name, kind.result.llvm, [k.llvm for k in kind.kinds] + further)
+                self.module.declare(name, kind.result.llvm, [k.llvm for k in kind.kinds] + ["..."] * function.variadic)
             else:
                 self.queue.append(function)
         return name
@@ -68,46 +66,37 @@ class NativeModule:
 
     def signature(self, function: NativeFunction) -> FunctionKind:
         """The type of a function, by its annotations."""
-        found = self._signatures.get(function)
-        if found is None:
-            found = self._signatures[function] = self._signature(function, function.code)
-        return found
-
-    def _signature(self, function: NativeFunction, code: CodeType) -> FunctionKind:
+        if function in self._signatures:
+            return self._signatures[function]
+        code = function.code
         plain = not (code.co_posonlyargcount or code.co_kwonlyargcount or function.function.__defaults__)
-        flags = code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
-        if not plain or flags & CO_VARKEYWORDS or (flags and function.kind != "external"):
+        if not plain or code.co_flags & CO_VARKEYWORDS or (function.variadic and function.kind != "external"):
             self.refuse(function, f"{code.co_name}: parameters must be plain names with types; write them one by one")
         names, written = code.co_varnames[: code.co_argcount], function.function.__annotations__
-        *kinds, result = (self.kind(function, written.get(name, ""), name) for name in (*names, "return"))
+        *kinds, result = [self.kind(function, written.get(name, ""), name) for name in (*names, "return")]
         if isinstance(result, TupleKind) and function.kind != "inline":
             self.refuse(function, f"{code.co_name}: several results are for @inline alone; write through a pointer")
         for name, kind in zip(names, kinds):
             if isinstance(kind, ArrayKind | StructKind | TupleKind) or kind is VOID:
-                self.refuse(
-                    function, f"{name}: a parameter must be a number, bool or pointer; got {kind}; pass another"
-                )
-        return FunctionKind(tuple(kinds), result)
+                self.refuse(function, f"{name}: a parameter must be a number, bool or pointer; got {kind}; change it")
+        made = self._signatures[function] = FunctionKind(tuple(kinds), result)
+        return made
 
     def kind(self, function: NativeFunction, written: object, about: str, node: ast.AST | None = None) -> Kind:
         """The type that an annotation stands for: a text, a part of a syntax tree, or a type."""
         if isinstance(written, ast.expr):
             written = written.id if isinstance(written, ast.Name) else ast.unparse(written)
-        key = written, id(function.names)
-        found = self._kinds.get(key)
-        if found is None:
-            found = self._kinds[key] = self._kind(function, written, about, node)
-        return found
-
-    def _kind(self, function: NativeFunction, written: object, about: str, node: ast.AST | None) -> Kind:
         if written == "":
             self.refuse(function, f"{about}: a native function must name all types; got none; annotate it")
+        key = written, id(function.names)
         try:
-            return kind_named(written, function.names)
+            if key not in self._kinds:
+                self._kinds[key] = kind_named(written, function.names)
         except CompileError as fault:
             self.refuse(function, f"{about}: {fault}", node)
         except Exception as fault:
             self.refuse(function, f"{about}: the type must exist; got {written} ({fault}); correct it", node)
+        return self._kinds[key]
 
     def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
         """Raise the error of a wrong program, at a part of a function or at its head."""
@@ -122,12 +111,10 @@ class NativeModule:
         if self._claim(name, declared):
             kind = struct_of(declared.owner)
             align = declared.align or alignment(kind)
-            zeros = f"[{kind.nbytes} x i8]"
-            if declared.kind == "external":
-                self.module.variable(name, zeros, "", align, "external")
-                return name
-            linkage = "" if declared.symbol else "internal"
-            self.module.variable(name, zeros, "zeroinitializer", align, linkage)
+            external = declared.kind == "external"
+            linkage = "external" if external else "" if declared.symbol else "internal"
+            zeros = "" if external else "zeroinitializer"
+            self.module.variable(name, f"[{kind.nbytes} x i8]", zeros, align, linkage)
             if declared.initial is not None:
                 self.module.variable(name, *initial_value(kind, declared.initial, self._address), align, linkage)
         return name
