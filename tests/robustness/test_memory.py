@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,16 @@ QUICK = (
     *("one_result", "several_results", "a_view", "a_record", "a_record_of_the_result", "a_jitted_call"),
     *("a_gradient", "an_update", "an_update_with_results", "a_training_step"),
 )
-WITHOUT_ALLOCATIONS = ("an_update",)
+WITHOUT_ALLOCATIONS = {"an_update"}
 
 injects = pytest.mark.skipif(importlib.util.find_spec("_testcapi") is None, reason="needs CPython's _testcapi")
 
 
-@cache
-def found(script: str, number: int, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], str]:
-    """What a script prints about each case, and its errors.  It runs alone, because other tests leave memory."""
+def lines_of(script: str, number: int, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The line that a script prints about each case, none of which has faults.
+
+    It runs in its own process, because other tests leave memory.
+    """
     made = subprocess.run(
         [sys.executable, "-m", f"robustness.{script}", str(number), *names],
         capture_output=True,
@@ -46,41 +47,36 @@ def found(script: str, number: int, names: Sequence[str]) -> tuple[dict[str, dic
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])},
     )
     lines = [json.loads(line) for line in made.stdout.splitlines() if "begun" not in line]
-    return {line["name"]: line for line in lines}, f"{made.returncode}: {made.stderr[-3000:]}"
-
-
-def require_whole(name: str, script: str, number: int, names: Sequence[str]) -> dict[str, Any]:
-    """The line about a case, which has no faults."""
-    cases, errors = found(script, number, names)
-    assert name in cases, errors  # the process has ended before
-    assert cases[name]["faults"] == []
-    return cases[name]
+    found = {line["name"]: line for line in lines}
+    assert list(found) == list(names), f"{made.returncode}: {made.stderr[-3000:]}"  # the process has ended before
+    assert {name: line["faults"] for name, line in found.items() if line["faults"]} == {}
+    return found
 
 
 @injects
-@pytest.mark.parametrize("name", BY_NAME)
-def test_each_allocation_fails(name: str) -> None:
-    line = require_whole(name, "exhaust", 1, tuple(BY_NAME))
-    assert (line["failures"] == 0) == (name in WITHOUT_ALLOCATIONS)
+@pytest.mark.parametrize(
+    "names", [QUICK[::2], pytest.param(tuple(BY_NAME), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_each_allocation_fails(names: Sequence[str]) -> None:
+    lines = lines_of("exhaust", 1, names)
+    assert {name for name, line in lines.items() if not line["failures"]} == WITHOUT_ALLOCATIONS & set(names)
 
 
 @injects
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 8])
-@pytest.mark.parametrize("name", BY_NAME)
-def test_several_allocations_fail(name: str, length: int) -> None:
-    require_whole(name, "exhaust", length, tuple(BY_NAME))
+def test_several_allocations_fail(length: int) -> None:
+    lines_of("exhaust", length, tuple(BY_NAME))
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_nothing_stays_of_calls(name: str) -> None:
-    require_whole(name, "repeat", FEWER, QUICK)
+def test_nothing_stays_of_calls() -> None:
+    lines_of("repeat", FEWER, QUICK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_stays_of_many_calls(name: str) -> None:
-    require_whole(name, "repeat", LONG.get(name, MANY), (name,))
+    lines_of("repeat", LONG.get(name, MANY), (name,))
 
 
 # ---- the allocator of buffers
