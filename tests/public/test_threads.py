@@ -17,7 +17,7 @@ import pytest
 from surface import NAMES
 
 THREADS = 16
-# Examples that concern the whole process, its files, folders and other processes, and those that take long.
+# Examples that concern the whole process, its names, files, folders and other processes, and those that take long.
 APART = (
     "nacre.train",
     "nacre.deploy",
@@ -30,6 +30,7 @@ APART = (
     "nacre.freeze",
     "nacre.nn.init",
     "nacre.random",
+    "nacre.primitive",
 )
 EXAMPLES = sorted(
     (name for name, held in NAMES.items() if ">>> " in (inspect.getdoc(held) or "") and not name.startswith(APART)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import nacre as nc
 from nacre import nn, optim
 from nacre.base.state import STATE
+from nacre.compile.extensions import changed
 
 X = nc.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
 
@@ -219,3 +221,27 @@ assert hits > 5, hits
 def test_interrupts_while_tracing_leave_no_partial_state() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTS], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_functions_are_made_while_all_are_forgotten() -> None:
+    ends = threading.Event()
+    faults: list[Exception] = []
+
+    def make() -> None:
+        try:
+            while not ends.is_set():
+                nc.jit(lambda x: x)
+        except Exception as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(300):
+            changed()
+    finally:
+        ends.set()
+        for t in threads:
+            t.join()
+    assert not faults

@@ -285,7 +285,9 @@ class ObjectCache:
 
     def _stay(self) -> None:
         """At exit, leave libraries loaded, because threads may still run in them."""
-        for library in list(self._loaded):
+        with self._lock:
+            loaded = list(self._loaded)
+        for library in loaded:
             library.keep()
 
 

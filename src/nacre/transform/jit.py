@@ -90,7 +90,8 @@ class Jitted:
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
         self.only: Callable[..., Any] | None = None  # the only entry of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
-        _all.add(self)
+        with _first:
+            _all.add(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
