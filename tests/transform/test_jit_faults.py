@@ -229,19 +229,23 @@ def test_functions_are_made_while_all_are_forgotten() -> None:
 
     def make() -> None:
         try:
+            held: list[Any] = []
             while not ends.is_set():
-                nc.jit(lambda x: x)
+                held = [*held[-500:], nc.jit(lambda x: x)]
         except Exception as fault:
             faults.append(fault)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     for t in threads:
         t.start()
     try:
-        for _ in range(300):
+        for _ in range(100):
             changed()
     finally:
         ends.set()
+        sys.setswitchinterval(interval)
         for t in threads:
             t.join()
     assert not faults
