@@ -31,6 +31,7 @@ APART = (
     "nacre.nn.init",
     "nacre.random",
     "nacre.primitive",
+    "nacre.register_",
 )
 EXAMPLES = sorted(
     (name for name, held in NAMES.items() if ">>> " in (inspect.getdoc(held) or "") and not name.startswith(APART)),
