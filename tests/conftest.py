@@ -5,10 +5,9 @@ With --all slow tests run too, all parameters of those that are sampled otherwis
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -44,15 +43,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if met[name] % sampled.args[0]:
                 item.add_marker(skip)
             met[name] += 1
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """After a file's tests, take the objects that are left out of later collections, which would take seconds each."""
-    yield
-    if nextitem is None or nextitem.path != item.path:
-        gc.collect()
-        gc.freeze()
 
 
 @pytest.fixture
