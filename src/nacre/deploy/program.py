@@ -23,7 +23,7 @@ from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.python.initial import at, constant_rows
-from nacre.native.python.types import ArrayKind, i64, memory_type, size_of, struct_of
+from nacre.native.python.types import ArrayKind, FunctionKind, i64, memory_type, size_of, struct_of
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
 from nacre.runtime.layouts import Descriptor, Move, PlanRow, PoolFunctions, RowKind
@@ -44,7 +44,6 @@ from nacre.runtime.plan import (
 )
 
 LARGEST_WEIGHTS = 1_900_000_000  # bytes that small-model code reaches
-POOL = [("enter", "i64", ["i64"]), ("share", "void", ["ptr", "ptr", "i64"]), ("leave", "void", list[str]())]
 UNBOUNDED = 64  # assumed size without a maximum, where only the order of sizes matters
 
 
@@ -117,9 +116,11 @@ class ProgramWriter:
 
     def _pool_functions(self) -> Val:
         """The address of the functions of the program's pool, for the driver."""
-        for name, result, parameters in POOL:
-            self.module.declare(f"nacre_pool_{name}", result, parameters)
-        functions: dict[str, Any] = {name: at(Val(f"@nacre_pool_{name}", "ptr")) for name, _, _ in POOL}
+        functions: dict[str, Any] = {}
+        for name, field in struct_of(PoolFunctions).fields.items():
+            assert isinstance(field.kind, FunctionKind)
+            self.module.declare(f"nacre_pool_{name}", field.kind.result.llvm, [k.llvm for k in field.kind.kinds])
+            functions[name] = at(Val(f"@nacre_pool_{name}", "ptr"))
         return constant_rows(self.module, "pool.functions", [PoolFunctions(**functions)])
 
     def _arithmetic(self, f: Function) -> SizeArithmetic:
