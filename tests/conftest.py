@@ -5,9 +5,10 @@ With --all slow tests run too, all parameters of those that are sampled otherwis
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -43,6 +44,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if met[name] % sampled.args[0]:
                 item.add_marker(skip)
             met[name] += 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """After a file's tests, leave the objects that are there out of later collections, which would take seconds each.
+
+    Most of them are pytest's own: the tests and their reports.
+    """
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture
