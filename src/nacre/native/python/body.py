@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
-from nacre.native.python.source import NativeSyntaxError
+from nacre.native.python.source import NativeSyntaxError, is_changeable
 from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
 from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind, structure_of
 from nacre.native.python.unit import NativeModule
@@ -27,7 +27,7 @@ class FunctionScope:
     """A function that is being read: the compiled one, or one that is expanded in it."""
 
     def __init__(self, unit: NativeModule, function: NativeFunction, outer: FunctionScope | None = None) -> None:
-        self.function, self.node, self.signature = function, unit.sources.definition(function), unit.signature(function)
+        self.function, self.node, self.signature = function, unit.definition(function), unit.signature(function)
         result = self.result = self.signature.result
         self.results: tuple[Kind, ...]  # none, one or several
         self.results = result.items if isinstance(result, TupleKind) else () if result is VOID else (result,)
@@ -190,7 +190,7 @@ class Body:
             found = function.names.get(node.id, BUILTINS.get(node.id))
             if found is None:
                 self.fail(node, "a name must be defined; got none; import it or correct the spelling")
-            if isinstance(found, int | float) and self.unit.sources.is_changeable(node.id, function):
+            if isinstance(found, int | float) and is_changeable(node.id, function):
                 self.fail(node, f"a constant must be Final; got a global variable; declare it `{node.id}: Final`")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = self.global_item(node.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -20,6 +21,7 @@ from nacre.native import cache as objects
 from nacre.native.engine import Target
 
 FORMAT: Final = 1
+IMPORT: Final = re.compile(r"^ *from (nacre[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 FRONT_END: Final = tuple(
     f"nacre.native.{name}"
     for name in (
@@ -50,11 +52,17 @@ def cached_module(name: str, entries: Sequence[str], target: Target) -> str:
 
 
 def _write(name: str, entries: Sequence[str], target: Target) -> tuple[str, list[str]]:
-    """The text by the front end, and the modules that determine it."""
+    """The text by the front end, and the modules that determine it: constants may be from any that are imported."""
     front: Any = importlib.import_module("nacre.native.python.module")  # only now: a warm start does without it
     owner = importlib.import_module(name)
     text: str = front.module([getattr(owner, entry) for entry in entries], name, target)
-    return text, [*FRONT_END, *front.sources_of(name, _imports, FRONT_END)]
+    found, waiting = dict.fromkeys(FRONT_END), [name]
+    while waiting:
+        here = waiting.pop()
+        if here not in found and here in sys.modules:
+            found[here] = None
+            waiting += _imports(here)
+    return text, list(found)
 
 
 def _hash(modules: Sequence[str]) -> str | None:
@@ -64,11 +72,10 @@ def _hash(modules: Sequence[str]) -> str | None:
 
 
 @cache
-def _imports(name: str) -> list[str] | None:
-    """The names that a module imports from this package; None where it is not there."""
-    front: Any = importlib.import_module("nacre.native.python.module")
-    source = _source(name)
-    return None if source is None else front.imports(source.decode())
+def _imports(name: str) -> list[str]:
+    """The names that a module imports from this package; some are of modules, and some of their contents."""
+    found = IMPORT.findall((_source(name) or b"").decode())
+    return [each for owner, names in found for each in (owner, *(f"{owner}.{n}" for n in re.findall(r"\w+", names)))]
 
 
 @cache

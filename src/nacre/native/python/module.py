@@ -6,9 +6,8 @@ text = cached_module("nacre.runtime.heap_functions", ("take", "give"), target)  
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from nacre.base.errors import CompileError
 from nacre.base.gc_pause import gc_paused
@@ -16,8 +15,6 @@ from nacre.native.engine import Target
 from nacre.native.python.declarations import NativeFunction
 from nacre.native.python.statements import compile_function
 from nacre.native.python.unit import NativeModule
-
-IMPORT: Final = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @gc_paused()
@@ -34,26 +31,3 @@ def module(entries: Sequence[Callable[..., Any]], name: str = "native", target: 
     for function in unit.queue:  # which grows meanwhile
         compile_function(unit, function)
     return unit.module.text()
-
-
-def imports(text: str) -> list[str]:
-    """The names that a source imports from this package; some are of modules, and some of their contents."""
-    package = __name__.split(".")[0]
-    found = [(owner, names) for owner, names in IMPORT.findall(text) if owner.split(".")[0] == package]
-    return [each for owner, names in found for each in (owner, *(f"{owner}.{n}" for n in re.findall(r"\w+", names)))]
-
-
-def sources_of(name: str, imported: Callable[[str], Sequence[str] | None], known: Collection[str]) -> list[str]:
-    """A module of this package and those that it imports, directly or not; constants may be from any of them.
-
-    `imported` has the names that a module imports, or None where there is no such module.  The modules in `known`, and
-    their imports, are left out.
-    """
-    found, waiting = dict[str, None](), [name]
-    while waiting:
-        here = waiting.pop()
-        names = imported(here) if here not in known and here not in found else None
-        if names is not None:
-            found[here] = None
-            waiting += names
-    return list(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from inspect import CO_VARKEYWORDS
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ from nacre.native.engine import Target, host_target
 from nacre.native.isa import BY_NAME, Architecture
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
 from nacre.native.python.initial import initial_value
-from nacre.native.python.source import NativeSyntaxError, Sources
+from nacre.native.python.source import NativeSyntaxError, definition
 from nacre.native.python.types import (
     VOID,
     ArrayKind,
@@ -30,7 +31,8 @@ class NativeModule:
     """The native module of some entries."""
 
     def __init__(self, name: str, entries: list[NativeFunction], target: Target | None = None) -> None:
-        self.module, self.entries, self.target, self.sources = ModuleText(name), entries, target, Sources()
+        self.module, self.entries, self.target = ModuleText(name), entries, target
+        self.definition = cache(definition)
         self.queue: list[NativeFunction] = []
         self._owners: dict[str, Any] = {}
         self._texts: dict[bytes, str] = {}
@@ -100,7 +102,7 @@ class NativeModule:
 
     def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
         """Raise the error of a wrong program, at a part of a function or at its head."""
-        line = getattr(node or self.sources.definition(function), "lineno", 0)
+        line = getattr(node or self.definition(function), "lineno", 0)
         raise NativeSyntaxError(function.code.co_filename, line, message)
 
     # ---- variables
