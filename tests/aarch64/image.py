@@ -66,7 +66,7 @@ read:   mov     x0, #0
 next:   cbz     x22, write
         ldp     x0, x1, [x20], #16
         ldr     x2, [x20], #8
-        bl      nacre_run
+        bl      nacre.run
         sub     x22, x22, #1
         b       next
 write:  cbz     x23, done

@@ -102,8 +102,8 @@ class Machine:
         self.tensor_class, self.node_class, self.buffer_class = (self.object(PyObject) for _ in range(3))
         self.silent = self.memory(pack(SilentThreads))
         symbols = {each.symbol: self._callback(each) for each in PLAYED}
-        symbols |= {"_Py_NoneStruct": self.none, "nacre_zero": self.zero, "nacre_node_numbers": self.numbers}
-        symbols |= {"nacre_node_class": self.node_class, "nacre_silent": self.silent}
+        symbols |= {"_Py_NoneStruct": self.none, "nacre.zero": self.zero, "nacre.node_numbers": self.numbers}
+        symbols |= {"nacre.node_class": self.node_class, "nacre.silent": self.silent}
         self.library = engine.load(image(), symbols).keep()
         for f in FUNCTIONS:
             setattr(self, f.__name__, function_type(f)(self.library.address(f.symbol)))

@@ -80,7 +80,7 @@ class World:
         self.kept: list[Any] = [Run(self._run)]
         address = ctypes.cast(self.kept[0], ctypes.c_void_p).value
         assert address is not None
-        symbols = {"nacre_updater": ctypes.addressof(self.updating), "nacre_run": address, "nacre_run_unless": address}
+        symbols = {"nacre.updater": ctypes.addressof(self.updating), "nacre.run": address, "nacre.run_unless": address}
         library = engine.load(image(), buffers.symbols() | symbols).keep()
         self.f = SimpleNamespace()
         for f in FUNCTIONS:

@@ -166,6 +166,13 @@ def test_names_of_outputs_come_from_their_structure(tmp_path: Path) -> None:
     assert made.interface.output_names == ("total", "scaled_0", "scaled_1")
 
 
+@pytest.mark.parametrize("name", ["nacre", "nacre_pool", "driver", "main"])
+def test_no_name_meets_those_of_the_runtime(name: str, tmp_path: Path) -> None:
+    made = Library(deploy.compile(lambda x: x * 2, [np.zeros(3, np.float32)], tmp_path / f"lib{name}.so", "shared"))
+    assert made.about.name == name
+    assert made(np.arange(3, dtype=np.float32))[0].tolist() == [0.0, 2.0, 4.0]
+
+
 def test_every_dtype(tmp_path: Path) -> None:
     examples = [np.zeros(70, d.numpy) for d in dtypes.ALL]
 

@@ -88,7 +88,7 @@ class Program:
 
 
 def made_main(supported: bool = True) -> Any:
-    return loaded(FUNCTIONS, {"nacre_supported": stub_of(main.supported, lambda: supported)})
+    return loaded(FUNCTIONS, {"nacre.supported": stub_of(main.supported, lambda: supported)})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_processor_that_lacks_instructions(capfd: Any) -> None:
 
 def test_an_answer_that_nobody_takes(capfd: Any) -> None:
     program = Program()
-    stubs = {"write": stub_of(c_library.write, lambda *_: -1), "nacre_supported": stub_of(main.supported, lambda: True)}
+    stubs = {"write": stub_of(c_library.write, lambda *_: -1), "nacre.supported": stub_of(main.supported, lambda: True)}
     assert loaded(FUNCTIONS, stubs).main(program.place, 2, program.arguments("--help")) == FAILED
 
 
@@ -294,8 +294,8 @@ class Threads:
         self.masks, self.counts, self.forks = list[bytes](), list[int](), list[Any]()
         self.allowed = allowed.to_bytes(threads.MASK_BYTES, "little")
         stubs: dict[str, Callable[..., Any]] = {
-            "nacre_pool_set": stub_of(threads.set_pool, self.set_pool),
-            "nacre_pool_forked": stub_of(threads.pool_forked, lambda: None),
+            "nacre.pool_set": stub_of(threads.set_pool, self.set_pool),
+            "nacre.pool_forked": stub_of(threads.pool_forked, lambda: None),
             "sched_getaffinity": stub_of(c_library.sched_getaffinity, self.affinity),
             "pthread_atfork": stub_of(c_library.pthread_atfork, self.at_fork),
         }
@@ -365,7 +365,7 @@ def test_code_for_every_machine(isa: Isa) -> None:
     for written in (whole, check):
         assert len(compile_text(written, target)) > 0
     assert ('asm sideeffect "cpuid"' in check) == (isa.machine is X86_64)
-    for name in ("nacre_main", "main.show", "main.fail", "files.write_block"):
+    for name in ("nacre.main", "main.show", "main.fail", "files.write_block"):
         (head,) = re.findall(rf"^define .*@{name}\(.*$", whole, re.MULTILINE)
         assert head.endswith(f"nounwind {isa.machine.baseline} {{".replace("  ", " ")), "it runs on every processor"
     heads = re.findall(r"^define .*$", check, re.MULTILINE)

@@ -15,24 +15,24 @@ from nacre.native import engine
 from nacre.native.pool import OFFERED, pool_text
 
 X86, ARM = engine.cross_target("avx2"), engine.cross_target("neon")
-NAMES = (*OFFERED, "nacre_pool_set", "nacre_pool_started", "nacre_pool_forked")
+NAMES = (*OFFERED, "nacre.pool_set", "nacre.pool_started", "nacre.pool_forked")
 ATOMICS = {  # by function, in order; a change of one of them is a change of the protocol
-    "nacre_pool_enter": [
+    "nacre.pool_enter": [
         "load i64 team monotonic",
         "cmpxchg lock acquire monotonic",
         "store i32 lock release",
         "store i32 lock release",
     ],
-    "nacre_pool_share": [
+    "nacre.pool_share": [
         "store i64 finished monotonic",
         "xchg offer seq_cst",
         "load i32 sleepers seq_cst",
         "add bell seq_cst",
         "load i64 finished seq_cst",
     ],
-    "nacre_pool_leave": ["store i32 lock release"],
-    "nacre_pool_threads": ["load i64 team monotonic"],
-    "nacre_pool_set": [
+    "nacre.pool_leave": ["store i32 lock release"],
+    "nacre.pool_threads": ["load i64 team monotonic"],
+    "nacre.pool_set": [
         "store i64 team seq_cst",
         "add season seq_cst",
         "add bell seq_cst",
@@ -111,10 +111,10 @@ def test_regions_elsewhere_run_on_their_caller() -> None:
     target = engine.host_target()
     library = engine.load(engine.compile_text(pool_text(target, linux=False), target))
     number = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-    assert [number(library.address(f"nacre_pool_{f}"))(9) for f in ("enter", "threads", "started")] == [1, 1, 1]
+    assert [number(library.address(f"nacre.pool_{f}"))(9) for f in ("enter", "threads", "started")] == [1, 1, 1]
     seen: list[tuple[int | None, int, int]] = []
     chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *given: seen.append(given))
-    for name in ("nacre_pool_run", "nacre_pool_share"):
+    for name in ("nacre.pool_run", "nacre.pool_share"):
         share = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(library.address(name))
         for chunks in (-3, 0, 1, 3):
             share(ctypes.cast(chunk, ctypes.c_void_p), 5, chunks)

@@ -22,7 +22,7 @@ from nacre.native.pool import Pool
 # count: a chunk adds 1 to its own cell, from the 100th on, and to its thread's.  linger: the same, after a while.
 # meet: a chunk waits until another one runs, too; this takes two threads, or ends after some seconds.
 KERNELS = """
-declare void @nacre_pool_run(ptr, ptr, i64)
+declare void @nacre.pool_run(ptr, ptr, i64)
 declare void @llvm.x86.sse.stmxcsr(ptr)
 define void @count(ptr %a, i64 %c, i64 %t) {
   %slot = getelementptr i64, ptr %a, i64 %t
@@ -63,7 +63,7 @@ end:
   ret void
 }
 define void @nested(ptr %a, i64 %c, i64 %t) {
-  call void @nacre_pool_run(ptr @count, ptr %a, i64 3)
+  call void @nacre.pool_run(ptr @count, ptr %a, i64 3)
   ret void
 }
 define void @control(ptr %a, i64 %c, i64 %t) {

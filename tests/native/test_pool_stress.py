@@ -44,7 +44,7 @@ class Counts:
     noise: i64
 
 
-@external(symbol="nacre_pool_run")
+@external(symbol="nacre.pool_run")
 def run_region(function: Callable[[ptr[u8], i64, i64], None], argument: ptr[u8], chunks: i64) -> None: ...
 
 

@@ -72,7 +72,7 @@ class Figures(ctypes.Structure):
 def heap() -> Any:
     """The functions by name, with a state of their own: no limits, and no memory yet."""
     library = engine.load(image()).keep()
-    made = SimpleNamespace(state=Figures.from_address(library.address("nacre_memory")))
+    made = SimpleNamespace(state=Figures.from_address(library.address("nacre.memory")))
     for f in FUNCTIONS:
         signature = NativeModule("signatures", []).signature(f)
         kind = ctypes.CFUNCTYPE(ctype(signature.result), *map(ctype, signature.kinds))

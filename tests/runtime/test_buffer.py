@@ -231,16 +231,16 @@ def test_readable(nbytes: int, text: str) -> None:
 
 def test_native_code_allocates() -> None:
     text = """
-    declare ptr @nacre_buffer_new(i64)
-    @nacre_buffer_type = external global i8
+    declare ptr @nacre.buffer_new(i64)
+    @nacre.buffer_type = external global i8
     define ptr @make(i64 %n) {
-      %b = call ptr @nacre_buffer_new(i64 %n)
+      %b = call ptr @nacre.buffer_new(i64 %n)
       ret ptr %b
     }
     define i32 @ours(ptr %o) {
       %p = getelementptr i8, ptr %o, i64 8
       %type = load ptr, ptr %p
-      %same = icmp eq ptr %type, @nacre_buffer_type
+      %same = icmp eq ptr %type, @nacre.buffer_type
       %r = zext i1 %same to i32
       ret i32 %r
     }

@@ -115,7 +115,7 @@ def test_a_program_stops_on_request(threads: int) -> None:
     library = objects.library(driver_text(host_target()), host_target())
     address = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
-        library.address("nacre_run_unless")
+        library.address("nacre.run_unless")
     )
     bound = Binding(executable.plan, {}, threads).bound(executable.addresses, [], pool_functions().ctypes.data)
     workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)
@@ -174,7 +174,7 @@ def test_a_pool_with_fewer_or_more_threads_than_planned() -> None:
     executable.load()
     x = np.arange(1000, dtype=np.int64)
     library = objects.library(driver_text(host_target()), host_target())
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(library.address("nacre_run"))
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(library.address("nacre.run"))
     for planned, present in ((2, 5), (5, 2), (3, 1), (1, 3)):
         pool().set_threads(present)
         bound = Binding(executable.plan, {}, planned).bound(executable.addresses, [], pool_functions().ctypes.data)

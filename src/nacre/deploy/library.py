@@ -79,7 +79,7 @@ def library_text(about: Interface, aim: CompileTarget) -> str:
     _workspace(module, about, aim)
     f = module.function(f"{about.name}_threads", "i32", {"threads": "i32"}, attributes=outermost(aim))
     _supported(f)
-    f.ret(f.call("nacre_threads", "i32", [f["threads"]]))
+    f.ret(f.call("nacre.threads", "i32", [f["threads"]]))
     _error(module, about, aim)
     return module.text()
 
@@ -99,12 +99,12 @@ def _fail(f: Function, wrong: Val, code: int, kind: str = "i32") -> None:
 def _ready(f: Function, kind: str = "i32") -> None:
     """Return a code unless the processor fits and the number of threads is known."""
     _supported(f, kind)
-    code = f.call("nacre_begin", "i32", [])
+    code = f.call("nacre.begin", "i32", [])
     _fail(f, f.icmp("ne", code, 0), THREADS, kind)
 
 
 def _supported(f: Function, kind: str = "i32") -> None:
-    _fail(f, f.xor(f.call("nacre_supported", "i1", []), Val("true", "i1")), PROCESSOR, kind)
+    _fail(f, f.xor(f.call("nacre.supported", "i1", []), Val("true", "i1")), PROCESSOR, kind)
 
 
 def _bounds(f: Function, about: Interface, kind: str = "i32") -> list[Val]:
@@ -125,7 +125,7 @@ def _call(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
         _fail(f, f.icmp("eq", address, 0), POINTER)
         if t.dtype.itemsize > 1:
             _fail(f, f.icmp("ne", f.and_(address, t.dtype.itemsize - 1), 0), ALIGNMENT)
-    threads = f.call("nacre_pool_threads", "i64", [])
+    threads = f.call("nacre.pool_threads", "i64", [])
     need = f.call("core.measure", "i64", [*sizes, threads])
     _fail(f, f.icmp("ugt", need, MOST_BYTES), MEMORY)
     address = f.cast("ptrtoint", f["workspace"], "i64")
@@ -188,7 +188,7 @@ def _workspace(module: ModuleText, about: Interface, aim: CompileTarget) -> None
     f = module.function(f"{about.name}_workspace", "i64", sizes_parameters(about.symbols), attributes=outermost(aim))
     _ready(f, "i64")
     sizes = _bounds(f, about, "i64")
-    f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre_pool_threads", "i64", [])]))
+    f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre.pool_threads", "i64", [])]))
 
 
 def _error(module: ModuleText, about: Interface, aim: CompileTarget) -> None:

@@ -32,7 +32,7 @@ def main_texts(about: Interface, aim: CompileTarget, version: str) -> list[str]:
     module = ModuleText(f"{about.name} main")
     f = module.function("main", "i32", {"count": "i32", "arguments": "ptr"}, attributes=outermost(aim))
     described = _description(module, about, aim, version)
-    f.ret(f.call("nacre_main", "i32", [described, f["count"], f["arguments"]]))
+    f.ret(f.call("nacre.main", "i32", [described, f["count"], f["arguments"]]))
     return [module.text(), cached_module("nacre.deploy.executable.main", ("main",), aim.target)]
 
 

@@ -1,8 +1,8 @@
 """The requirements of a program on its process: processor features, and threads.
 
-    i1   @nacre_supported()     whether the processor and the system have what the code was compiled for
-    i32  @nacre_begin()         at the first call, the number of threads from the environment; 0, or error THREADS
-    i32  @nacre_threads(i32)    set the number of threads; 0, or error THREADS
+    i1   @nacre.supported()     whether the processor and the system have what the code was compiled for
+    i32  @nacre.begin()         at the first call, the number of threads from the environment; 0, or error THREADS
+    i32  @nacre.threads(i32)    set the number of threads; 0, or error THREADS
 
 The first runs on any processor of the machine's kind, so it is compiled for the oldest one.
 """
@@ -23,8 +23,8 @@ def process_texts(aim: CompileTarget) -> list[str]:
     rows = [FeatureBits(leaf=a, subleaf=b, register=c, bits=bits) for (a, b, c), bits in sorted(aim.masks.items())]
     features = constant_rows(module, "process.features", rows)
     needs = Requirements(features=at(features), count=len(rows), saved_state=aim.saved_state)
-    f = module.function("nacre_supported", "i1", {}, attributes=outermost(aim))
-    f.ret(f.call("nacre_meets", "i1", [constant_rows(module, "process.requirements", [needs])]))
+    f = module.function("nacre.supported", "i1", {}, attributes=outermost(aim))
+    f.ret(f.call("nacre.meets", "i1", [constant_rows(module, "process.requirements", [needs])]))
     check = cached_module("nacre.deploy.executable.processor", ("meets",), aim.target)
     threads = cached_module("nacre.deploy.executable.threads", ("begin", "set_threads"), aim.target)
     return [module.text(), check, threads]

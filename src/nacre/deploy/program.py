@@ -119,8 +119,8 @@ class ProgramWriter:
         functions: dict[str, Any] = {}
         for name, field in struct_of(PoolFunctions).fields.items():
             assert isinstance(field.kind, FunctionKind)
-            self.module.declare(f"nacre_pool_{name}", field.kind.result.llvm, [k.llvm for k in field.kind.kinds])
-            functions[name] = at(Val(f"@nacre_pool_{name}", "ptr"))
+            self.module.declare(f"nacre.pool_{name}", field.kind.result.llvm, [k.llvm for k in field.kind.kinds])
+            functions[name] = at(Val(f"@nacre.pool_{name}", "ptr"))
         return constant_rows(self.module, "pool.functions", [PoolFunctions(**functions)])
 
     def _arithmetic(self, f: Function) -> SizeArithmetic:
@@ -385,5 +385,5 @@ class _Start:
             "pool": self.writer.pool,
         }
         self.put(self.descriptor, Descriptor, 0, descriptor)
-        f.call("nacre_run", "void", [self.descriptor, f["bases"], self.workspace])
+        f.call("nacre.run", "void", [self.descriptor, f["bases"], self.workspace])
         f.ret()

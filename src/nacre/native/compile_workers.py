@@ -43,7 +43,7 @@ class CompileWorkers:
             heapq.heappush(self._jobs, (-size, next(self._numbers), job))
             if self._threads < len(limits.allowed_processors()) - 1:
                 with contextlib.suppress(RuntimeError):  # no thread is available: callers that wait run the job
-                    threading.Thread(target=self._work, name="nacre crew").start()
+                    threading.Thread(target=self._work, name="nacre compile worker").start()
                     self._count(1)
 
     def help(self) -> None:

@@ -2,12 +2,12 @@
 
 Only Linux has it; `nacre.native.serial_runtime` has the same functions for other systems.  Generated code calls::
 
-    i64  @nacre_pool_enter(i64 most)              acquire the pool: returns the threads, at most `most`
-    void @nacre_pool_share(ptr fn, ptr arg, i64 chunks)
+    i64  @nacre.pool_enter(i64 most)              acquire the pool: returns the threads, at most `most`
+    void @nacre.pool_share(ptr fn, ptr arg, i64 chunks)
                                                   fn(arg, i64 chunk, i64 thread) once for each chunk
-    void @nacre_pool_leave()                      release the pool
-    i64  @nacre_pool_threads()                    the largest number of threads
-    void @nacre_pool_run(ptr fn, ptr arg, i64 chunks)    the three calls in one
+    void @nacre.pool_leave()                      release the pool
+    i64  @nacre.pool_threads()                    the largest number of threads
+    void @nacre.pool_run(ptr fn, ptr arg, i64 chunks)    the three calls in one
 
 If `enter` returns 1, the pool is not available and the caller works alone: inside a region, while another Python thread
 has the pool, or while the machine is busy.
@@ -65,7 +65,7 @@ def release() -> None:
     atomic_store(lock.held, 0, "release")
 
 
-@native(symbol="nacre_pool_enter")
+@native(symbol="nacre.pool_enter")
 def enter(most: i64) -> i64:
     """Acquire the pool for a region of at most `most` threads: their number, or 1 if the pool is not available."""
     wanted = min(most, atomic_load(team.wanted, "relaxed"))
@@ -90,13 +90,13 @@ def enter(most: i64) -> i64:
     return threads
 
 
-@native(symbol="nacre_pool_leave")
+@native(symbol="nacre.pool_leave")
 def leave() -> None:
     """Release the pool after a region."""
     release()
 
 
-@native(symbol="nacre_pool_share")
+@native(symbol="nacre.pool_share")
 def share(function: Callable[[ptr[u8], i64, i64], None], argument: ptr[u8], chunks: i64) -> None:
     """Do all chunks of a region, with the threads that `enter` has found."""
     batch.function = function
@@ -152,7 +152,7 @@ def join(chunks: i64) -> None:
             break
 
 
-@native(symbol="nacre_pool_run")
+@native(symbol="nacre.pool_run")
 def run(function: Callable[[ptr[u8], i64, i64], None], argument: ptr[u8], chunks: i64) -> None:
     """Do all chunks, on the pool if it is available."""
     if enter(MAX_THREADS) > 1:
@@ -163,7 +163,7 @@ def run(function: Callable[[ptr[u8], i64, i64], None], argument: ptr[u8], chunks
             function(argument, chunk, CALLER)
 
 
-@native(symbol="nacre_pool_forked", cold=True)
+@native(symbol="nacre.pool_forked", cold=True)
 def forked() -> None:
     """Restore the pool in a forked child, where the workers are gone; the next region starts new ones."""
     offer.word = 0
@@ -175,13 +175,13 @@ def forked() -> None:
     team.started = 1
 
 
-@native(symbol="nacre_pool_threads", cold=True)
+@native(symbol="nacre.pool_threads", cold=True)
 def threads() -> i64:
     """The largest number of threads of a region."""
     return atomic_load(team.wanted, "relaxed")
 
 
-@native(symbol="nacre_pool_set", cold=True)
+@native(symbol="nacre.pool_set", cold=True)
 def set_team(count: i64, processors: ProcessorSet) -> None:
     """Use this number of threads from now on, which may run on these processors."""
     copy_bytes(cast(ptr[u8], allowed), cast(ptr[u8], processors), size_of(ProcessorSet))
@@ -195,7 +195,7 @@ def set_team(count: i64, processors: ProcessorSet) -> None:
             linux.restrict_thread(thread, processors)
 
 
-@native(symbol="nacre_pool_started", cold=True)
+@native(symbol="nacre.pool_started", cold=True)
 def started() -> i64:
     """The number of threads that run, with the caller's."""
     return team.started

@@ -24,7 +24,7 @@ from nacre.native.python.cached import cached_module
 __all__ = ["MAX_THREADS", "Pool", "default_threads", "pool", "pool_text"]
 
 LINUX = sys.platform.startswith("linux")
-OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run", "nacre_pool_threads")
+OFFERED = ("nacre.pool_enter", "nacre.pool_share", "nacre.pool_leave", "nacre.pool_run", "nacre.pool_threads")
 ENTRIES = ("enter", "share", "leave", "run", "threads", "set_team", "started", "forked")  # the native functions
 
 
@@ -65,10 +65,10 @@ class _Code:
         self.library: Library = objects.library(_text(), host_target()).keep()
         address = self.library.address
         self.addresses = {name: address(name) for name in OFFERED}
-        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("nacre_pool_run"))
-        self.set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(address("nacre_pool_set"))
-        self.started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
-        in_child(ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
+        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("nacre.pool_run"))
+        self.set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(address("nacre.pool_set"))
+        self.started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre.pool_started"))
+        in_child(ctypes.PYFUNCTYPE(None)(address("nacre.pool_forked")))
 
 
 @once

@@ -53,7 +53,7 @@ class Slab:
     end: u64
 
 
-state = variable(AllocatorState, symbol="nacre_memory", align=64)
+state = variable(AllocatorState, symbol="nacre.memory", align=64)
 free = variable(FreeLists, align=64)
 slab = variable(Slab)
 
@@ -128,7 +128,7 @@ def unmap(block: FreeBlock, size: u64) -> None:
     munmap(cast(ptr[u8], cast(u64, block) & ~u64(PAGE - 1)), mapped_length(size))
 
 
-@native(symbol="nacre_empty_cache", cold=True)
+@native(symbol="nacre.empty_cache", cold=True)
 def empty_cache() -> None:
     """Give the freed blocks of all mapped classes back to the system."""
     for k in range(u64(FIRST_MAPPED), CLASSES):

@@ -88,23 +88,23 @@ class Native:
         target = host_target()
         self.library: Library = objects.library(buffer_text(target), target).keep()
         address = self.library.address
-        self.new_address = address("nacre_buffer_new")
-        self.renew_address = address("nacre_buffer_renew")
-        self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre_memory"))
+        self.new_address = address("nacre.buffer_new")
+        self.renew_address = address("nacre.buffer_renew")
+        self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre.memory"))
         total = limits.memory()
         self.state[STATE.index("limit")] = total
         self.state[STATE.index("cache_limit")] = total // CACHE_SHARE
-        create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(address("nacre_buffer_create"))
+        create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(address("nacre.buffer_create"))
         self.type: Any = create(_reclaim, _refuse)
         self.allocate: Callable[[int], Buffer] = self.type.allocate
         self.wrap: Callable[[memoryview], Buffer] = self.type.wrap
         self.references: Callable[[object], int] = self.type.references
         self.sole_owner: Callable[[object], bool] = self.type.sole_owner
-        self.empty_cache = ctypes.PYFUNCTYPE(None)(address("nacre_empty_cache"))
+        self.empty_cache = ctypes.PYFUNCTYPE(None)(address("nacre.empty_cache"))
         # The number of references that a call itself has differs among CPython's versions: measure it.
         holder = _Holder()
         holder.buffer = self.allocate(0)
-        ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre_buffer_calibrate"))(self.references(holder.buffer))
+        ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre.buffer_calibrate"))(self.references(holder.buffer))
         self.sole_references = _references(self, holder.buffer)
 
 
@@ -127,9 +127,9 @@ def symbols() -> dict[str, int]:
     """The symbols for generated code: functions that create a Buffer and renew its serial, and the type object."""
     native_type = native()
     return {
-        "nacre_buffer_new": native_type.new_address,
-        "nacre_buffer_renew": native_type.renew_address,
-        "nacre_buffer_type": id(native_type.type),
+        "nacre.buffer_new": native_type.new_address,
+        "nacre.buffer_renew": native_type.renew_address,
+        "nacre.buffer_type": id(native_type.type),
     }
 
 

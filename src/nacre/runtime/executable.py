@@ -67,7 +67,7 @@ class Code:
         return tuple(u.text for u in self.units if not u.key)
 
 
-HOST_CALL = "nacre_host_call"  # the kernel of host calls
+HOST_CALL = "nacre.host_call"  # the kernel of host calls
 
 
 def driver_text(target: Target, stamped: bool = False) -> str:
@@ -86,7 +86,7 @@ def driver_library(target: Target, stamped: bool) -> Library:
 def pool_functions() -> np.ndarray:
     """The functions of this process's pool, for the driver."""
     symbols = pool().symbols()
-    names = {field: symbols[f"nacre_pool_{field}"] for field in fields_of(PoolFunctions)}
+    names = {field: symbols[f"nacre.pool_{field}"] for field in fields_of(PoolFunctions)}
     return record(PoolFunctions(**cast("Any", names)))
 
 
@@ -94,7 +94,7 @@ def pool_functions() -> np.ndarray:
 def driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan without host calls."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return run(driver_library(target, stamped).address("nacre_run"))
+    return run(driver_library(target, stamped).address("nacre.run"))
 
 
 def host_call_text(target: Target) -> str:
@@ -105,9 +105,9 @@ def host_call_text(target: Target) -> str:
 @cache
 def host_driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan with host calls; it raises their exceptions."""
-    run_unless = driver_library(target, stamped).address("nacre_run_unless")
+    run_unless = driver_library(target, stamped).address("nacre.run_unless")
     run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    native = run(objects.library(host_call_text(target), target).keep().address("nacre_host_run"))
+    native = run(objects.library(host_call_text(target), target).keep().address("nacre.host_run"))
 
     def raising(descriptor: int, bases: int, workspace: int) -> None:
         """Run a bound plan."""

@@ -1,6 +1,6 @@
 """The Buffer type itself: a CPython heap type in native Python, using exported functions only.
 
-Generated code calls `nacre_buffer_new(nbytes)`, which returns a new reference, or null with an exception set.  The
+Generated code calls `nacre.buffer_new(nbytes)`, which returns a new reference, or null with an exception set.  The
 interpreter lock is always held.
 """
 
@@ -93,7 +93,7 @@ def new_object(data: ptr[u8], nbytes: u64, owner: PyObject, size_class: i64, siz
     return self
 
 
-@native(symbol="nacre_buffer_renew")
+@native(symbol="nacre.buffer_renew")
 def renew(self: BufferObject) -> None:
     """Note that our own memory is about to be overwritten."""
     if self.serial != 0:
@@ -140,7 +140,7 @@ def reclaimed(nbytes: u64, size_class: i64, size: u64) -> FreeBlock:
     return null
 
 
-@native(symbol="nacre_buffer_new")
+@native(symbol="nacre.buffer_new")
 def new(nbytes: u64) -> BufferObject:
     """A new Buffer of uninitialised memory; null with an exception set where there is none."""
     size_class, size = class_of(nbytes)
@@ -297,7 +297,7 @@ specification = variable(
 )
 
 
-@native(symbol="nacre_buffer_create", cold=True)
+@native(symbol="nacre.buffer_create", cold=True)
 def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
     """Make the type, once; the two functions are called where memory runs out."""
     Py_IncRef(reclaim)
@@ -309,7 +309,7 @@ def create(reclaim: PyObject, refuse: PyObject) -> PyObject:
     return this.type
 
 
-@native(symbol="nacre_buffer_calibrate", cold=True)
+@native(symbol="nacre.buffer_calibrate", cold=True)
 def calibrate(references: u32) -> None:
     """Set the number of references that an object has while it is passed to `sole_owner`, and no other one."""
     this.sole_references = references

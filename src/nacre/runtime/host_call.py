@@ -52,7 +52,7 @@ def called(arguments: HostArguments) -> bool:
     return True
 
 
-@native(symbol="nacre_host_call")
+@native(symbol="nacre.host_call")
 def call(arguments: HostArguments, low: i64, high: i64, outcome: Outcome) -> None:
     """Call the function under the interpreter lock."""
     lock = PyGILState_Ensure()
@@ -60,7 +60,7 @@ def call(arguments: HostArguments, low: i64, high: i64, outcome: Outcome) -> Non
     PyGILState_Release(lock)
 
 
-@native(symbol="nacre_host_run")
+@native(symbol="nacre.host_run")
 def run(
     descriptor: ptr[u8],
     bases: ptr[u8],

@@ -56,13 +56,13 @@ def walk(context: Context, several: bool) -> None:
     walk_rows(context, several, run_stamped, run_chunk)
 
 
-@native(symbol="nacre_run")
+@native(symbol="nacre.run")
 def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None:
     """Run a bound plan."""
     run_unless(descriptor, bases, workspace, null, null)
 
 
-@native(symbol="nacre_run_unless")
+@native(symbol="nacre.run_unless")
 def run_unless(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8], check: Check, question: ptr[u8]) -> i64:
     """Run a bound plan until the answer of `check` is not 0; that answer, or 0."""
     return run_plan(descriptor, bases, workspace, check, question, walk)

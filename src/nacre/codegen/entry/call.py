@@ -49,7 +49,7 @@ def several(record: ProgramRecord, inputs: i64, outputs: i64, made: ptr[BufferOb
     return answer
 
 
-@native(symbol="nacre_entry")
+@native(symbol="nacre.entry")
 def entry(self: PyObject, arguments: ptr[TensorObject], given: i64) -> PyObject:
     """A program's results for Python's arguments: one, or a tuple."""
     record = cast(ProgramRecord, PyLong_AsVoidPtr(self))

@@ -42,15 +42,15 @@ CLOCK: Final[int] = time.CLOCK_MONOTONIC
 BETWEEN_SIGNALS: Final = NANOSECONDS // 10
 
 
-@external(symbol="nacre_buffer_renew")
+@external(symbol="nacre.buffer_renew")
 def renew(buffer: BufferObject) -> None: ...
 
 
-@external(symbol="nacre_run")
+@external(symbol="nacre.run")
 def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None: ...
 
 
-@external(symbol="nacre_run_unless")
+@external(symbol="nacre.run_unless")
 def run_unless(
     descriptor: Descriptor,
     bases: ptr[ptr[u8]],
@@ -66,7 +66,7 @@ def results_of(record: ProgramRecord, inputs: i64) -> ptr[embed[ResultType]]:
     return cast(ptr[embed[ResultType]], addr(record.operands[inputs]))
 
 
-@native(symbol="nacre_hold")
+@native(symbol="nacre.hold")
 def hold(objects: ptr[PyObject], count: i64, more: bool) -> None:
     """Acquire or release references to objects, such as the buffers that a call reads."""
     for k in range(count):
@@ -76,7 +76,7 @@ def hold(objects: ptr[PyObject], count: i64, more: bool) -> None:
             Py_DecRef(objects[k])
 
 
-@native(symbol="nacre_interrupted")
+@native(symbol="nacre.interrupted")
 def interrupted(last: InterruptClock) -> i64:
     """Every tenth of a second: take the interpreter lock and let Python handle signals.  1 where that raised."""
     now = stack(TimeSpec, 16)
@@ -92,7 +92,7 @@ def interrupted(last: InterruptClock) -> i64:
     return i64(raised != 0)
 
 
-@native(symbol="nacre_tensor")
+@native(symbol="nacre.tensor")
 def new_tensor(tensor_class: PyObject, value_type: PyObject, buffer: BufferObject) -> TensorObject:
     """A tensor around a buffer, whose reference it takes over; null without memory."""
     tensor = cast(TensorObject, PyType_GenericAlloc(tensor_class, 0))

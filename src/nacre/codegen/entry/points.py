@@ -100,19 +100,19 @@ def _methods(target: Target, stamped: bool) -> _Methods:
     require_interpreter()
     require_slots()
     driver = driver_library(target, stamped)
-    symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
+    symbols = {name: driver.address(name) for name in ("nacre.run", "nacre.run_unless")}
     known = buffers.symbols()
-    symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")}
+    symbols |= {name: known[name] for name in ("nacre.buffer_new", "nacre.buffer_renew")}
     symbols |= {
-        "nacre_node_class": id(TapeNode),
-        "nacre_node_numbers": id(NODE_NUMBERS),
-        "nacre_zero": id(0),
-        "nacre_silent": ctypes.addressof(SILENT),
+        "nacre.node_class": id(TapeNode),
+        "nacre.node_numbers": id(NODE_NUMBERS),
+        "nacre.zero": id(0),
+        "nacre.silent": ctypes.addressof(SILENT),
     }
     library = objects.library(entry_text(target), target, symbols).keep()
     return _Methods(
-        _method(library, "nacre_entry", "Run a program on tensors."),
-        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
+        _method(library, "nacre.entry", "Run a program on tensors."),
+        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre.forget")),
         symbols,
     )
 
@@ -120,7 +120,7 @@ def _methods(target: Target, stamped: bool) -> _Methods:
 @once
 def _view_method(target: Target) -> _Method:
     library = objects.library(view_text(target), target, _methods(target, False).symbols).keep()
-    return _method(library, "nacre_view", "A view of a tensor.")
+    return _method(library, "nacre.view", "A view of a tensor.")
 
 
 @once

@@ -14,7 +14,7 @@ from nacre.native.python.types import i64, ptr, u8, u64
 from nacre.runtime.layouts import BufferObject
 
 
-@external(symbol="nacre_buffer_new")
+@external(symbol="nacre.buffer_new")
 def new_buffer(nbytes: u64) -> BufferObject: ...
 
 
@@ -43,7 +43,7 @@ def declare(table: PackedTable, block: BufferObject, ready: i64) -> None:
         place[0] = ready
 
 
-@native(symbol="nacre_packed")
+@native(symbol="nacre.packed")
 def packed(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]]) -> BufferObject:
     """The block of packed inputs, a new block for them at the second call with these inputs, or null."""
     same = alike(table, read, bases)
@@ -64,7 +64,7 @@ def packed(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]]) -> 
     return new
 
 
-@native(symbol="nacre_keep", cold=True)
+@native(symbol="nacre.keep", cold=True)
 def keep(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]], block: BufferObject, whole: bool) -> None:
     """After a call: store a block that was packed for inputs that are still the last ones; else release it."""
     if block == null:
@@ -76,7 +76,7 @@ def keep(table: PackedTable, read: ptr[BufferObject], bases: ptr[ptr[u8]], block
         Py_DecRef(block)
 
 
-@native(symbol="nacre_forget", cold=True)
+@native(symbol="nacre.forget", cold=True)
 def forget(table: PackedTable) -> None:
     """Release packed inputs; a running call has its own reference."""
     block = table.block

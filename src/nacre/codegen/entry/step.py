@@ -83,7 +83,7 @@ def fall_back(step: StepRecord, args: ptr[PyObject], given: i64) -> PyObject:
     return PyObject_Vectorcall(step.fallback, args, given, null)
 
 
-@native(symbol="nacre_step")
+@native(symbol="nacre.step")
 def call(self: PyObject, args: ptr[PyObject], given: i64) -> PyObject:
     """The function that Python calls, whose self is the address of a StepRecord."""
     step = cast(StepRecord, PyLong_AsVoidPtr(self))

@@ -10,7 +10,7 @@ from nacre.native.python.intrinsics import cast
 from nacre.native.python.types import i64, ptr, u8, u64
 from nacre.runtime.layouts import BufferObject
 
-updating = external_variable(UpdatingThread, "nacre_updater")
+updating = external_variable(UpdatingThread, "nacre.updater")
 
 
 @inline

@@ -29,10 +29,10 @@ NO: Final = 0  # whether a thread records
 YES: Final = 1
 UNKNOWN: Final = 2  # only Python knows
 
-node_class = external_variable(PyObject, "nacre_node_class")
-node_numbers = external_variable(PyObject, "nacre_node_numbers")
-zero = external_variable(PyObject, "nacre_zero")
-silent = external_variable(SilentThreads, "nacre_silent")
+node_class = external_variable(PyObject, "nacre.node_class")
+node_numbers = external_variable(PyObject, "nacre.node_numbers")
+zero = external_variable(PyObject, "nacre.zero")
+silent = external_variable(SilentThreads, "nacre.silent")
 
 
 @native

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Slot = tuple[Variable, str]  # a variable and the name of one of its slots
 ENTRIES: Final = ("call",)
-CALL: Final = "nacre_step"  # its symbol
+CALL: Final = "nacre.step"  # its symbol
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def step_text(target: Target) -> str:
 
 def symbols() -> dict[str, int]:
     """The objects that the text refers to."""
-    return {"nacre_updater": ctypes.addressof(UPDATER)}
+    return {"nacre.updater": ctypes.addressof(UPDATER)}
 
 
 def _address(slot: Slot) -> int:

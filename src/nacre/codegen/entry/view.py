@@ -12,7 +12,7 @@ from nacre.native.python.intrinsics import cast
 from nacre.native.python.types import i64, ptr
 
 
-@native(symbol="nacre_view")
+@native(symbol="nacre.view")
 def view(self: PyObject, arguments: ptr[TensorObject], given: i64) -> PyObject:
     """A view of Python's only argument."""
     record = cast(ViewRecord, PyLong_AsVoidPtr(self))

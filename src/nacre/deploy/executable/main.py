@@ -1,6 +1,6 @@
 """The outer part of an executable: its options, its files, and the run between them.
 
-The generated `main` calls `nacre_main` with the description of its program.  What runs before the processor's features
+The generated `main` calls `nacre.main` with the description of its program.  What runs before the processor's features
 are known is compiled for any processor.
 """
 
@@ -35,7 +35,7 @@ IGNORED: Final = 1  # SIG_IGN
 ALL_RIGHT: Final = -1  # the number of the wrong input where there is none
 
 
-@external(symbol="nacre_supported")
+@external(symbol="nacre.supported")
 def supported() -> bool: ...
 
 
@@ -214,7 +214,7 @@ def show(file: i32, written: ptr[u8]) -> bool:
     return write_block(file, written, c.strlen(written))
 
 
-@native(symbol="nacre_main", baseline=True)
+@native(symbol="nacre.main", baseline=True)
 def main(program: ProgramDescription, count: i32, arguments: ptr[ptr[u8]]) -> i32:
     """Answer an option, or run the program on files; returns the exit status."""
     if count == 2:

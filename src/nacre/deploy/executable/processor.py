@@ -37,7 +37,7 @@ def has_all(needs: Requirements) -> bool:
     return needs.saved_state == 0 or (xgetbv(0) & needs.saved_state) == needs.saved_state
 
 
-@native(symbol="nacre_meets", baseline=True)
+@native(symbol="nacre.meets", baseline=True)
 def meets(needs: Requirements) -> bool:
     """Whether this processor has what code needs; only x86-64 processors differ."""
     if target_is("x86_64"):

@@ -40,11 +40,11 @@ class TextEnd:
 state = variable(ThreadsState)
 
 
-@external(symbol="nacre_pool_set")
+@external(symbol="nacre.pool_set")
 def set_pool(threads: i64, mask: ptr[u64]) -> None: ...
 
 
-@external(symbol="nacre_pool_forked")
+@external(symbol="nacre.pool_forked")
 def pool_forked() -> None: ...
 
 
@@ -59,7 +59,7 @@ def allowed_processors(mask: ProcessorMask) -> i64:
     return min(max(i64(count), 1), MAX_THREADS)
 
 
-@native(symbol="nacre_threads")
+@native(symbol="nacre.threads")
 def set_threads(threads: i32) -> i32:
     """Set the number of threads; 0, or the error code of a wrong number."""
     mask = stack(ProcessorMask, 16)
@@ -72,7 +72,7 @@ def set_threads(threads: i32) -> i32:
     return 0
 
 
-@native(symbol="nacre_begin")
+@native(symbol="nacre.begin")
 def begin() -> i32:
     """At the first call, set the number of threads of the environment; 0, or the error code of a wrong one."""
     if atomic_load(state.begun, "acquire") != 0:
