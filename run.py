@@ -4,7 +4,8 @@
     python3 run.py demo [...]      train a small network on real digits, and show what is promised; where no C
                                    compiler is installed, the package ziglang is, which links its executable
     python3 run.py test [...]      run the tests, as many at a time as there are processors; --all adds the slow ones,
-                                   the rest goes to pytest (-n 0 runs them in one process)
+                                   --exhaustive runs the long tables alone and goes on where it stopped; the rest
+                                   goes to pytest (-n 0 runs them in one process)
     python3 run.py lint            ruff, its formatter, and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
     python3 run.py figures [NAME]  make the pictures of docs/ from real runs; those of times only by name

@@ -1,14 +1,19 @@
 """What all tests share: the executor is in place, and compilations are verified.
 
 With --all slow tests run too, all parameters of those that are sampled otherwise, and random ones take new numbers.
+With --exhaustive only the long tables and the long series of random programs run, each of which --all samples.  They go
+on where they stopped, until a source or a test changes.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,33 +22,69 @@ import nacre.compile.program.executor  # noqa: F401  (operations need it)
 from nacre.native.pool import pool
 from nacre.runtime import plan
 
+PASSED = "nacre/exhaustive"  # the entry of pytest's cache
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the slow tests too")
+    parser.addoption("--exhaustive", action="store_true", help="run the long tables alone, those that have not passed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("NACRE_VERIFY", "1")
     config.addinivalue_line("markers", "slow: takes long; run by --all only")
     config.addinivalue_line("markers", "sampled(n): of its parameters every n-th is run, and all of them by --all")
+    config.addinivalue_line("markers", "exhaustive(n): --all runs every n-th of its parameters, and --exhaustive all")
+    if config.getoption("--exhaustive"):
+        config.pluginmanager.register(_Progress(config), "exhaustive")
     settings.register_profile("patient", deadline=None)  # no test asserts on time
     settings.register_profile("the same each time", settings.get_profile("patient"), derandomize=True)
-    settings.load_profile("patient" if config.getoption("--all") else "the same each time")
+    random = config.getoption("--all") or config.getoption("--exhaustive")
+    settings.load_profile("patient" if random else "the same each time")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--all"):
+    all_of_them, long_ones = config.getoption("--all"), config.getoption("--exhaustive")
+    if long_ones:
+        config.hook.pytest_deselected(items=[x for x in items if "exhaustive" not in x.keywords])
+        items[:] = [x for x in items if "exhaustive" in x.keywords]
         return
-    skip = pytest.mark.skip(reason="slow: run with --all")
     met = Counter[str]()
     for item in items:
-        sampled, name = item.get_closest_marker("sampled"), item.nodeid.partition("[")[0]
-        if "slow" in item.keywords:
-            item.add_marker(skip)
+        name = item.nodeid.partition("[")[0]
+        exhaustive = item.get_closest_marker("exhaustive")
+        sampled = exhaustive or (None if all_of_them else item.get_closest_marker("sampled"))
+        if (exhaustive or "slow" in item.keywords) and not all_of_them:
+            item.add_marker(pytest.mark.skip(reason="slow: run with --all"))
         elif sampled is not None:
             if met[name] % sampled.args[0]:
-                item.add_marker(skip)
+                how = "--exhaustive" if exhaustive else "--all"
+                item.add_marker(pytest.mark.skip(reason=f"of a long table: run with {how}"))
             met[name] += 1
+
+
+class _Progress:
+    """The long tests that have passed with these sources, which are not run again."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        root = Path(__file__).parents[1]
+        paths = sorted(p for folder in ("src", "tests") for p in (root / folder).rglob("*.py"))
+        self.sources = hashlib.sha256(b"".join(p.read_bytes() for p in paths)).hexdigest()
+        self.cache: Any = config.cache
+        self.writes = not hasattr(config, "workerinput")  # one process does, that which started the others
+        known = self.cache.get(PASSED, {})
+        self.passed: list[str] = known.get("passed", []) if known.get("sources") == self.sources else []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        passed = set(self.passed)
+        for item in session.items:
+            if item.nodeid in passed:
+                item.add_marker(pytest.mark.skip(reason="has passed"))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self.writes and report.when == "call" and report.passed:
+            self.passed.append(report.nodeid)
+            self.cache.set(PASSED, {"sources": self.sources, "passed": self.passed})
 
 
 @pytest.hookimpl(wrapper=True)

@@ -41,7 +41,7 @@ def test_a_sample(first: int) -> None:
     check(ALL[first * EVERY // 4 :: EVERY])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(6)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all(part: int) -> None:
     check(ALL[part::PARTS])

@@ -215,7 +215,7 @@ def test_a_constant_in_the_loop_of_a_reduction_and_behind_it() -> None:
     check(*wrapped(326, 3))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(5)
 @pytest.mark.parametrize("block", range(20))
 def test_many_wrapped_ways_three_deep(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):

@@ -73,7 +73,7 @@ def test_nothing_stays_of_calls() -> None:
     lines_of("repeat", FEWER, QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(4)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_stays_of_many_calls(name: str) -> None:
     lines_of("repeat", LONG.get(name, MANY), (name,))

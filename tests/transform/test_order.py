@@ -208,7 +208,7 @@ def test_wrapping_a_region_does_not_change_the_bits(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(4)
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_wrapping_a_region_does_not_change_the_bits_of_many_programs(seed: int) -> None:
     check(seed)

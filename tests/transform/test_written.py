@@ -127,14 +127,14 @@ def test_programs_of_large_values(small: None, divided: None) -> None:
     check("compiled", 1000, 30)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(4)
 @pytest.mark.parametrize("first", range(10_000, 10_400, 100))
 @pytest.mark.parametrize("name", CHECKS)
 def test_many_programs(name: str, first: int, divided: None) -> None:
     check(name, first, 100)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(4)
 @pytest.mark.parametrize("first", range(20_000, 20_240, 60))
 @pytest.mark.parametrize("name", ["compiled", "differentiated"])
 def test_many_programs_of_large_values(name: str, first: int, small: None, divided: None) -> None:

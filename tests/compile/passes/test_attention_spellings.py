@@ -179,7 +179,7 @@ def test_spellings(first: int, divided: None) -> None:
         check(random_spelling(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(8)
 @pytest.mark.parametrize("first", range(1000, 1400, 50))
 def test_many_spellings(first: int, divided: None) -> None:
     for seed in range(first, first + 50):
