@@ -29,6 +29,8 @@ from nacre.base.errors import (
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
 from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.interpret.traced_number import TracedNumber
+from nacre.trace.reads import array_capture
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable
 
@@ -48,6 +50,12 @@ def is_scalar(x: object) -> bool:
 
 def constant(value: bool | int | float, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number, cached by number and dtype."""
+    given: Any = value
+    if type(given) is TracedNumber:
+        made = given.tensor(dtype)
+        if made is not None:
+            return made
+        value = given.itself
     value = plain(value)
     key = dtype, value if value else str(value)
     found = _constants.get(key)
@@ -99,7 +107,9 @@ def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
             "tensor: an array must not have a mask; got a masked array; write array.filled(0), for example, and keep "
             "the mask as another tensor"
         )
-    held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
+    held = array_capture(array, lambda: from_numpy(array)) if STATE.word else None
+    if held is None:
+        held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
 
 

@@ -11,7 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
 from nacre.ops.detach import detach_p
 from nacre.trace.bind import bind, inside, next_level
+from nacre.trace.reads import is_capture, note_frames
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope, standing_in
 
@@ -98,6 +101,7 @@ class Trace:
     captures: tuple[Value, ...]
     variables: tuple[VariableRecord, ...]
     swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would reach if they had nodes
+    fixed: frozenset[int] = frozenset()  # the captures that were made while the function ran
 
     @property
     def variable_inputs(self) -> list[Variable]:
@@ -137,7 +141,7 @@ class Staging(Changes):
         self.ended = False
         self.source = source  # the line of the recorded equations, if not the user's current one
         self.arguments: list[Var] = []
-        self.captured: dict[object, tuple[Var, Value]] = {}
+        self.captured: dict[object, tuple[Var, Value, ref[Value]]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
         self.swept: set[Atom] = set()  # inputs that a `backward` reached
@@ -149,9 +153,9 @@ class Staging(Changes):
         """Record an equation; its results are staged values."""
         if self.ended:
             raise _leaked(self.name, primitive.name, *(x.content for x in inputs))
+        line = user_line() if self.source is None else self.source
         atoms = tuple(map(self.read_atom, inputs))
         outputs = tuple(map(Var, primitive.result_types(tuple(x.type for x in inputs), params)))
-        line = user_line() if self.source is None else self.source
         self.equations.append(Equation(primitive, atoms, params, outputs, line))
         if not len(self.equations) % SHOWN:
             progress("tracing, operation", len(self.equations))
@@ -191,12 +195,12 @@ class Staging(Changes):
                 return data.atom  # type: ignore[attr-defined]
             if getattr(data.interpreter, "ended", False) or data.level >= self.level:
                 raise _leaked(getattr(data.interpreter, "name", "a transformation"), self.name, data)
-        elif not x.type.shape and x.node is None:
+        elif not x.type.shape and x.node is None and not is_capture(x):
             return Literal(np.array(to_numpy(x)), x.type)
         key = (id(data), id(x.node), x.layout, x.type)
         found = self.captured.get(key)
         if found is None:
-            found = self.captured[key] = Var(x.type), fresh(x)
+            found = self.captured[key] = Var(x.type), fresh(x), ref(x)
         return found[0]
 
     def from_outside(self, type: TensorType) -> TraceError:
@@ -274,7 +278,7 @@ class Staging(Changes):
             if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
                 read.update(a for a in e.inputs if a.type.dtype.is_differentiable)
         self.swept.update(v for v in self.arguments if v in read)
-        for v, x in self.captured.values():
+        for v, x, _ in self.captured.values():
             if v in read:
                 refuse_sweep(self.name, x)
 
@@ -295,12 +299,12 @@ class Staging(Changes):
         results += [r.output for r in records if r.output is not None]
         results += [r.gradient_output for r in records if r.gradient_output is not None]
         captured = list(self.captured.values())
-        inputs = self.arguments + [v for v, _ in captured]
+        inputs = self.arguments + [v for v, *_ in captured]
         inputs += [r.input for r in records if r.input is not None]
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
         swept = tuple(k for k, v in enumerate(self.arguments) if v in self.swept)
-        return Trace(graph, len(self.arguments), len(outputs), tuple(x for _, x in captured), records, swept)
+        return Trace(graph, len(self.arguments), len(outputs), tuple(x for _, x, _ in captured), records, swept)
 
 
 def is_written(variable: Variable) -> bool:
@@ -344,7 +348,9 @@ def stage(
     finally:
         staging.ended = True
     staging.require_none_outside()
-    return trace
+    objects = [(x, given()) for _, x, given in staging.captured.values()]
+    fixed = frozenset(k for k, (_, now) in enumerate(objects) if now is None)
+    return replace(trace, captures=tuple([x if now is None else now for x, now in objects]), fixed=fixed)
 
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
@@ -433,6 +439,7 @@ _lines: dict[tuple[str, int, str], str] = {}
 def user_line() -> str:
     """The innermost line outside the package, as `file:line (function)`; empty below the package's command line."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython's own name for it
+    note_frames(frame)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         if frame.f_code.co_filename == COMMAND_LINE:
             return ""

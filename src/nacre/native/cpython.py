@@ -40,6 +40,31 @@ class SlotDescriptor(PyObject):
 
 
 @struct
+class CellObject(PyObject):
+    """A closure's cell."""
+
+    contents: PyObject
+
+
+@struct
+class FrameObject(PyObject):
+    """A frame, as Python code has it."""
+
+    back: PyObject
+    frame: InterpreterFrame
+
+
+@struct
+class InterpreterFrame:
+    """The frame of a running function, as far as its function; the lowest bits of that belong to CPython."""
+
+    if sys.version_info >= (3, 12):
+        code: PyObject
+        previous: InterpreterFrame
+    function: PyObject
+
+
+@struct
 class RaisedError:
     """An exception while it is not set."""
 
@@ -171,6 +196,30 @@ def PyTuple_New(count: i64) -> PyObject: ...
 
 @external
 def PyTuple_SetItem(tuple: PyObject, index: i64, item: PyObject) -> i32: ...
+
+
+@external
+def PyDict_Size(dict: PyObject) -> i64: ...
+
+
+@external
+def PyDict_GetItemWithError(dict: PyObject, key: PyObject) -> PyObject: ...
+
+
+@external
+def PyDict_Next(dict: PyObject, position: ptr[i64], key: ptr[PyObject], value: ptr[PyObject]) -> i32: ...
+
+
+@external
+def PyList_Size(list: PyObject) -> i64: ...
+
+
+@external
+def PyList_GetItem(list: PyObject, index: i64) -> PyObject: ...
+
+
+@external
+def PyObject_GetAttr(object: PyObject, name: PyObject) -> PyObject: ...
 
 
 @external

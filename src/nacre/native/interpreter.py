@@ -5,6 +5,7 @@ Native code reads fields of objects.  Only CPython's usual builds have the layou
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import types
 from importlib import import_module
@@ -12,7 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from nacre.base.errors import StateError
 from nacre.base.locks import once
-from nacre.native.cpython import HAS_OBJECT_HEADERS, MemberDefinition, ObjectHeader, PyObject, SlotDescriptor
+from nacre.native.cpython import (
+    HAS_OBJECT_HEADERS,
+    CellObject,
+    FrameObject,
+    InterpreterFrame,
+    MemberDefinition,
+    ObjectHeader,
+    PyObject,
+    SlotDescriptor,
+)
 from nacre.native.python.types import offset_of, size_of, struct
 from nacre.native.records import read_field
 
@@ -76,6 +86,7 @@ class _KnownObject(PyObject):
 def different_fields() -> list[str]:
     """The declared fields of objects that this interpreter has elsewhere."""
     known, value, several = _Known(), object(), 5
+    cell = types.CellType(value)
     known.first, known.second = value, known
     found = list[str]()
     if read_field(id(known), PyObject, "type") != id(_Known):
@@ -89,8 +100,23 @@ def different_fields() -> list[str]:
             found.append(f"the slot {name}")
         elif read_field(id(known), _KnownObject, name) != id(getattr(known, name)):
             found.append(f"the value of the slot {name}")
+    if read_field(id(cell), CellObject, "contents") != id(value):
+        found.append("the content of a cell")
+    if _function_address(sys._getframe()) != id(different_fields):  # pyright: ignore[reportPrivateUsage]
+        found.append("the function of a frame")
     if _Known.__weakrefoffset__ != weak_references_offset(_KnownObject):
         found.append("weak references")
+    return found
+
+
+def _function_address(frame: types.FrameType) -> int:
+    return read_field(read_field(id(frame), FrameObject, "frame"), InterpreterFrame, "function") & ~7
+
+
+def function_of(frame: types.FrameType) -> types.FunctionType:
+    """The function that runs in a frame."""
+    require_interpreter()
+    found: types.FunctionType = ctypes.cast(_function_address(frame), ctypes.py_object).value
     return found
 
 

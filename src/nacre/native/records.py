@@ -16,7 +16,7 @@ from nacre.native.python.types import BoolKind, FloatKind, FunctionKind, IntKind
 SIGNED: Final = {8: "b", 16: "h", 32: "i", 64: "q"}  # codes of Python's `struct`; those of unsigned numbers are capital
 
 
-def pack(owner: type[Any], **values: float) -> bytes:
+def pack(owner: type[Any], /, **values: float) -> bytes:
     """The bytes of a structure; pointers are addresses, and fields without a value are 0."""
     memory = bytearray(size_of(owner))
     for field, value in values.items():

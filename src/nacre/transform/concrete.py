@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from nacre.base import tree
 from nacre.base.cached_property import cached_property
@@ -12,11 +14,15 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
+from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import Trace
 from nacre.interpret.tape import TapeEnd
-from nacre.ir.graph import Graph
+from nacre.interpret.traced_number import number_tensor
+from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
+from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, all_hold
+from nacre.trace.reads import array_capture
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from nacre.transform.plain import is_plain
@@ -64,6 +70,13 @@ class Cost:
     kernels: int
 
 
+class GraphConstant(NamedTuple):
+    """A number or array that entered a graph when it was traced, and the line of the first operation that reads it."""
+
+    value: Any
+    line: str
+
+
 @dataclass(frozen=True)
 class CallInputs:
     """A compiled program and its inputs: sizes of symbols, dense inputs, and for each output the input it replaces."""
@@ -85,10 +98,13 @@ class ConcreteFunction:
     structure: tree.Structure
     statics: list[tuple[int, Any]]  # places of results that are plain Python values
     guards: tuple[Guard, ...]
+    captures: Captures
+    sources: tuple[int | None, ...]  # for each captured input, its number among the tensors and arrays of `captures`
     tracked: bool  # results that depend on variables' gradients through the call
     changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes; their new values follow the results
     superseded: tuple[int, ...] = ()  # the results computed only from variables that the call then overwrites
     calls: int = 0
+    used: int = 0  # when a call last found it, as a number that grows
     generation: int = 0  # of the compiler's passes and kernels, see `compile.extensions`
     native: Callable[..., Any] | None = None  # the native way, from the tensors of a call to its answer
     flat: bool = False  # whether these tensors are the arguments of the call; its native way then checks the guards
@@ -108,6 +124,7 @@ class ConcreteFunction:
     def bare(self) -> bool:
         """Whether it reads and writes only its arguments and returns one tensor."""
         more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
+        more = more or self.captures.places
         return self.structure == tree.LEAF and not more
 
     @property
@@ -119,6 +136,19 @@ class ConcreteFunction:
     def graph(self) -> Graph:
         """The traced graph."""
         return self.trace.graph
+
+    @property
+    def constants(self) -> list[GraphConstant]:
+        """The numbers and arrays that entered the graph, in order: these values do not change between calls.
+
+        >>> scale = nc.jit(lambda x: x * 3.0)
+        >>> _ = scale(nc.ones(2))
+        >>> [c.value.item() for c in scale.concrete_functions[0].constants]
+        [3.0]
+        """
+        fixed = [self.graph.inputs[self.trace.arguments + k] for k in sorted(self.trace.fixed)]
+        known = dict(zip(fixed, [self.trace.captures[k] for k in sorted(self.trace.fixed)], strict=True))
+        return list(_constants(self.graph, known))
 
     @property
     def executable(self) -> Executable:
@@ -136,10 +166,23 @@ class ConcreteFunction:
         """Whether all guards hold."""
         return (
             (self.guards_hold is None or self.guards_hold())
+            and self.captures.holds()
             and all([(v.gradient is None) == was for v, was in self.gradient_none])
             and all([v.wants_gradient == was for v, was in self.gradient_wanted])
             and all([(v.type if STATE.word else v.cell.type) is type for v, type in self.variable_types])
         )
+
+    def captured(self) -> list[Any]:
+        """The captured inputs, as the places had them when they were last compared."""
+        now = self.captures.found.inputs
+        found = [x if k is None else now[k] for x, k in zip(self.trace.captures, self.sources, strict=True)]
+        return [x if isinstance(x, Value) else _tensor(x) for x in found]
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether some captured input is an array of NumPy, which is read at each call."""
+        now = self.captures.found.inputs
+        return any(k is not None and isinstance(now[k], np.ndarray) for k in self.sources)
 
     def serves(self, args: Sequence[Any]) -> bool:
         """Whether a call with these arguments, outside of interpreters, is one of this variant on plain tensors."""
@@ -169,3 +212,24 @@ class ConcreteFunction:
 
     def __repr__(self) -> str:
         return f"<concrete function {self.signature}: {self.reason}>"
+
+
+def _tensor(array: Any) -> Value:
+    """The tensor of a captured number or array: for an array the capture of a calling function that is being traced."""
+    if not isinstance(array, np.ndarray):
+        return number_tensor(array)
+    found = array_capture(array, lambda: from_numpy(array)) if STATE.word else None
+    return from_numpy(array) if found is None else found
+
+
+def _constants(graph: Graph, known: dict[Var, Value]) -> Iterator[GraphConstant]:
+    """The literals of a graph, and the captures with known values, where they are first read."""
+    seen = set[int]()
+    for e in graph.equations:
+        for x in e.inputs:
+            if (isinstance(x, Literal) or x in known) and id(x) not in seen:
+                seen.add(id(x))
+                yield GraphConstant(x.array if isinstance(x, Literal) else to_numpy(known[x]), e.source)
+        for p in e.params.values():
+            if isinstance(p, Graph):
+                yield from _constants(p, known)

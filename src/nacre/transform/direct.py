@@ -23,7 +23,7 @@ def native(concrete: ConcreteFunction, fallback: Callable[..., Any]) -> Callable
     results have nodes, or whose variables have custom slots.
     """
     gradients = concrete.key[2][0]  # type: ignore[index]
-    if concrete.changed or concrete.given or (concrete.tracked and gradients):
+    if concrete.changed or concrete.given or (concrete.tracked and gradients) or concrete.has_arrays:
         return None
     if not all(
         getattr(type(r.variable), name) is getattr(Variable, name) for r in concrete.trace.variables for name in _SLOTS
@@ -39,6 +39,8 @@ def native(concrete: ConcreteFunction, fallback: Callable[..., Any]) -> Callable
     number = {v: k for k, v in enumerate(concrete.variable_inputs)}
     around = ProgramVariables(
         captures=concrete.trace.captures,
+        watched=concrete.captures,
+        numbers=concrete.sources,
         read=_slots(concrete.variable_inputs, "cell") + _slots(concrete.gradient_inputs, "gradient_cell"),
         written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),
         cleared=_slots(concrete.cleared, "gradient_cell"),

@@ -2,16 +2,19 @@
 
 A *concrete function* belongs to one signature: the arguments' structure, types and plain values, the ambient state, and
 guards (modules' plain attributes and missing gradients that were read while tracing).  Variables are captured: those
-that the function reads become inputs, those that it writes are updated after the call.
+that the function reads become inputs, those that it writes are updated after the call.  Captured tensors and arrays are
+inputs, too; other captured values are compared at each call (see `trace/captures`).
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -33,10 +36,13 @@ from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import refuse_sweep
 from nacre.interpret.tape import rebind
+from nacre.interpret.traced_number import NumberInputs, may_be_input
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
+from nacre.trace.captures import CapturePlace, PlaceContents
 from nacre.trace.guards import report
+from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
@@ -58,6 +64,8 @@ if TYPE_CHECKING:
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
 _all: WeakSet[Jitted] = WeakSet()
+MOST = 64  # variants of one signature; a further one replaces the one that was found longest ago
+FEW = 2  # variants for other values of a captured number; a third one makes it an input
 MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
@@ -90,6 +98,9 @@ class Jitted:
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
         self.only: Callable[..., Any] | None = None  # the only entry of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
+        self.dropped = 0  # variants that were replaced
+        self._finds = itertools.count(1)
+        self._fixed: dict[tuple[int, str | None], str] = {}  # captured numbers that are constants, and why
         with _first:
             _all.add(self)
 
@@ -134,8 +145,10 @@ class Jitted:
         """The variant whose guards hold."""
         for concrete in variants:
             if concrete.holds():
+                concrete.used = next(self._finds)
                 for g in concrete.guards:  # a calling function has the same dependencies
                     report(g.owner(), *g.path)
+                note_captures(concrete.captures)
                 return concrete
         return None
 
@@ -156,27 +169,86 @@ class Jitted:
         before, began = len(variants), generation()
         why = reason(self.function, key, variants, self.order)
         with gc_paused(), compiling(self.name):
-            concrete = self._trace(key, types, args, kwargs, why)
+            concrete = self._trace(key, types, args, kwargs, why, self._changing(variants))
         concrete.generation = began
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
         if found is None:
+            concrete.used = next(self._finds)
             variants.append(concrete)
             self.order.append(concrete)
+            self._drop(variants)
         if began != generation():  # a pass or a kernel was registered meanwhile
             self.order = [c for c in self.order if c is not concrete]
             return self._find(key, values, types, args, kwargs)
         if found is not None:
             return found
         self._prefer(concrete)
-        self._warn()
+        self._warn(variants)
         return concrete
 
-    def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str) -> ConcreteFunction:
+    def _drop(self, variants: list[ConcreteFunction]) -> None:
+        """Forget the variant of one signature that was found longest ago, if there are too many."""
+        with _first:
+            if len(variants) <= MOST:
+                return
+            oldest = min(variants, key=lambda c: (c.native in self.fast.values(), c.used))
+            variants[:] = [c for c in variants if c is not oldest]
+            self.order = [c for c in self.order if c is not oldest]
+            self.dropped += 1
+
+    def _changing(self, variants: Sequence[ConcreteFunction]) -> list[CapturePlace]:
+        """The places of captured numbers that make a third variant, or are inputs already."""
+        if len(variants) < FEW or not isinstance(self.function, FunctionType):
+            return []
+        found: list[CapturePlace] = []
+        last = variants[-1].captures
+        for k in last.numbers:
+            place, now = last.places[k], last.places[k].content()
+            alike = [
+                h
+                for c in variants
+                for p, h in zip(c.captures.places, c.captures.contents, strict=True)
+                if p.at == place.at
+            ]
+            if place.at in self._fixed or not may_be_input(now) or any(h.matches(now, PlaceContents()) for h in alike):
+                continue
+            of_type = [h for h in alike if h.kind == "number" or h.key[0] is type(now)]
+            if last.contents[k].kind == "number" or len(of_type) >= FEW:
+                found.append(place)
+        kept = [last.places[k] for k in last.numbers if last.contents[k].kind == "number"]
+        at = {p.at for p in found}
+        return found + [p for p in kept if p.at not in at and may_be_input(p.content())]
+
+    def _trace(
+        self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]
+    ) -> ConcreteFunction:
         donated = self._donated(args, kwargs)
-        concrete = traced(self.name, self.function, key, types, args, kwargs, why)
+        concrete = self._with_numbers(key, types, args, kwargs, why, changing) if changing else None
+        if concrete is None:
+            why += "".join(
+                f"; {p.shown} stays a constant: {self._fixed[p.at]}" for p in changing if p.at in self._fixed
+            )
+            concrete = traced(self.name, self.function, key, types, args, kwargs, why)
         concrete.given = donated
         self._native(concrete, key)
         return concrete
+
+    def _with_numbers(
+        self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]
+    ) -> ConcreteFunction | None:
+        """A variant for which captured numbers are inputs; None if the trace needs the numbers themselves."""
+        numbers = NumberInputs(cast("FunctionType", self.function), changing)
+        named = ", ".join(p.shown for p in changing)
+        why += f"; {named} {'is an input' if len(changing) == 1 else 'are inputs'} from now on"
+        try:
+            concrete = traced(self.name, self.function, key, types, args, kwargs, why, numbers)
+        except Exception as fault:  # perhaps only of traced numbers: the usual trace decides
+            numbers.end()
+            self._fixed |= dict.fromkeys([p.at for p in changing], f"{type(fault).__name__} while it was traced")
+            return None
+        needed = numbers.end()
+        self._fixed |= {at: f"{line} needs the number" for at, line in needed.items()}
+        return None if needed else concrete
 
     def _donated(self, args: Any, kwargs: Any) -> tuple[int, ...]:
         """The tensors in the arguments that the caller gives up."""
@@ -230,7 +302,7 @@ class Jitted:
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         for k in concrete.trace.swept:
             refuse_sweep(self.name, values[k])
-        inputs = [*values, *concrete.trace.captures]
+        inputs = [*values, *concrete.captured()]
         if STATE.word or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
@@ -253,7 +325,7 @@ class Jitted:
 
     def _in_python(self, concrete: ConcreteFunction, *values: Value) -> Any:
         """The Python way of a call on plain values: shared memory, unusual contents of variables, donated arguments."""
-        inputs: list[Any] = [*values, *concrete.trace.captures, *[v.settled() for v in concrete.variable_inputs]]
+        inputs: list[Any] = [*values, *concrete.captured(), *[v.settled() for v in concrete.variable_inputs]]
         inputs += [v.gradient_cell for v in concrete.gradient_inputs]
         if concrete.in_place is None:
             return self._put_back(concrete, values, EXECUTOR.execute(concrete.graph, inputs))
@@ -355,7 +427,7 @@ class Jitted:
         concrete, sizes = self._sized(args, kwargs)
         inputs = [
             *values,
-            *concrete.trace.captures,
+            *concrete.captured(),
             *(v.value for v in concrete.variable_inputs),
             *(v.gradient for v in concrete.gradient_inputs),
         ]
@@ -367,10 +439,10 @@ class Jitted:
         sizes = solve(types, [v.type.shape for v in values])  # type: ignore[misc]
         return concrete, sizes
 
-    def _warn(self) -> None:
+    def _warn(self, variants: Sequence[ConcreteFunction]) -> None:
         recent = self.order[-MANY:]
         types = {tuple(k for k in c.key[1] if isinstance(k, TensorType)) for c in recent}  # type: ignore[index]
-        if len(self.order) == MANY and len(types) == 1:
+        if len(variants) == MANY or (len(self.order) == MANY and len(types) == 1):
             warnings.warn(
                 f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
                 "changing numbers as tensors, or see .concrete_functions",

@@ -30,6 +30,8 @@ def _of_state(before: ConcreteFunction) -> Iterator[str]:
     for v, type in before.variable_types:
         yield from _of_types(v.name or "a variable", v.type, type)
     yield from (str(g) for g in before.guards if not g.holds())
+    if not before.captures.holds():
+        yield from before.captures.differences()
     for v, was in before.gradient_none:
         if (v.gradient is None) != was:
             yield f"{v.name or 'a variable'}.grad {'has' if was else 'had'} been set"

@@ -13,7 +13,10 @@ from nacre.base.errors import Error, TraceError, explain
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Staging, Trace, note_line, stage
 from nacre.interpret.tape import sources
-from nacre.trace.guards import Guard, recording
+from nacre.interpret.traced_number import NumberInputs
+from nacre.trace.captures import Captures
+from nacre.trace.guards import Guard, recording, reported
+from nacre.trace.reads import reading
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable, scope
 from nacre.transform.arguments import require_results
@@ -26,8 +29,15 @@ class _Tracing:
 
     structure: tree.Structure
 
-    def __init__(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        self.name, self.function, self.arguments = name, function, (args, kwargs)
+    def __init__(
+        self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, numbers: NumberInputs | None
+    ) -> None:
+        self.name, self.function, self.arguments = (
+            name,
+            function if numbers is None else numbers.function,
+            (args, kwargs),
+        )
+        self.numbers = numbers
         self.leaves: list[Any] = tree.flatten(self.arguments)[0]
         self.rebuilt: list[Any] = []  # objects made for the trace
         self.statics: list[tuple[int, Any]] = []
@@ -57,12 +67,13 @@ class _Tracing:
         self.changed = [k for k, x in enumerate(staged) if x.content is not given_data[k]]
         return tensors + [staged[k] for k in self.changed]
 
-    def run(self, types: Sequence[TensorType]) -> tuple[Trace, tuple[Guard, ...]]:
-        """The trace, and the guards of the state that it read."""
+    def run(self, types: Sequence[TensorType]) -> tuple[Trace, tuple[Guard, ...], Captures, tuple[int | None, ...]]:
+        """The trace, the guards of the state that it read, its captures, and which of these its inputs are."""
         try:
-            with recording() as found:
+            with recording() as found, reading(_Tracing.flat.__code__, self.function, self.numbers) as reads:
                 trace = stage(self.flat, types, self.name)
                 require_nothing_kept(self.name, self.function)
+                captures = reads.captures(reported())
         except Error as fault:
             note_line(fault, self.name)
             raise
@@ -72,7 +83,10 @@ class _Tracing:
             note_line(endless, self.name)
             raise endless from None
         within = set(map(id, self.rebuilt))  # the key describes objects made for the trace
-        return trace, tuple(g for g in found if (owner := g.owner()) is not None and id(owner) not in within)
+        if reads.conflict:
+            raise TraceError(f"{self.name}: a number that changes must be read by its name alone; got another way")
+        guards = tuple(g for g in found if (owner := g.owner()) is not None and id(owner) not in within)
+        return trace, guards, captures, tuple(map(reads.source(captures), trace.captures))
 
 
 def traced(
@@ -83,10 +97,14 @@ def traced(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     why: str,
+    numbers: NumberInputs | None = None,
 ) -> ConcreteFunction:
-    """The concrete function of a signature, from one run of the function; `why` is the reason of its compilation."""
-    work = _Tracing(name, function, args, kwargs)
-    trace, guards = work.run(types)
+    """The concrete function of a signature, from one run of the function; `why` is the reason of its compilation.
+
+    With `numbers`, the function reads some captured numbers as inputs.
+    """
+    work = _Tracing(name, function, args, kwargs, numbers)
+    trace, guards, captures, sources = work.run(types)
     shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
     return ConcreteFunction(
         f"{name}({shown})",
@@ -96,6 +114,8 @@ def traced(
         work.structure,
         work.statics,
         guards,
+        captures,
+        sources,
         work.tracked,
         tuple(work.changed),
         work.superseded,

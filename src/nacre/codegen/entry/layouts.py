@@ -9,6 +9,12 @@ from nacre.native.cpython import HAS_OBJECT_HEADERS, PyObject
 from nacre.native.python.types import array, embed, i64, ptr, struct, u8, u64
 from nacre.runtime.layouts import BufferObject, Descriptor
 
+CELL: Final = 0  # kinds of watched places
+NAME: Final = 1
+DICT: Final = 2
+LIST: Final = 3
+ATTRIBUTE: Final = 4
+WATCHED: Final = {"cell": CELL, "name": NAME, "dict": DICT, "list": LIST, "attribute": ATTRIBUTE}
 SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
 IGNORED: Final = 0  # what an entry does about nodes: nothing
 REFUSED: Final = 1  # it calls its fallback; any other number is the address of a table of rules
@@ -206,12 +212,28 @@ class KeptSlot:
 
 
 @struct
+class WatchedPlace:
+    """A place that must have the same objects as before: `count` of them, or of pairs of a dict's keys and values.
+
+    `kind` is one of the numbers of `WATCHED`.  `key` is a name in globals or attributes, and `position` its place in
+    their dict at the last call, or -1 for a key that is another object there.
+    """
+
+    kind: i64
+    owner: PyObject
+    key: PyObject
+    objects: ptr[PyObject]
+    count: i64
+    position: i64
+
+
+@struct
 class StepRecord:
     """A program that reads and writes variables: its own record, and the places of its variables.
 
     The operands are `arguments` arguments of the call, then captures, from `plain` on values of variables.  `sources`
     are the captures, then the slots of the values.  The outputs are `results` results of the call, then values for the
-    slots `written`.  The slots `cleared` become None.
+    slots `written`.  The slots `cleared` become None.  The places `watched` have the objects that they had.
 
     `holds` says whether all other conditions hold, or is null.  `finish` converts the tuple of results to the answer;
     null: the only result is the answer, None: the tuple is.  `acquire` and `release` are those of the lock of updates.
@@ -229,6 +251,8 @@ class StepRecord:
     cleared_count: i64
     kept: ptr[embed[KeptSlot]]
     kept_count: i64
+    watched: ptr[embed[WatchedPlace]]
+    watched_count: i64
     holds: PyObject
     finish: PyObject
     fallback: PyObject

@@ -13,6 +13,7 @@ from nacre.codegen.entry.layouts import ProgramRecord, StepRecord, TensorObject
 from nacre.codegen.entry.perform import hold, perform
 from nacre.codegen.entry.step_operands import prepare, show, updating
 from nacre.codegen.entry.step_results import answer, make_tensors, store
+from nacre.codegen.entry.watched import watched_are_same
 from nacre.native.cpython import (
     Py_DecRef,
     PyErr_Fetch,
@@ -89,6 +90,8 @@ def call(self: PyObject, args: ptr[PyObject], given: i64) -> PyObject:
     step = cast(StepRecord, PyLong_AsVoidPtr(self))
     program = step.program
     if given != step.arguments or program.active[0] != 0:
+        return fall_back(step, args, given)
+    if step.watched_count != 0 and not watched_are_same(step):
         return fall_back(step, args, given)
     if step.holds != null:  # is all that was read while tracing as it was?
         held = ask(step.holds, args, 0)

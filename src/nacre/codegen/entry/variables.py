@@ -11,11 +11,13 @@ import numpy as np
 
 from nacre.base.records import dataclass
 from nacre.codegen.entry.layouts import HiddenValue, KeptSlot, ProgramRecord, StepRecord, VariableObject
+from nacre.codegen.entry.watch_table import WatchTable
 from nacre.native.engine import Target
 from nacre.native.python.cached import cached_module
 from nacre.native.python.types import offset_of
 from nacre.native.records import pack, read_field
 from nacre.runtime.tables import memory_of
+from nacre.trace.captures import Captures
 from nacre.trace.value import Value
 from nacre.trace.variable import UPDATER, UPDATES, Variable
 
@@ -32,6 +34,8 @@ class ProgramVariables:
     """The variables and captures of a program, in the order of its operands and outputs."""
 
     captures: Sequence[Value] = ()
+    watched: Captures | None = None  # the places whose contents must match
+    numbers: Sequence[int | None] = ()  # for each capture, its number among the tensors in places, if it is there
     read: Sequence[Slot] = ()
     written: Sequence[Slot] = ()
     cleared: Sequence[Slot] = ()  # set to None at the end
@@ -77,6 +81,9 @@ def descriptor(
         "cleared": np.array([*map(_address, around.cleared)], np.int64),
         "kept": memory_of(*kept),
     }
+    watched = None
+    if around.watched is not None and around.watched.places:
+        watched = WatchTable(around.watched, around.captures, around.numbers, tables["sources"])
     functions = UPDATES.acquire, UPDATES.release
     record = pack(
         StepRecord,
@@ -87,6 +94,8 @@ def descriptor(
         hidden_count=len(hidden),
         cleared_count=len(around.cleared),
         kept_count=len(kept),
+        watched=0 if watched is None else watched.places.ctypes.data,
+        watched_count=0 if watched is None else len(watched.places),
         holds=0 if holds is None else id(holds),
         finish=0 if finish is None else id(None) if finish is tuple else id(finish),
         fallback=id(fallback),
@@ -94,4 +103,4 @@ def descriptor(
         release=id(functions[1]),
         **{name: table.ctypes.data for name, table in tables.items()},
     )
-    return memory_of(record), (program, around, *tables.values(), *functions, holds, finish, fallback)
+    return memory_of(record), (program, around, watched, *tables.values(), *functions, holds, finish, fallback)

@@ -1,0 +1,255 @@
+"""Captures: the contents of the places that user code reads, compared with those at the time of the trace.
+
+Closure cells, global names and attributes are *places*.  A compiled function is reused only while their contents match.
+Plain values are compared.  Tensors and arrays need the same type only, because they are inputs.  Dicts, lists, tuples
+and dataclasses are compared by their contents.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from operator import is_
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from nacre.base import tree
+from nacre.base.exact import Same, exact_key
+from nacre.trace.value import Value, is_concrete
+
+DEEP: Final = 3  # containers within containers
+MOST: Final = 64  # objects in containers of a place
+MISSING: Final = object()
+
+
+class CapturePlace(NamedTuple):
+    """Where user code reads: a closure's cell, a name in a dict of names, or an attribute of a class or in a slot."""
+
+    kind: str  # cell, name or attribute
+    owner: Any
+    key: str | None  # None for a cell
+    shown: str
+
+    @property
+    def at(self) -> tuple[int, str | None]:
+        """The identity of its owner, and its name there: a place's key."""
+        return id(self.owner), self.key
+
+    def content(self) -> Any:
+        """The current content; MISSING if there is none."""
+        if self.kind == "name":
+            return self.owner.get(self.key, MISSING)
+        if self.key is not None:
+            return getattr(self.owner, self.key, MISSING)
+        try:
+            return self.owner.cell_contents
+        except ValueError:
+            return MISSING
+
+
+class ObjectRow(NamedTuple):
+    """A place or a container, and the objects in it."""
+
+    kind: str  # that of a place, dict or list
+    owner: Any
+    key: str | None  # the name
+    objects: tuple[Any, ...]
+
+
+# ---- patterns of contents
+
+
+class PlaceContents:
+    """The contents of places at one moment."""
+
+    __slots__ = ("inputs", "rows")
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []  # the tensors and arrays
+        self.rows: list[ObjectRow] = []  # the objects themselves, for native code
+
+
+class ContentPattern:
+    """The content of a place: a plain value, a number within bounds, a tensor or array of a type, or a container."""
+
+    __slots__ = ("children", "key", "kind")
+
+    def __init__(self, kind: str, key: Any, children: tuple[ContentPattern, ...] = ()) -> None:
+        self.kind, self.key, self.children = kind, key, children
+
+    def matches(self, value: Any, found: PlaceContents) -> bool:
+        """Whether a value is like the traced one; its inputs and objects are added to `found`."""
+        if self.kind == "plain":
+            return _is_equal(value, self.key)
+        if self.kind == "same":
+            return Same(value) == self.key
+        if self.kind == "number":
+            found.inputs.append(value)
+            kind, low, high = self.key
+            return (type(value) is kind and low <= value <= high) or value != value
+        if self.kind != "container":
+            found.inputs.append(value)
+            return _input(value) == (self.kind, self.key)
+        parts = _opened(value, len(self.children))
+        if parts is None or parts[1] != self.key or len(parts[0]) != len(self.children):
+            return False
+        found.rows += _rows(value, *parts)
+        return all(c.matches(x, found) for c, x in zip(self.children, parts[0], strict=True))
+
+    @property
+    def inputs(self) -> int:
+        """The number of tensors, arrays and numbers in it that are inputs."""
+        if self.kind == "container":
+            return sum(c.inputs for c in self.children)
+        return int(self.kind in ("tensor", "array", "number"))
+
+
+def _rows(container: Any, parts: Sequence[Any], structure: Any) -> list[ObjectRow]:
+    """The objects of a container that native code compares; a tuple never changes."""
+    if isinstance(container, tuple):
+        return []
+    if isinstance(container, list):
+        return [ObjectRow("list", container, None, tuple(parts))]
+    if isinstance(container, dict):
+        entries: list[tuple[Any, Any]] = list(zip(structure[1], parts, strict=True))
+        return [ObjectRow("dict", cast("Any", container), None, tuple(x for entry in entries for x in entry))]
+    names = [f.name for f in fields(container) if hasattr(container, f.name)]
+    own = names_of(container)
+    return [
+        ObjectRow("name", own, name, (x,)) if name in own else ObjectRow("attribute", container, name, (x,))
+        for name, x in zip(names, parts, strict=True)
+    ]
+
+
+def names_of(x: Any) -> dict[str, Any]:
+    """The attributes of an object by name, as the dict in which Python keeps them; empty for objects without one."""
+    own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
+    return own if type(own) is dict and own is getattr(x, "__dict__", None) else {}
+
+
+def _input(value: Any) -> tuple[str, Any] | None:
+    """The kind and the type of a tensor or array."""
+    if isinstance(value, Value):
+        return ("tensor", value.type) if is_concrete(value) else None
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        return "array", (array.dtype, array.shape)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A key of an object: its value where that never changes, else its identity."""
+    try:
+        hash(value)
+    except Exception:
+        return Same(value)
+    return exact_key(value)
+
+
+def _is_equal(value: Any, key: Any) -> bool:
+    try:
+        return bool(_plain(value) == key)
+    except Exception:  # of the comparison of a user's class
+        return False
+
+
+def _opened(value: Any, most: int) -> tuple[Sequence[Any], Any] | None:
+    """The contents of a container, and what belongs to its structure; None for other objects, and for larger ones."""
+    kind = cast("type[Any]", type(value))
+    if _is_container(value) and (hasattr(kind, "__dataclass_fields__") or len(value) <= most):
+        if isinstance(value, dict):
+            entries = dict(_entries(value))
+            return list(entries.values()), (kind, tree.keys_of(entries))
+        return (list(cast("list[Any]", value)), (kind, None)) if isinstance(value, list) else tree.opened(value)
+    return None
+
+
+def _entries(held: Any) -> list[tuple[Any, Any]]:
+    """The entries of a dict; a subclass may give others."""
+    return list(cast("Any", dict).items(held))
+
+
+def _is_container(value: Any) -> bool:
+    if isinstance(value, list | tuple | dict):
+        return not isinstance(value, OrderedDict)
+    return hasattr(cast("type[Any]", type(value)), "__dataclass_fields__")
+
+
+def pattern_of(value: Any) -> ContentPattern:
+    """The pattern of a content.  Containers that are too deep or too large are compared by identity."""
+    return _describe(value, DEEP, [MOST])
+
+
+def _describe(value: Any, depth: int, room: list[int]) -> ContentPattern:
+    known = _input(value)
+    if known is not None:
+        return ContentPattern(*known)
+    parts = _opened(value, room[0]) if depth else None
+    if parts is None or len(parts[0]) > room[0]:
+        return ContentPattern("same", Same(value)) if _is_container(value) else ContentPattern("plain", _plain(value))
+    room[0] -= len(parts[0])
+    return ContentPattern("container", parts[1], tuple(_describe(x, depth - 1, room) for x in parts[0]))
+
+
+class Captures:
+    """The places that a compiled function has read, and the patterns of their contents."""
+
+    def __init__(
+        self, places: Sequence[CapturePlace], contents: Sequence[ContentPattern], numbers: Sequence[int] = ()
+    ) -> None:
+        self.places, self.contents = tuple(places), tuple(contents)
+        self.numbers = tuple(numbers)  # the places of Python numbers that only the compiled function itself reads
+        self.found = PlaceContents()  # at the last time that all matched
+        self.twins: list[tuple[int, int]] = []  # inputs that were one object
+        self.types: list[Any] = []  # the kinds and types of the inputs
+        self.changed: Callable[[PlaceContents], None] | None = None  # called when places hold other objects that match
+        self.holds()
+        first: dict[int, int] = {}
+        inputs = self.found.inputs
+        self.types = list(map(_input, inputs))
+        objects = [(k, x) for k, x in enumerate(inputs) if not isinstance(x, int | float)]
+        self.twins = [(k, at) for k, x in objects if (at := first.setdefault(id(x), k)) != k]
+
+    def holds(self) -> bool:
+        """Whether the contents of all places match."""
+        if self._are_same():
+            return True
+        found = PlaceContents()
+        for place, content in zip(self.places, self.contents, strict=True):
+            value = place.content()
+            found.rows.append(ObjectRow(place.kind, place.owner, place.key, (value,)))
+            if not content.matches(value, found):
+                return False
+        if any(found.inputs[k] is not found.inputs[at] for k, at in self.twins):
+            return False
+        self.found = found
+        if self.changed is not None:
+            self.changed(found)
+        return True
+
+    def _are_same(self) -> bool:
+        """Whether all places have the objects of the last match, and their types are unchanged."""
+        found = self.found
+        if len(found.rows) < len(self.places):
+            return False
+        for kind, owner, key, objects in found.rows:
+            if kind == "list" or kind == "dict":
+                now: list[Any] = owner if kind == "list" else [x for entry in _entries(owner) for x in entry]
+                if len(now) != len(objects) or not all(map(is_, now, objects)):
+                    return False
+            elif CapturePlace(kind, owner, key, "").content() is not objects[0]:
+                return False
+        return all(_input(x) == known for x, known in zip(found.inputs, self.types, strict=True))
+
+    def differences(self) -> Iterator[str]:
+        """The first place whose content does not match, for readers."""
+        for place, content in zip(self.places, self.contents, strict=True):
+            value = place.content()
+            if value is MISSING or not content.matches(value, PlaceContents()):
+                was = f", was {content.key!r}" if content.kind == "plain" else ""
+                now = "gone" if value is MISSING else "changed" if content.kind == "container" else f"{value!r}"
+                yield f"{place.shown} is {now}{was}"
+                return
+        yield "two captures are no longer one object"

@@ -1,0 +1,379 @@
+"""Reads: the places that user functions read while they are traced.
+
+They are found by the bytecode of the functions that run, and of those that these name.  Names that the traced code
+assigns itself are left out, and so are containers that it only adds to.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from functools import cache, partial
+from opcode import EXTENDED_ARG, opname
+from types import CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from nacre.base.places import is_users
+from nacre.base.state import STATE
+from nacre.native.interpreter import function_of
+from nacre.trace.captures import MISSING, CapturePlace, Captures, ContentPattern, PlaceContents, names_of, pattern_of
+from nacre.trace.traced import find_traced
+from nacre.trace.value import Value
+
+Key = tuple[int, str | None]  # a place: the identity of its owner, and a name
+OBJECTS: Final = 1000  # objects whose attributes are watched
+HEAP_TYPE: Final = 1 << 9  # of classes that Python code defines
+METHODS_BY_ATTRIBUTE: Final = sys.version_info >= (3, 12)  # LOAD_ATTR also loads methods
+ASSIGNS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
+STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
+NEW: Final = frozenset({"__init__", "__post_init__"})  # methods of objects that are made
+CALLED: Final = NEW | {"forward", "__call__"}  # methods that are called without a name
+ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
+CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
+
+
+@cache
+def _of_users(file: str) -> bool:
+    return is_users(file, installed=True)
+
+
+class Names(NamedTuple):
+    """The names that code reads and assigns, its inner functions' included.
+
+    A container that the code only adds to (`seen.append(x)`) is not read.  Instructions that change items are among the
+    assigned names.
+    """
+
+    read_globals: frozenset[str]
+    read_cells: frozenset[str]
+    assigned: frozenset[str]
+    set_attributes: frozenset[str]
+
+
+@cache
+def _names(code: CodeType) -> Names:
+    local = (*code.co_varnames, *(n for n in (*code.co_cellvars, *code.co_freevars) if n not in code.co_varnames))
+    sets: dict[str, set[str]] = {"LOAD_GLOBAL": set(), "LOAD_DEREF": set(), "STORE": set(), "STORE_ATTR": set()}
+    steps = list(_instructions(code))
+    for (name, operand), (then, argument) in zip(steps, [*steps[1:], ("", 0)], strict=True):
+        if name == "LOAD_GLOBAL":
+            operand = operand >> 1
+        if name in STORES:
+            sets["STORE"].add(name)
+        if name not in sets and name not in ASSIGNS:
+            continue
+        found = local[operand] if name.endswith("DEREF") else code.co_names[operand]
+        method = then == "LOAD_METHOD" or (then == "LOAD_ATTR" and METHODS_BY_ATTRIBUTE and argument & 1)
+        if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
+            continue
+        sets[name if name in sets else "STORE"].add(found)
+    inner = list(map(_names, _inner(code)))
+    parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
+    return Names(*(frozenset().union(*part) for part in parts))
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
+    """The instructions of code and their operands."""
+    raw, operand = code.co_code, 0
+    for k in range(0, len(raw), 2):
+        operand = operand << 8 | raw[k + 1]
+        if raw[k] == EXTENDED_ARG:
+            continue
+        if opname[raw[k]] != "CACHE":
+            yield opname[raw[k]], operand
+        operand = 0
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [c for c in code.co_consts if isinstance(c, CodeType)]
+
+
+class NumberPlaces(Protocol):
+    """The places of traced numbers, in copies of the owners of places that hold numbers."""
+
+    @property
+    def tensors(self) -> Mapping[Key, Value]:
+        """The tensor of each."""
+        ...
+
+    @property
+    def originals(self) -> Mapping[Key, CapturePlace]:
+        """The place of each number itself."""
+        ...
+
+    @property
+    def owners(self) -> Mapping[int, Any]:
+        """The original owners, by the identities of their copies."""
+        ...
+
+    def pattern(self, key: Key) -> ContentPattern:
+        """The description of a number, at the end of the trace."""
+        ...
+
+
+def _has_attributes(cls: type[Any]) -> bool:
+    """Whether code may read attributes of instances: of users' classes, and of modules and optimisers."""
+    return cls.__module__.partition(".")[0] != __name__.partition(".")[0] or hasattr(cls, "fingerprint")
+
+
+def _attributes(x: Any, shown: str, names: Set[str]) -> Iterator[CapturePlace]:
+    """The attributes of an object with these names.  Fields of dataclasses are contents already."""
+    own = names_of(x)
+    cls: Any = x if isinstance(x, type) else type(x)
+    fields: Any = {} if cls is x else getattr(cls, "__dataclass_fields__", {})
+    for name in sorted(names - set(fields)):
+        if name in own:
+            yield CapturePlace("name", own, name, f"{shown}.{name}")
+            continue
+        found = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), MISSING)
+        if found is not MISSING and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__")):
+            yield CapturePlace("attribute", x, name, f"{shown}.{name}")
+
+
+class Reads:
+    """The places that the user's functions of one trace read, found as the functions are met."""
+
+    def __init__(self, boundary: CodeType, function: Any, numbers: NumberPlaces | None = None) -> None:
+        self.boundary = boundary  # the code that calls the traced function
+        self._function = function
+        self._numbers = numbers
+        self.conflict = False  # whether the code also sees a traced number in other ways
+        self._readers: dict[Key, set[int]] = {}  # the functions that read a place, by identity
+        self.tensors: dict[int, Value] = {}  # those in places, by identity
+        if numbers is not None:
+            self.tensors |= {id(x): x for x in numbers.tensors.values()}
+        self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
+        self._places: dict[Key, tuple[CapturePlace, Any, ContentPattern]] = {}
+        self._assigned = set[Key]()
+        self._set_attributes = set[str]()
+        self._asks_type = False  # whether the code may read the type of a number, which a traced one lacks
+        self._changes = False  # whether the code may change items
+        self._functions: dict[int, FunctionType] = {}
+        self._codes: dict[int, CodeType] = {}  # those that are known, by identity: a code has a slow hash
+        self._names = set[str](CALLED)
+        self._classes: dict[type[Any], None] = {}
+        self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
+
+    def add(self, x: Any, name: str = "") -> None:
+        """Follow a function, a method or an object of a user's class, and all that it calls."""
+        waiting, count = [(x, name)], -1
+        while waiting:
+            self._follow(*waiting.pop(), waiting)
+            if not waiting and count != len(self._names) + len(self._classes) + len(self._objects):
+                count = len(self._names) + len(self._classes) + len(self._objects)
+                waiting += [(f, "") for c in self._classes for f in self._methods(c)]
+                for x, name in list(self._objects.values()):
+                    for place in _attributes(x, name, self._names):
+                        self._note(place, waiting)
+
+    def frame(self, frame: FrameType) -> None:
+        """Note that a function runs."""
+        code = frame.f_code
+        if id(code) in self._codes:
+            return
+        if not _of_users(code.co_filename):
+            self._codes[id(code)] = code
+            return
+        self.add(function_of(frame))
+        if code.co_argcount and code.co_varnames[0] == "self":
+            self.add(frame.f_locals.get("self"), "self")
+        if not code.co_freevars:
+            self._codes[id(code)] = code
+
+    def _follow(self, x: Any, name: str, waiting: list[tuple[Any, str]]) -> None:
+        """Follow an object that a place of this name holds, or one without a name that runs."""
+        if isinstance(x, partial):
+            waiting.append((x.func, ""))
+        elif isinstance(x, MethodType):
+            waiting += [(x.__func__, ""), (x.__self__, "self")]
+        elif isinstance(x, FunctionType):
+            self._follow_function(x, waiting)
+        elif not isinstance(x, Value | np.ndarray):
+            cls: Any = x if isinstance(x, type) else type(x)
+            own = names_of(x)
+            waiting += [(own[each], "") for each in ("function", "__wrapped__") if each in own]
+            if cls.__flags__ & HEAP_TYPE:
+                self._classes[cls] = None
+            if name and len(self._objects) < OBJECTS and (own or cls.__flags__ & HEAP_TYPE) and _has_attributes(cls):
+                self._objects[id(x)] = x, name
+
+    def _follow_function(self, function: FunctionType, waiting: list[tuple[Any, str]]) -> None:
+        code = function.__code__
+        if id(function) in self._functions:
+            return
+        self._functions[id(function)] = function
+        cells = list(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        if not _of_users(code.co_filename):  # a wrapper
+            contents = [CapturePlace("cell", cell, None, name).content() for name, cell in cells]
+            waiting += [(x, "") for x in contents if isinstance(x, FunctionType | MethodType | partial)]
+            return
+        codes = [code]
+        for each in codes:
+            inner = _inner(each)
+            codes += inner
+            self._codes |= {id(c): c for c in inner}  # they run on cells of this function, or of its frame
+            self._names.update(each.co_names)
+        own = _names(code)
+        names: dict[str, Any] = function.__globals__
+        self._asks_type |= "type" in own.read_globals
+        self._changes |= not own.assigned.isdisjoint(STORES)
+        if function.__name__ not in NEW:
+            self._set_attributes |= own.set_attributes
+        self._assigned |= {(id(names), name) for name in own.assigned}
+        self._assigned |= {(id(cell), None) for name, cell in cells if name in own.assigned}
+        for name, cell in cells:
+            if name in own.read_cells:
+                self._readers.setdefault((id(cell), None), set()).add(id(function))
+                self._note(CapturePlace("cell", cell, None, name), waiting)
+        for name in sorted(own.read_globals & names.keys()):
+            self._readers.setdefault((id(names), name), set()).add(id(function))
+            self._note(CapturePlace("name", names, name, name), waiting)
+
+    def _methods(self, cls: type[Any]) -> list[Any]:
+        """The methods of a class that the functions name."""
+        found: list[Any] = []
+        for base in cls.__mro__:
+            for name in sorted(self._names & vars(base).keys()):
+                f: Any = vars(base)[name]
+                f = getattr(f, "fget", None) or getattr(f, "__func__", None) or f
+                if isinstance(f, FunctionType) and _of_users(f.__code__.co_filename):
+                    found.append(f)
+        return found
+
+    def _note(self, place: CapturePlace, waiting: list[tuple[Any, str]]) -> None:
+        key = place.at
+        value = place.content()
+        if key in self._places or value is MISSING:
+            return
+        if self._numbers is not None and key in self._numbers.originals:
+            self._places[key] = place, value, ContentPattern("number", None)
+            return
+        if isinstance(value, ModuleType):
+            if is_users(getattr(value, "__file__", None) or "<"):
+                self._objects[id(value)] = value, value.__name__
+            return
+        if isinstance(value, Value) and find_traced(value) is not None:
+            return  # a cell of a function that is being traced
+        self._places[key] = place, value, pattern_of(value)
+        found = PlaceContents()
+        self._places[key][2].matches(value, found)
+        for x in found.inputs:
+            if isinstance(x, Value):
+                self.tensors[id(x)] = x
+            else:
+                self.arrays.setdefault(id(x), [x, None])
+        waiting.append((value, place.shown))
+
+    def include(self, captures: Captures) -> None:
+        """Note the places of another function that is called."""
+        for place in captures.places:
+            self._readers.setdefault(place.at, set()).add(id(captures))
+            self._note(place, [])
+
+    def source(self, captures: Captures) -> Callable[[Value], int | None]:
+        """A function from a captured input to its number among the tensors and arrays of captures, if it has one."""
+        numbers = {id(x): k for k, x in reversed(list(enumerate(captures.found.inputs)))}
+        arrays = {id(made): id(array) for array, made in self.arrays.values() if made is not None}
+        if self._numbers is not None:
+            keys = {p.at: key for key, p in self._numbers.originals.items()}
+            at = 0
+            for place, content in zip(captures.places, captures.contents, strict=True):
+                if content.kind == "number":
+                    numbers[id(self._numbers.tensors[keys[place.at]])] = at
+                at += content.inputs
+        return lambda x: numbers.get(arrays.get(id(x), id(x)))
+
+    def captures(self, watched: Iterable[Any] = ()) -> Captures:
+        """The places and their contents at the end of the trace, without attributes of objects that are watched."""
+        places, contents, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
+        changes = self._changes or bool(self._names & CHANGES)
+        known = {key for x in watched for key in (id(x), id(getattr(x, "__dict__", None)))}
+        objects = [x for x, _ in self._objects.values() if not isinstance(x, ModuleType)]
+        attributes = {key for x in objects for key in (id(x), id(getattr(x, "__dict__", None)))}
+        for key, (place, value, before) in self._places.items():
+            if self._numbers is not None and key in self._numbers.originals:
+                numbers.append(len(places))
+                places.append(self._numbers.originals[key])
+                contents.append(self._numbers.pattern(key))
+                continue
+            if self._numbers is not None:
+                self.conflict |= any(place.at == p.at for p in self._numbers.originals.values())
+                place = place._replace(owner=self._numbers.owners.get(id(place.owner), place.owner))
+            own = key[0] in attributes and key[1] in self._set_attributes
+            if key in self._assigned or own or (key[0] in known and before.kind != "container"):
+                continue
+            now = place.content()
+            changed = now is value and changes  # the traced code may have changed a container
+            if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
+                numbers.append(len(places))
+            places.append(place)
+            contents.append(pattern_of(now) if changed else before)
+        self.conflict |= self._numbers is not None and self._asks_type
+        return Captures(places, contents, () if self._asks_type else numbers)
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.reads: list[Reads] = []
+
+
+_STACK = _Stack()
+
+
+@contextmanager
+def reading(boundary: CodeType, function: Any, numbers: NumberPlaces | None = None) -> Generator[Reads]:
+    """Find the places that a function, and those that it calls, read inside; `boundary` is the code of its caller."""
+    reads = Reads(boundary, function, numbers)
+    reads.add(function)
+    _STACK.reads.append(reads)
+    try:
+        yield reads
+    finally:
+        _STACK.reads.pop()
+        if _STACK.reads:
+            outer = _STACK.reads[-1]
+            outer.include(reads.captures())
+
+
+def note_frames(frame: FrameType | None) -> None:
+    """Note the functions that run, from the innermost frame outwards."""
+    for reads in reversed(_STACK.reads):
+        running: list[FrameType] = []
+        while frame is not None and frame.f_code is not reads.boundary:
+            running.append(frame)
+            frame = frame.f_back
+        if frame is None:  # none of them is called by the traced function
+            return
+        for each in running:
+            reads.frame(each)
+        frame = frame.f_back
+
+
+def note_captures(captures: Captures) -> None:
+    """Note the captures of a compiled function that is called while another one is traced."""
+    if STATE.word and _STACK.reads:
+        _STACK.reads[-1].include(captures)
+
+
+def is_capture(x: Value) -> bool:
+    """Whether a tensor is in a place that the functions being traced read: then it is an input of their graph."""
+    return bool(_STACK.reads) and any(id(x) in reads.tensors for reads in _STACK.reads)
+
+
+def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
+    """The tensor that stands for an array in a place that the functions being traced read."""
+    if _STACK.reads:
+        note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    known = [reads for reads in _STACK.reads if id(array) in reads.arrays]
+    if not known:
+        return None
+    made = next((made for reads in known if (made := reads.arrays[id(array)][1]) is not None), None)
+    made = make() if made is None else made
+    for reads in known:
+        reads.arrays[id(array)][1] = made
+        reads.tensors[id(made)] = made
+    return made
