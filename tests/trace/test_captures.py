@@ -662,3 +662,46 @@ def test_attributes_without_a_dict_of_their_own() -> None:
     for value in (2.0, 3.0):
         settings.held = value
         same(compiled(X), X * value)
+
+
+def test_attributes_of_an_argument_are_seen() -> None:
+    held = Scaled(2.0)
+    compiled = nc.jit(lambda x, settings: x * settings.scale)
+    for scale in (2.0, 3.0):
+        held.scale = scale
+        same(compiled(X, held), X * scale)
+
+
+def test_a_capture_of_changing_kinds() -> None:
+    names, f = namespace("def f(x): return x * v", None)
+    compiled = nc.jit(f)
+    for v in (
+        nc.tensor(2.0),
+        np.array(3.0),
+        [[1.0, 2.0, 3.0]],
+        1.0,
+        True,
+        2.0,
+        3,
+        4.0,
+        nc.tensor([1.0, 2.0, 3.0]),
+        5,
+        6.0,
+    ):
+        names["v"] = v
+        same(compiled(X), f(X))
+
+
+def test_captures_that_change_while_the_function_is_traced() -> None:
+    names, f = namespace("def f(x): return x * change() * v", 1.0)
+
+    def change() -> float:
+        names["v"] = names["v"] + 1.0
+        return 1.0
+
+    names["change"] = change
+    compiled = nc.jit(f)
+    found = compiled(X)
+    same(found, X * 2.0)
+    names["change"] = lambda: 1.0
+    same(compiled(X), X * names["v"])

@@ -88,11 +88,15 @@ class NumberInputs:
         self.function.__dict__.update(function.__dict__)
 
     def pattern(self, key: tuple[int, str | None]) -> ContentPattern:
-        """The description of a number: its type, and the bounds of whole numbers."""
+        """The numbers that the graph is for: of one type, and whole ones within bounds."""
         use = self.uses[key]
         if use.is_float:
             return ContentPattern("number", (float, -math.inf, math.inf))
         return ContentPattern("number", (int, use.low, use.high))
+
+    def value(self, key: tuple[int, str | None]) -> float:
+        """A number during the trace."""
+        return self.uses[key].value
 
     def end(self) -> dict[tuple[int, str | None], str]:
         """The trace has ended; the places whose numbers it needed themselves, each with the first line."""

@@ -16,11 +16,12 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.exact import Same, exact_key
+from nacre.base.exact import Exact, Same, exact_key
 from nacre.trace.value import Value, is_concrete
 
 DEEP: Final = 3  # containers within containers
 MOST: Final = 64  # objects in containers of a place
+TRIES: Final = 100
 MISSING: Final = object()
 
 
@@ -70,6 +71,11 @@ class PlaceContents:
         self.inputs: list[Any] = []  # the tensors and arrays
         self.rows: list[ObjectRow] = []  # the objects themselves, for native code
 
+    def add(self, place: CapturePlace, pattern: ContentPattern, value: Any) -> bool:
+        """Add a place with a value; whether the value matches the pattern."""
+        self.rows.append(ObjectRow(place.kind, place.owner, place.key, (value,)))
+        return pattern.matches(value, self)
+
 
 class ContentPattern:
     """The content of a place: a plain value, a number within bounds, a tensor or array of a type, or a container."""
@@ -88,7 +94,7 @@ class ContentPattern:
         if self.kind == "number":
             found.inputs.append(value)
             kind, low, high = self.key
-            return (type(value) is kind and low <= value <= high) or value != value
+            return type(value) is kind and (low <= value <= high or value != value)
         if self.kind != "container":
             found.inputs.append(value)
             return _input(value) == (self.kind, self.key)
@@ -97,6 +103,10 @@ class ContentPattern:
             return False
         found.rows += _rows(value, *parts)
         return all(c.matches(x, found) for c, x in zip(self.children, parts[0], strict=True))
+
+    def is_number(self, kind: type[Any]) -> bool:
+        """Whether it is a Python number of a type, or an input that stands for such numbers."""
+        return self.kind == "number" or (self.kind == "plain" and isinstance(self.key, Exact) and self.key[0] is kind)
 
     @property
     def inputs(self) -> int:
@@ -193,24 +203,33 @@ def _describe(value: Any, depth: int, room: list[int]) -> ContentPattern:
     return ContentPattern("container", parts[1], tuple(_describe(x, depth - 1, room) for x in parts[0]))
 
 
+def traced_content(value: Any) -> tuple[ContentPattern, PlaceContents]:
+    """The pattern of a content, and its objects, which other threads may be changing."""
+    for _ in range(TRIES):
+        pattern, found = pattern_of(value), PlaceContents()
+        if pattern.matches(value, found):
+            return pattern, found
+    return ContentPattern("same", Same(value)), PlaceContents()
+
+
 class Captures:
     """The places that a compiled function has read, and the patterns of their contents."""
 
     def __init__(
-        self, places: Sequence[CapturePlace], contents: Sequence[ContentPattern], numbers: Sequence[int] = ()
+        self,
+        places: Sequence[CapturePlace],
+        contents: Sequence[ContentPattern],
+        found: PlaceContents,
+        numbers: Sequence[int] = (),
     ) -> None:
         self.places, self.contents = tuple(places), tuple(contents)
+        self.found = found  # at the last time that all matched; at first when the trace read them
         self.numbers = tuple(numbers)  # the places of Python numbers that only the compiled function itself reads
-        self.found = PlaceContents()  # at the last time that all matched
-        self.twins: list[tuple[int, int]] = []  # inputs that were one object
-        self.types: list[Any] = []  # the kinds and types of the inputs
+        self.types = list(map(_input, found.inputs))  # their kinds and types
         self.changed: Callable[[PlaceContents], None] | None = None  # called when places hold other objects that match
-        self.holds()
         first: dict[int, int] = {}
-        inputs = self.found.inputs
-        self.types = list(map(_input, inputs))
-        objects = [(k, x) for k, x in enumerate(inputs) if not isinstance(x, int | float)]
-        self.twins = [(k, at) for k, x in objects if (at := first.setdefault(id(x), k)) != k]
+        objects = [(k, x) for k, x in enumerate(found.inputs) if not isinstance(x, int | float)]
+        self.twins = [(k, at) for k, x in objects if (at := first.setdefault(id(x), k)) != k]  # that were one object
 
     def holds(self) -> bool:
         """Whether the contents of all places match."""
@@ -218,9 +237,7 @@ class Captures:
             return True
         found = PlaceContents()
         for place, content in zip(self.places, self.contents, strict=True):
-            value = place.content()
-            found.rows.append(ObjectRow(place.kind, place.owner, place.key, (value,)))
-            if not content.matches(value, found):
+            if not found.add(place, content, place.content()):
                 return False
         if any(found.inputs[k] is not found.inputs[at] for k, at in self.twins):
             return False

@@ -20,7 +20,16 @@ import numpy as np
 from nacre.base.places import is_users
 from nacre.base.state import STATE
 from nacre.native.interpreter import function_of
-from nacre.trace.captures import MISSING, CapturePlace, Captures, ContentPattern, PlaceContents, names_of, pattern_of
+from nacre.trace.captures import (
+    MISSING,
+    CapturePlace,
+    Captures,
+    ContentPattern,
+    ObjectRow,
+    PlaceContents,
+    names_of,
+    traced_content,
+)
 from nacre.trace.traced import find_traced
 from nacre.trace.value import Value
 
@@ -111,7 +120,11 @@ class NumberPlaces(Protocol):
         ...
 
     def pattern(self, key: Key) -> ContentPattern:
-        """The description of a number, at the end of the trace."""
+        """The numbers that the graph is for, as found so far."""
+        ...
+
+    def value(self, key: Key) -> float:
+        """A number during the trace."""
         ...
 
 
@@ -147,7 +160,7 @@ class Reads:
         if numbers is not None:
             self.tensors |= {id(x): x for x in numbers.tensors.values()}
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
-        self._places: dict[Key, tuple[CapturePlace, Any, ContentPattern]] = {}
+        self._places: dict[Key, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
         self._assigned = set[Key]()
         self._set_attributes = set[str]()
         self._asks_type = False  # whether the code may read the type of a number, which a traced one lacks
@@ -250,7 +263,7 @@ class Reads:
         if key in self._places or value is MISSING:
             return
         if self._numbers is not None and key in self._numbers.originals:
-            self._places[key] = place, value, ContentPattern("number", None)
+            self._places[key] = place, value, self._numbers.pattern(key), PlaceContents()
             return
         if isinstance(value, ModuleType):
             if is_users(getattr(value, "__file__", None) or "<"):
@@ -258,9 +271,8 @@ class Reads:
             return
         if isinstance(value, Value) and find_traced(value) is not None:
             return  # a cell of a function that is being traced
-        self._places[key] = place, value, pattern_of(value)
-        found = PlaceContents()
-        self._places[key][2].matches(value, found)
+        pattern, found = traced_content(value)
+        self._places[key] = place, value, pattern, found
         for x in found.inputs:
             if isinstance(x, Value):
                 self.tensors[id(x)] = x
@@ -290,15 +302,17 @@ class Reads:
     def captures(self, watched: Iterable[Any] = ()) -> Captures:
         """The places and their contents at the end of the trace, without attributes of objects that are watched."""
         places, contents, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
+        found = PlaceContents()
         changes = self._changes or bool(self._names & CHANGES)
         known = {key for x in watched for key in (id(x), id(getattr(x, "__dict__", None)))}
         objects = [x for x, _ in self._objects.values() if not isinstance(x, ModuleType)]
         attributes = {key for x in objects for key in (id(x), id(getattr(x, "__dict__", None)))}
-        for key, (place, value, before) in self._places.items():
+        for key, (place, value, before, met) in self._places.items():
             if self._numbers is not None and key in self._numbers.originals:
                 numbers.append(len(places))
                 places.append(self._numbers.originals[key])
                 contents.append(self._numbers.pattern(key))
+                found.add(places[-1], contents[-1], self._numbers.value(key))
                 continue
             if self._numbers is not None:
                 self.conflict |= any(place.at == p.at for p in self._numbers.originals.values())
@@ -308,12 +322,15 @@ class Reads:
                 continue
             now = place.content()
             changed = now is value and changes  # the traced code may have changed a container
+            pattern, contents_now = traced_content(now) if changed else (before, met)
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
-            contents.append(pattern_of(now) if changed else before)
+            contents.append(pattern)
+            found.rows += [ObjectRow(place.kind, place.owner, place.key, (value,)), *contents_now.rows]
+            found.inputs += contents_now.inputs
         self.conflict |= self._numbers is not None and self._asks_type
-        return Captures(places, contents, () if self._asks_type else numbers)
+        return Captures(places, contents, found, () if self._asks_type else numbers)
 
 
 class _Stack(threading.local):

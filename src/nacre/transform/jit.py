@@ -212,7 +212,7 @@ class Jitted:
             ]
             if place.at in self._fixed or not may_be_input(now) or any(h.matches(now, PlaceContents()) for h in alike):
                 continue
-            of_type = [h for h in alike if h.kind == "number" or h.key[0] is type(now)]
+            of_type = [h for h in alike if h.is_number(type(now))]
             if last.contents[k].kind == "number" or len(of_type) >= FEW:
                 found.append(place)
         kept = [last.places[k] for k in last.numbers if last.contents[k].kind == "number"]
@@ -237,13 +237,15 @@ class Jitted:
         self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]
     ) -> ConcreteFunction | None:
         """A variant for which captured numbers are inputs; None if the trace needs the numbers themselves."""
-        numbers = NumberInputs(cast("FunctionType", self.function), changing)
+        numbers = None
         named = ", ".join(p.shown for p in changing)
         why += f"; {named} {'is an input' if len(changing) == 1 else 'are inputs'} from now on"
         try:
+            numbers = NumberInputs(cast("FunctionType", self.function), changing)
             concrete = traced(self.name, self.function, key, types, args, kwargs, why, numbers)
         except Exception as fault:  # perhaps only of traced numbers: the usual trace decides
-            numbers.end()
+            if numbers is not None:
+                numbers.end()
             self._fixed |= dict.fromkeys([p.at for p in changing], f"{type(fault).__name__} while it was traced")
             return None
         needed = numbers.end()

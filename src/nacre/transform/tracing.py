@@ -71,6 +71,8 @@ class _Tracing:
         """The trace, the guards of the state that it read, its captures, and which of these its inputs are."""
         try:
             with recording() as found, reading(_Tracing.flat.__code__, self.function, self.numbers) as reads:
+                for leaf in self.leaves:
+                    reads.add(leaf, "an argument")
                 trace = stage(self.flat, types, self.name)
                 require_nothing_kept(self.name, self.function)
                 captures = reads.captures(reported())
