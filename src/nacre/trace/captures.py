@@ -104,9 +104,10 @@ class ContentPattern:
         found.rows += _rows(value, *parts)
         return all(c.matches(x, found) for c, x in zip(self.children, parts[0], strict=True))
 
-    def is_number(self, kind: type[Any]) -> bool:
-        """Whether it is a Python number of a type, or an input that stands for such numbers."""
-        return self.kind == "number" or (self.kind == "plain" and isinstance(self.key, Exact) and self.key[0] is kind)
+    def is_number(self, like: object) -> bool:
+        """Whether it is a Python number of the type of another one, or an input that stands for numbers."""
+        of_type = isinstance(self.key, Exact) and self.key[0] is type(like)
+        return self.kind == "number" or (self.kind == "plain" and of_type)
 
     @property
     def inputs(self) -> int:
@@ -136,7 +137,8 @@ def _rows(container: Any, parts: Sequence[Any], structure: Any) -> list[ObjectRo
 def names_of(x: Any) -> dict[str, Any]:
     """The attributes of an object by name, as the dict in which Python keeps them; empty for objects without one."""
     own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
-    return own if type(own) is dict and own is getattr(x, "__dict__", None) else {}
+    plain = cast("type[Any]", type(own)) is dict and own is getattr(x, "__dict__", None)
+    return cast("dict[str, Any]", own) if plain else {}
 
 
 def _input(value: Any) -> tuple[str, Any] | None:

@@ -137,12 +137,13 @@ def _attributes(x: Any, shown: str, names: Set[str]) -> Iterator[CapturePlace]:
     """The attributes of an object with these names.  Fields of dataclasses are contents already."""
     own = names_of(x)
     cls: Any = x if isinstance(x, type) else type(x)
+    bases: list[Any] = list(cls.__mro__)
     fields: Any = {} if cls is x else getattr(cls, "__dataclass_fields__", {})
     for name in sorted(names - set(fields)):
         if name in own:
             yield CapturePlace("name", own, name, f"{shown}.{name}")
             continue
-        found = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), MISSING)
+        found: Any = next((c.__dict__[name] for c in bases if name in c.__dict__), MISSING)
         if found is not MISSING and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__")):
             yield CapturePlace("attribute", x, name, f"{shown}.{name}")
 

@@ -212,7 +212,7 @@ class Jitted:
             ]
             if place.at in self._fixed or not may_be_input(now) or any(h.matches(now, PlaceContents()) for h in alike):
                 continue
-            of_type = [h for h in alike if h.is_number(type(now))]
+            of_type = [h for h in alike if h.is_number(now)]
             if last.contents[k].kind == "number" or len(of_type) >= FEW:
                 found.append(place)
         kept = [last.places[k] for k in last.numbers if last.contents[k].kind == "number"]
