@@ -33,6 +33,11 @@ def from_numpy(array: Any) -> Value:
     return make(TensorType(source.shape, dtype), buffer)
 
 
+def number_tensor(value: float | int) -> Value:
+    """A Python number as a scalar of float64 or int64."""
+    return from_numpy(np.array(value, np.float64 if type(value) is float else np.int64))
+
+
 def to_numpy(x: Value) -> np.ndarray:
     """The value's numbers as a read-only array that shares its memory."""
     held: object = x.content

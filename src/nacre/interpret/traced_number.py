@@ -14,11 +14,9 @@ from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any, Final, Self
 
-import numpy as np
-
 from nacre.base.conversion import bounds
 from nacre.base.dtypes import DType, int64
-from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.evaluate import number_tensor
 from nacre.interpret.stage import user_line
 from nacre.ops import pointwise
 from nacre.trace.captures import CapturePlace, ContentPattern
@@ -31,11 +29,6 @@ OTHERS: Final = (
 )
 OF_ONE: Final = ("float", "int", "index", "bool", "hash", "repr", "str", "abs", "invert", "trunc", "floor", "ceil")
 LEAST, GREATEST = bounds(int64)
-
-
-def number_tensor(value: float | int) -> Value:
-    """A number as a scalar of float64 or int64."""
-    return from_numpy(np.array(value, np.float64 if type(value) is float else np.int64))
 
 
 def may_be_input(value: object) -> bool:

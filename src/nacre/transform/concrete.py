@@ -14,10 +14,9 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
-from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.interpret.evaluate import from_numpy, number_tensor, to_numpy
 from nacre.interpret.stage import Trace
 from nacre.interpret.tape import TapeEnd
-from nacre.interpret.traced_number import number_tensor
 from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
 from nacre.trace.captures import Captures

@@ -8,7 +8,7 @@ import numpy as np
 
 from nacre.base.locks import forkable
 from nacre.codegen.entry.layouts import WATCHED, WatchedPlace
-from nacre.interpret.traced_number import number_tensor
+from nacre.interpret.evaluate import number_tensor
 from nacre.runtime.tables import zeros
 from nacre.trace.captures import Captures, ObjectRow, PlaceContents
 from nacre.trace.value import Value
