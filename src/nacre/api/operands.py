@@ -108,8 +108,7 @@ def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
             "the mask as another tensor"
         )
     held = array_capture(array, lambda: from_numpy(array)) if STATE.word else None
-    if held is None:
-        held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
+    held = from_numpy(array) if held is None else held  # in the byte order of the machine
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
 
 

@@ -1,8 +1,8 @@
 """Fast dataclasses: the package makes about 170 at start, and the standard library compiles every method of each.
 
 `dataclass` supports the standard decorator's options that Nacre uses, with the same behaviour.  `fields`, `replace` and
-`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each
-class, when it is first needed.
+`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class,
+when it is first needed.
 """
 
 # The gain: the first use of tensors, layers and optimisers takes 373 ms of processor time with these classes.  It takes

@@ -92,13 +92,13 @@ def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
         if base in _registered:
             children, data = _registered[base][0](tree)
             return base, children, data
-    if hasattr(kind, "__dataclass_fields__") and not _own(kind):
+    if hasattr(kind, "__dataclass_fields__") and not is_own(kind):
         names = _fields(node)
         return kind, [getattr(tree, name) for name in names], names
     return None
 
 
-def _own(kind: type) -> bool:
+def is_own(kind: type) -> bool:
     """Whether a class belongs to this package, whose dataclasses are leaves."""
     return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 

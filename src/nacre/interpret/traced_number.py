@@ -19,7 +19,7 @@ from nacre.base.dtypes import DType, int64
 from nacre.interpret.evaluate import number_tensor
 from nacre.interpret.stage import user_line
 from nacre.ops import pointwise
-from nacre.trace.captures import CapturePlace, ContentPattern
+from nacre.trace.captures import CapturePlace, ContentPattern, PlaceKey
 from nacre.trace.value import Value
 
 RECORDED: Final = {name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv")}
@@ -57,8 +57,8 @@ class NumberInputs:
     """A copy of a function that reads traced numbers instead of those in some places, which stay as they are."""
 
     def __init__(self, function: FunctionType, places: Sequence[CapturePlace]) -> None:
-        self.uses: dict[tuple[int, str | None], NumberUse] = {}
-        self.originals: dict[tuple[int, str | None], CapturePlace] = {}
+        self.uses: dict[PlaceKey, NumberUse] = {}
+        self.originals: dict[PlaceKey, CapturePlace] = {}
         names, cells = dict(function.__globals__), list(function.__closure__ or ())
         self.owners: dict[int, Any] = {id(names): function.__globals__}
         for place in places:
@@ -66,7 +66,7 @@ class NumberInputs:
             traced = TracedNumber(use.value, use.tensor, frozenset([use]))
             if place.kind == "name":
                 names[str(place.key)] = traced
-                key: tuple[int, str | None] = id(names), place.key
+                key: PlaceKey = id(names), place.key
             else:
                 at = next(k for k, cell in enumerate(cells) if cell is place.owner)
                 cells[at] = CellType(traced)
@@ -80,18 +80,18 @@ class NumberInputs:
         self.function.__kwdefaults__ = function.__kwdefaults__
         self.function.__dict__.update(function.__dict__)
 
-    def pattern(self, key: tuple[int, str | None]) -> ContentPattern:
+    def pattern(self, key: PlaceKey) -> ContentPattern:
         """The numbers that the graph is for: of one type, and whole ones within bounds."""
         use = self.uses[key]
         if use.is_float:
             return ContentPattern("number", (float, -math.inf, math.inf))
         return ContentPattern("number", (int, use.low, use.high))
 
-    def value(self, key: tuple[int, str | None]) -> float:
+    def value(self, key: PlaceKey) -> float:
         """A number during the trace."""
         return self.uses[key].value
 
-    def end(self) -> dict[tuple[int, str | None], str]:
+    def end(self) -> dict[PlaceKey, str]:
         """The trace has ended; the places whose numbers it needed themselves, each with the first line."""
         for use in self.uses.values():
             use.ended = True

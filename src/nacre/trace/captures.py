@@ -17,12 +17,14 @@ import numpy as np
 
 from nacre.base import tree
 from nacre.base.exact import Exact, Same, exact_key
+from nacre.trace.traced import contents
 from nacre.trace.value import Value, is_concrete
 
 DEEP: Final = 3  # containers within containers
 MOST: Final = 64  # objects in containers of a place
 TRIES: Final = 100
 MISSING: Final = object()
+PlaceKey = tuple[int, str | None]  # the identity of a place's owner, and a name
 
 
 class CapturePlace(NamedTuple):
@@ -34,7 +36,7 @@ class CapturePlace(NamedTuple):
     shown: str
 
     @property
-    def at(self) -> tuple[int, str | None]:
+    def at(self) -> PlaceKey:
         """The identity of its owner, and its name there: a place's key."""
         return id(self.owner), self.key
 
@@ -44,10 +46,7 @@ class CapturePlace(NamedTuple):
             return self.owner.get(self.key, MISSING)
         if self.key is not None:
             return getattr(self.owner, self.key, MISSING)
-        try:
-            return self.owner.cell_contents
-        except ValueError:
-            return MISSING
+        return next(iter(contents(self.owner)), MISSING)
 
 
 class ObjectRow(NamedTuple):
@@ -70,6 +69,10 @@ class PlaceContents:
     def __init__(self) -> None:
         self.inputs: list[Any] = []  # the tensors and arrays
         self.rows: list[ObjectRow] = []  # the objects themselves, for native code
+
+    def operands(self, given: Sequence[Any], numbers: Sequence[int | None]) -> list[Any]:
+        """The captured inputs of a graph: those that were given, or by their numbers the inputs here."""
+        return [x if k is None else self.inputs[k] for x, k in zip(given, numbers, strict=True)]
 
     def add(self, place: CapturePlace, pattern: ContentPattern, value: Any) -> bool:
         """Add a place with a value; whether the value matches the pattern."""
@@ -251,8 +254,6 @@ class Captures:
     def _are_same(self) -> bool:
         """Whether all places have the objects of the last match, and their types are unchanged."""
         found = self.found
-        if len(found.rows) < len(self.places):
-            return False
         for kind, owner, key, objects in found.rows:
             if kind == "list" or kind == "dict":
                 now: list[Any] = owner if kind == "list" else [x for entry in _entries(owner) for x in entry]

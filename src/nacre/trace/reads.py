@@ -19,6 +19,7 @@ import numpy as np
 
 from nacre.base.places import is_users
 from nacre.base.state import STATE
+from nacre.base.tree import is_own
 from nacre.native.interpreter import function_of
 from nacre.trace.captures import (
     MISSING,
@@ -27,13 +28,13 @@ from nacre.trace.captures import (
     ContentPattern,
     ObjectRow,
     PlaceContents,
+    PlaceKey,
     names_of,
     traced_content,
 )
-from nacre.trace.traced import find_traced
+from nacre.trace.traced import contents, find_traced
 from nacre.trace.value import Value
 
-Key = tuple[int, str | None]  # a place: the identity of its owner, and a name
 OBJECTS: Final = 1000  # objects whose attributes are watched
 HEAP_TYPE: Final = 1 << 9  # of classes that Python code defines
 METHODS_BY_ATTRIBUTE: Final = sys.version_info >= (3, 12)  # LOAD_ATTR also loads methods
@@ -105,12 +106,12 @@ class NumberPlaces(Protocol):
     """The places of traced numbers, in copies of the owners of places that hold numbers."""
 
     @property
-    def tensors(self) -> Mapping[Key, Value]:
+    def tensors(self) -> Mapping[PlaceKey, Value]:
         """The tensor of each."""
         ...
 
     @property
-    def originals(self) -> Mapping[Key, CapturePlace]:
+    def originals(self) -> Mapping[PlaceKey, CapturePlace]:
         """The place of each number itself."""
         ...
 
@@ -119,18 +120,18 @@ class NumberPlaces(Protocol):
         """The original owners, by the identities of their copies."""
         ...
 
-    def pattern(self, key: Key) -> ContentPattern:
+    def pattern(self, key: PlaceKey) -> ContentPattern:
         """The numbers that the graph is for, as found so far."""
         ...
 
-    def value(self, key: Key) -> float:
+    def value(self, key: PlaceKey) -> float:
         """A number during the trace."""
         ...
 
 
 def _has_attributes(cls: type[Any]) -> bool:
     """Whether code may read attributes of instances: of users' classes, and of modules and optimisers."""
-    return cls.__module__.partition(".")[0] != __name__.partition(".")[0] or hasattr(cls, "fingerprint")
+    return not is_own(cls) or hasattr(cls, "fingerprint")
 
 
 def _attributes(x: Any, shown: str, names: Set[str]) -> Iterator[CapturePlace]:
@@ -156,13 +157,13 @@ class Reads:
         self._function = function
         self._numbers = numbers
         self.conflict = False  # whether the code also sees a traced number in other ways
-        self._readers: dict[Key, set[int]] = {}  # the functions that read a place, by identity
+        self._readers: dict[PlaceKey, set[int]] = {}  # the functions that read a place, by identity
         self.tensors: dict[int, Value] = {}  # those in places, by identity
         if numbers is not None:
             self.tensors |= {id(x): x for x in numbers.tensors.values()}
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
-        self._places: dict[Key, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
-        self._assigned = set[Key]()
+        self._places: dict[PlaceKey, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
+        self._assigned = set[PlaceKey]()
         self._set_attributes = set[str]()
         self._asks_type = False  # whether the code may read the type of a number, which a traced one lacks
         self._changes = False  # whether the code may change items
@@ -222,8 +223,8 @@ class Reads:
         self._functions[id(function)] = function
         cells = list(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if not _of_users(code.co_filename):  # a wrapper
-            contents = [CapturePlace("cell", cell, None, name).content() for name, cell in cells]
-            waiting += [(x, "") for x in contents if isinstance(x, FunctionType | MethodType | partial)]
+            held = [x for _, cell in cells for x in contents(cell)]
+            waiting += [(x, "") for x in held if isinstance(x, FunctionType | MethodType | partial)]
             return
         codes = [code]
         for each in codes:
@@ -302,7 +303,7 @@ class Reads:
 
     def captures(self, watched: Iterable[Any] = ()) -> Captures:
         """The places and their contents at the end of the trace, without attributes of objects that are watched."""
-        places, contents, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
+        places, patterns, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
         found = PlaceContents()
         changes = self._changes or bool(self._names & CHANGES)
         known = {key for x in watched for key in (id(x), id(getattr(x, "__dict__", None)))}
@@ -312,8 +313,8 @@ class Reads:
             if self._numbers is not None and key in self._numbers.originals:
                 numbers.append(len(places))
                 places.append(self._numbers.originals[key])
-                contents.append(self._numbers.pattern(key))
-                found.add(places[-1], contents[-1], self._numbers.value(key))
+                patterns.append(self._numbers.pattern(key))
+                found.add(places[-1], patterns[-1], self._numbers.value(key))
                 continue
             if self._numbers is not None:
                 self.conflict |= any(place.at == p.at for p in self._numbers.originals.values())
@@ -327,11 +328,11 @@ class Reads:
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
-            contents.append(pattern)
+            patterns.append(pattern)
             found.rows += [ObjectRow(place.kind, place.owner, place.key, (value,)), *contents_now.rows]
             found.inputs += contents_now.inputs
         self.conflict |= self._numbers is not None and self._asks_type
-        return Captures(places, contents, found, () if self._asks_type else numbers)
+        return Captures(places, patterns, found, () if self._asks_type else numbers)
 
 
 class _Stack(threading.local):

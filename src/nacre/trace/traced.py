@@ -9,6 +9,7 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
+from nacre.base.tree import is_own
 from nacre.trace.value import Payload, Value
 from nacre.trace.variable import Variable
 
@@ -57,7 +58,7 @@ def _parts(x: Any) -> Iterable[Any]:
     if isinstance(x, type):
         return shared(cast("type[Any]", x))
     cls = cast("type[Any]", type(x))
-    if _own(cls):
+    if is_own(cls):
         return ()  # the package's own objects may refer to traced values
     slots = [name for c in cls.__mro__ for name in _slots(c) if name != "__weakref__"]
     values = *getattr(x, "__dict__", {}).values(), *(getattr(x, name) for name in slots if hasattr(x, name))
@@ -66,11 +67,7 @@ def _parts(x: Any) -> Iterable[Any]:
 
 def shared(cls: type) -> list[Any]:
     """The containers among the attributes of a class and its bases, without those of this package."""
-    return [v for c in cls.__mro__ if not _own(c) for v in vars(c).values() if isinstance(v, CONTAINERS)]
-
-
-def _own(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return [v for c in cls.__mro__ if not is_own(c) for v in vars(c).values() if isinstance(v, CONTAINERS)]
 
 
 def contents(cell: Any) -> list[Any]:

@@ -173,15 +173,13 @@ class ConcreteFunction:
 
     def captured(self) -> list[Any]:
         """The captured inputs, as the places had them when they were last compared."""
-        now = self.captures.found.inputs
-        found = [x if k is None else now[k] for x, k in zip(self.trace.captures, self.sources, strict=True)]
-        return [x if isinstance(x, Value) else _tensor(x) for x in found]
+        operands = self.captures.found.operands(self.trace.captures, self.sources)
+        return [x if isinstance(x, Value) else _tensor(x) for x in operands]
 
     @property
     def has_arrays(self) -> bool:
         """Whether some captured input is an array of NumPy, which is read at each call."""
-        now = self.captures.found.inputs
-        return any(k is not None and isinstance(now[k], np.ndarray) for k in self.sources)
+        return any(isinstance(x, np.ndarray) for x in self.captures.found.operands(self.trace.captures, self.sources))
 
     def serves(self, args: Sequence[Any]) -> bool:
         """Whether a call with these arguments, outside of interpreters, is one of this variant on plain tensors."""

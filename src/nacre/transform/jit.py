@@ -40,7 +40,7 @@ from nacre.interpret.traced_number import NumberInputs, may_be_input
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
-from nacre.trace.captures import CapturePlace, PlaceContents
+from nacre.trace.captures import CapturePlace, PlaceContents, PlaceKey
 from nacre.trace.guards import report
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
@@ -100,7 +100,7 @@ class Jitted:
         self.order: list[ConcreteFunction] = []
         self.dropped = 0  # variants that were replaced
         self._finds = itertools.count(1)
-        self._fixed: dict[tuple[int, str | None], str] = {}  # captured numbers that are constants, and why
+        self._fixed: dict[PlaceKey, str] = {}  # captured numbers that are constants, and why
         with _first:
             _all.add(self)
 
@@ -200,24 +200,22 @@ class Jitted:
         """The places of captured numbers that make a third variant, or are inputs already."""
         if len(variants) < FEW or not isinstance(self.function, FunctionType):
             return []
-        found: list[CapturePlace] = []
         last = variants[-1].captures
-        for k in last.numbers:
-            place, now = last.places[k], last.places[k].content()
-            alike = [
-                h
-                for c in variants
-                for p, h in zip(c.captures.places, c.captures.contents, strict=True)
-                if p.at == place.at
-            ]
-            if place.at in self._fixed or not may_be_input(now) or any(h.matches(now, PlaceContents()) for h in alike):
-                continue
-            of_type = [h for h in alike if h.is_number(now)]
-            if last.contents[k].kind == "number" or len(of_type) >= FEW:
-                found.append(place)
-        kept = [last.places[k] for k in last.numbers if last.contents[k].kind == "number"]
-        at = {p.at for p in found}
-        return found + [p for p in kept if p.at not in at and may_be_input(p.content())]
+        places = [(last.places[k], last.contents[k].kind == "number") for k in last.numbers]
+        return [
+            place
+            for place, is_input in places
+            if may_be_input(place.content()) and (is_input or self._is_third(place, variants))
+        ]
+
+    def _is_third(self, place: CapturePlace, variants: Sequence[ConcreteFunction]) -> bool:
+        """Whether the number in a place differs from those of all variants, of which some are for such numbers."""
+        captures = [c.captures for c in variants]
+        known = [h for c in captures for p, h in zip(c.places, c.contents, strict=True) if p.at == place.at]
+        now = place.content()
+        if place.at in self._fixed or any(h.matches(now, PlaceContents()) for h in known):
+            return False
+        return sum(h.is_number(now) for h in known) >= FEW
 
     def _trace(
         self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]

@@ -43,8 +43,8 @@ class WatchTable:
         """Write the current objects.  Meanwhile native code finds that they differ, and leaves the call to Python."""
         objects = [x for row in found.rows for x in row.objects]
         words = list(map(id, objects))
-        inputs = [x if k is None else found.inputs[k] for x, k in zip(self._given, self._numbers, strict=True)]
-        tensors = [x if isinstance(x, Value) else number_tensor(x) for x in inputs]
+        operands = found.operands(self._given, self._numbers)
+        tensors = [x if isinstance(x, Value) else number_tensor(x) for x in operands]
         owners = [row.owner for row in found.rows]
         with _WRITING:
             if words == self._objects.tolist() and self._kept:
