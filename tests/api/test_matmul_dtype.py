@@ -20,6 +20,7 @@ def _integers(dtype: nc.DType, shape: tuple[int, ...], rng: np.random.Generator)
     return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("a", "b"), SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 @pytest.mark.parametrize("wide", [nc.int32, nc.uint32, nc.int64, nc.int16], ids=str)

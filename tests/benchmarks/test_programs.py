@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.test_baseline import FOLDER, program
 
 
+@pytest.mark.slow
 def test_growth_runs(tmp_path: Path) -> None:
     line = [sys.executable, str(FOLDER / "growth.py"), "--tiny", "--rounds", "1", "--seconds", "0", "--folder"]
     subprocess.run(

@@ -91,6 +91,7 @@ def test_a_killed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: 
     assert 20 <= work.report.killed_after_update == work.report.resumed_after_update < 44
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_in_another_process_states_the_reason(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(DeviceError, match="NACRE_ISA"):

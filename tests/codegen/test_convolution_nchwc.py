@@ -111,6 +111,7 @@ def test_winograd(name: str, blocked: Blocked, isa: Isa) -> None:
     check(steps, isa, conv, batch, blocked, ended(wanted, arrays), arrays)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("blocked", SIDES)
 @pytest.mark.parametrize("name", DIRECT)

@@ -433,6 +433,7 @@ def test_scratch_row() -> None:
         check(kernel, [numbers((n, m), float32)], {"N": n, "M": m}, [1])
 
 
+@pytest.mark.slow
 @given(n=st.integers(0, 700), m=small, cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16)))
 @settings(max_examples=25, deadline=None)
 def test_several_elementary_functions_in_one_loop(n: int, m: int, cut: list[int], dtype: DType) -> None:

@@ -110,6 +110,7 @@ def test_ranges_hold_only_for_the_loops_elements() -> None:
     assert not known.falls(shifted(element()), {"i": N, "j": M + 1})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 @settings(max_examples=25)
 @given(n=st.integers(0, 3), m=st.sampled_from((0, 1, 5, 16, 64, 255, 256, 1037)), cut=st.integers(0, 3))

@@ -68,7 +68,7 @@ def test_programs_of_images(first: int, mode: str) -> None:
         check(random_images(seed), mode)
 
 
-@pytest.mark.exhaustive(4)
+@pytest.mark.exhaustive(8)
 @pytest.mark.parametrize("first", range(1000, 1160, 20))
 def test_many_programs_of_images(first: int) -> None:
     for seed in range(first, first + 20):

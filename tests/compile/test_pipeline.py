@@ -23,7 +23,7 @@ from nacre.trace.value import Value, make
 from same_bits import canonical
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-slow = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+part_of_many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def graph_of(program: Program) -> Graph:
@@ -62,17 +62,19 @@ def test_products_and_their_neighbours_are_eager(program: Program, divided: None
     check_fused_is_eager(program)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(8)
+@pytest.mark.parametrize("part", range(8))
 @given(program=programs(most=8, zero=False, kinds=NEAR_PRODUCTS))
-@slow
-def test_products_and_their_neighbours_are_eager_many_times(program: Program, divided: None) -> None:
+@part_of_many
+def test_products_and_their_neighbours_are_eager_many_times(part: int, program: Program, divided: None) -> None:
     check_fused_is_eager(program)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(8)
+@pytest.mark.parametrize("part", range(8))
 @given(program=programs())
-@slow
-def test_fused_is_eager_many_times(program: Program, divided: None) -> None:
+@part_of_many
+def test_fused_is_eager_many_times(part: int, program: Program, divided: None) -> None:
     check_fused_is_eager(program)
 
 

@@ -36,6 +36,7 @@ def test_names_do_not_matter() -> None:
     assert "@llvm.abs" in normalised(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(4))
 def test_a_sample(first: int) -> None:
     check(ALL[first * EVERY // 4 :: EVERY])
@@ -57,6 +58,7 @@ def check_renamed(*words: str) -> None:
     assert found == {name: {isa: kept[name][isa] for isa in TARGETS} for name in found}
 
 
+@pytest.mark.slow
 def test_small_workloads_do_not_depend_on_the_names_of_primitives() -> None:
     check_renamed(*(p.name for p in ALL if p.name.startswith("workload") and p.name.endswith("tiny")))
 

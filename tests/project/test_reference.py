@@ -68,6 +68,7 @@ def test_public_methods_have_docstrings(name: str) -> None:
     assert not lacking, f"{name}: {lacking} need docstrings"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "nacre.data.arrow":

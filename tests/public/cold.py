@@ -2,7 +2,7 @@
 
 `python cold.py THREADS NAME …` runs the docstring's example of each name, or without names some whole programs, a few
 times in all threads together.  It prints as JSON the digests of the results, the errors, the most times that one
-operation was prepared, and the number of compiled objects.
+operation was prepared, which ones were prepared again, and the number of compiled objects.
 """
 
 from __future__ import annotations
@@ -124,8 +124,14 @@ def main(threads: int, names: list[str]) -> None:
     sys.setswitchinterval(1e-6)
     os.chdir(tempfile.mkdtemp())
     prepared, fill = Counter[tuple[int, Any]](), Turns.fill
+    alive = dict[int, Any]()  # all caches, so that none has the number of an earlier one
     Turns.fill = lambda self, known, key, limit, make, *version: fill(  # type: ignore[method-assign]
-        self, known, key, limit, lambda: (prepared.update([(id(known), key)]), make())[1], *version
+        self,
+        known,
+        key,
+        limit,
+        lambda: (prepared.update([(id(alive.setdefault(id(known), known)), key)]), make())[1],
+        *version,
     )
     tasks = {name: example(name) for name in names} or programs()
     results: dict[str, list[list[list[str]]]] = {name: [[] for _ in range(threads)] for name in tasks}
@@ -150,6 +156,7 @@ def main(threads: int, names: list[str]) -> None:
         "results": results,
         "faults": faults,
         "prepared": max(prepared.values(), default=0),
+        "again": [str(key) for (_, key), count in prepared.items() if count > 1],
         "objects": cache.shared().compiled,
     }
     json.dump(told, sys.stdout)

@@ -176,7 +176,7 @@ def _first(name: str) -> tuple[str, str, bool]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if k % 16 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
+    "name", [pytest.param(n, marks=[] if k % 32 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
 )
 def test_a_public_name_works_as_the_first_use_of_a_process(fresh: Fresh, name: str) -> None:
     before, code, examples = _first(name)
@@ -191,7 +191,7 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize(
-    "module", [pytest.param(m, marks=[] if k % 8 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
+    "module", [pytest.param(m, marks=[] if k % 24 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
 )
 def test_a_module_works_as_the_first_import_of_a_process(fresh: Fresh, module: str) -> None:
     assert (

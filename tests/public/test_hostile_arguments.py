@@ -184,6 +184,7 @@ def _chosen(name: str, count: int | None) -> list[str]:
     return [list(VALUES)[k] for k in order[:count]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_hostile_values(name: str) -> None:
     assert found(name, SAMPLED) == []

@@ -31,6 +31,7 @@ def test_every_function_has_special_points_or_a_reason() -> None:
     assert not (CASES.keys() | WITHOUT.keys()) - public and not CASES.keys() & WITHOUT.keys()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_equal_those_of_pytorch_or_have_a_reason(name: str) -> None:
     agree = True

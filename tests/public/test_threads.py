@@ -70,7 +70,7 @@ def test_whole_programs(tmp_path: Path) -> None:
     alone, together = cold(1, (), tmp_path), cold(THREADS, (), tmp_path)
     assert not alone["faults"]
     check(alone, together)
-    assert together["prepared"] == alone["prepared"] == 1
+    assert together["prepared"] == alone["prepared"] == 1, together["again"]
     assert together["objects"] <= alone["objects"]
     (counts,) = alone["results"]["concrete functions"][0][0]
     assert json.loads(counts) == [1] * len(json.loads(counts))
@@ -79,7 +79,7 @@ def test_whole_programs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(EXAMPLES[:SAMPLE], id="sample"),
+        pytest.param(EXAMPLES[:SAMPLE], id="sample", marks=pytest.mark.slow),
         *(
             pytest.param(EXAMPLES[k : k + GROUP], id=f"from {k}", marks=pytest.mark.slow)
             for k in range(SAMPLE, len(EXAMPLES), GROUP)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,6 +47,15 @@ class Case:
 def bits(result: Any) -> list[bytes]:
     """The numbers of a result."""
     return [x.numpy().tobytes() if isinstance(x, nc.Tensor) else repr(x).encode() for x in tree.flatten(result)[0]]
+
+
+def collect() -> None:
+    """Free what nothing refers to, and what CPython's caches have: free objects, and names of attributes.
+
+    The cache of attributes has 4,096 places, chosen by the address of the name; NumPy makes a name for each access.
+    """
+    gc.collect()
+    sys._clear_type_cache()
 
 
 def tensor(*shape: int) -> Any:

@@ -5,7 +5,6 @@ It prints a line of JSON for each case: the faults that were found, between the 
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 import nacre.compile.program.executor  # noqa: F401  (operations need it)
 from nacre.runtime import buffer
-from robustness.memory_calls import BY_NAME, Case
+from robustness.memory_calls import BY_NAME, Case, collect
 
 FEW: Final = 300  # references and blocks that CPython's caches may gain in the whole, in any number of calls
 RESIDENT: Final = 4 << 20  # bytes by which the process may grow
@@ -31,7 +30,7 @@ def resident() -> int:
 
 def measure(case: Case, figures: array[int]) -> None:
     """References, buffers and their bytes, memory of the process and blocks."""
-    gc.collect()
+    collect()
     for k, x in enumerate(case.watched):
         figures[k] = sys.getrefcount(x)
     used = buffer.statistics()

@@ -106,7 +106,7 @@ def test_programs_of_constants(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.exhaustive(4)
+@pytest.mark.exhaustive(8)
 @pytest.mark.parametrize("block", range(8))
 def test_many_programs_of_constants(block: int) -> None:
     for seed in range(1000 + 250 * block, 1250 + 250 * block):
