@@ -7,11 +7,19 @@ import weakref
 
 import pytest
 
+from nacre.base import gc_pause
 from nacre.base.gc_pause import gc_paused
 
 
 class Node:
     other: Node
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has not frozen objects, which the tests before have."""
+    gc.unfreeze()
+    monkeypatch.setattr(gc_pause, "_frozen", False)
 
 
 def test_collection_pauses_and_resumes() -> None:
@@ -48,6 +56,15 @@ def test_frozen_objects_stay_frozen() -> None:
         assert gc.get_freeze_count() == count
     finally:
         gc.unfreeze()
+
+
+def test_frozen_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = list[int]()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(3) or 3)
+    for _ in range(5):
+        with gc_paused():
+            pass
+    assert counts == [3] and gc.isenabled()
 
 
 def test_an_interrupt_at_the_end_leaves_the_collector_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from nacre.base.locks import forkable, of_threads_there
 _lock = forkable()
 _depths: dict[int, int] = {}  # the number of nested contexts that each thread is in
 _collects = False
+_frozen = False  # whether the program was once found to have frozen objects, which takes time for each of them
 
 
 @contextmanager
@@ -49,11 +50,12 @@ def _enter(depth: int) -> None:
 
 def _resume() -> None:
     """Resume garbage collection when no thread is in a context."""
-    global _collects
+    global _collects, _frozen
     if not _depths and _collects:
         gc.enable()
         _collects = False
-        if not gc.get_freeze_count():
+        _frozen = _frozen or gc.get_freeze_count() > 0
+        if not _frozen:
             try:
                 gc.freeze()
             finally:
