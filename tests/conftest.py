@@ -20,7 +20,7 @@ from hypothesis import settings
 
 import nacre.compile.program.executor  # noqa: F401  (operations need it)
 from nacre.native.pool import pool
-from nacre.runtime import plan
+from nacre.runtime import grains, plan
 
 PASSED = "nacre/exhaustive"  # the entry of pytest's cache
 
@@ -102,8 +102,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture
 def divided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs that share the smallest work among threads, whose number a test may change."""
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(plan, name, 1)
+    for module, name in ((plan, "ALONE_COST"), (grains, "SHARE_COST"), (grains, "CHUNK_COST")):
+        monkeypatch.setattr(module, name, 1)
     count = pool().threads
     yield
     pool().set_threads(count)

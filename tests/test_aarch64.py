@@ -11,7 +11,7 @@ from aarch64 import fused, image, programs
 from aarch64.image import Job
 from aarch64.programs import Case
 from nacre.compile.pipeline import compile_graph
-from nacre.runtime import plan
+from nacre.runtime import grains, plan
 
 THREADS = (1, 3)
 SETS: dict[str, Callable[[], Iterable[Case]]] = {
@@ -37,8 +37,8 @@ def test_the_same_bits_as_here(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     compiled = [compile_graph(c.graph, target=image.NEON).executable for c in cases]
     jobs = [Job(e, c.inputs, n) for n in THREADS for e, c in zip(compiled, cases, strict=True)]
     with monkeypatch.context() as patch:
-        for cost in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-            patch.setattr(plan, cost, 1)  # the smallest work is divided where a plan is for several threads
+        for module, cost in ((plan, "ALONE_COST"), (grains, "SHARE_COST"), (grains, "CHUNK_COST")):
+            patch.setattr(module, cost, 1)  # the smallest work is divided where a plan is for several threads
         results = image.run(jobs, tmp_path)
     found = (programs.difference(c, r) for c, r in zip(cases * len(THREADS), results, strict=True))
     assert [d for d in found if d] == []

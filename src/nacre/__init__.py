@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from nacre.api.slices import *
     from nacre.api.sorting import *
     from nacre.api.statistical import *
+    from nacre.api.taking import *
     from nacre.api.tensor import Tensor as Tensor
     from nacre.api.utility import *
     from nacre.base.dims import Dim as _Dim

@@ -64,6 +64,7 @@ def test_all_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 AFTER = {
     "simplification": "graph affine(",
+    "checks": "graph affine(",
     "attention-fusion": "graph affine(",
     "strip-mining": "graph affine(",
     "rematerialisation": "graph affine(",
@@ -96,7 +97,7 @@ def test_kernels_after_kernel_passes(file: str, capsys: pytest.CaptureFixture[st
 def test_an_unknown_pass(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--after", "fusin"]) != 0
     shown = " ".join(capsys.readouterr().err.split())
-    assert "simplification, attention-fusion, " in shown and "did you mean fusion" in shown
+    assert "simplification, checks, attention-fusion, " in shown and "did you mean fusion" in shown
     explained = nc.jit(nc.exp).explain(nc.ones(3))
     with pytest.raises(ArgumentError, match="explain: after must be one of simplification, "):
         explained.after("fusin")

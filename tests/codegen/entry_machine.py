@@ -42,7 +42,15 @@ def has_weak_references(tensor: TensorObject) -> i64:
 
 FUNCTIONS: list[Any] = [
     *(prepacked.alike, prepacked.declare, prepacked.packed, prepacked.keep, prepacked.forget),
-    *(perform.hold, perform.interrupted, perform.new_tensor, perform.undo, perform.run_unlocked, perform.run_in_arena),
+    *(
+        perform.hold,
+        perform.interrupted,
+        perform.new_tensor,
+        perform.undo,
+        perform.fail,
+        perform.run_unlocked,
+        perform.run_in_arena,
+    ),
     *(perform_program, has_weak_references, tape_stub.records, tape_stub.recorded),
     *(call.entry, call.several, view.view),
 ]
@@ -61,6 +69,7 @@ PLAYED: list[Any] = [
     *(cpython.Py_IncRef, cpython.Py_DecRef, cpython.PyType_GenericAlloc, cpython.PyTuple_New, cpython.PyTuple_SetItem),
     *(cpython.PyIter_Next, cpython.PyThread_get_thread_ident, cpython.PyEval_SaveThread, cpython.PyEval_RestoreThread),
     *(cpython.PyErr_CheckSignals, cpython.PyErr_Clear, cpython.PyLong_AsVoidPtr, cpython.PyLong_AsSsize_t),
+    *(cpython.PyLong_FromSsize_t, cpython.PyObject_CallOneArg),
     *(cpython.PyObject_Vectorcall, c_library.clock_gettime),
     *(prepacked.new_buffer, perform.renew, perform.run, perform.run_unless),
 ]
@@ -262,8 +271,16 @@ class Machine:
     def renew(self, buffer: int) -> None:
         self.log.append(("renew", buffer))
 
-    def run(self, descriptor: int, bases: int, workspace: int) -> None:
+    def PyLong_FromSsize_t(self, number: int) -> int:
+        return self.object(NumberObject, number=number)
+
+    def PyObject_CallOneArg(self, function: int, argument: int) -> int:
+        self.log.append(("failure", function, self.get(argument, NumberObject, "number")))
+        return 0
+
+    def run(self, descriptor: int, bases: int, workspace: int) -> int:
         self.log.append(("run", descriptor, workspace))
+        return self.stops
 
     def run_unless(self, descriptor: int, bases: int, workspace: int, check: int | None, clock: int) -> int:
         self.log.append(("run_unless", descriptor, workspace, bool(check), self.get(clock, InterruptClock, "thread")))

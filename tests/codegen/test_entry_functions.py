@@ -29,7 +29,7 @@ from nacre.codegen.entry.layouts import (
 from nacre.native.cpython import PyObject
 from nacre.native.python.types import offset_of, size_of
 from nacre.native.records import pack
-from nacre.runtime.layouts import BufferObject
+from nacre.runtime.layouts import BufferObject, Descriptor, Stopped
 from nacre.trace.value import Value
 
 
@@ -250,6 +250,21 @@ def test_long_programs_run_without_the_lock(machine: Machine, interruptible: boo
     assert [machine.counts[x] for x in p.buffers] == [1, 1] and len(machine.freed) == 1
 
 
+@pytest.mark.parametrize("releases", [0, 1])
+@pytest.mark.parametrize("nbytes", [64, 1 << 20])
+def test_a_failed_check_raises_its_error_and_leaves_nothing(machine: Machine, nbytes: int, releases: int) -> None:
+    p = Program(machine, 2, [0, -1], nbytes, packs=True, releases=releases, failure=55)
+    machine.put(p.descriptor, Descriptor, "scratch_offset", 24)
+    machine.put(p.buffers[0], BufferObject, "serial", 3)
+    p.m.alike(p.table, p.read.ctypes.data, p.bases.ctypes.data)
+    before = machine.living()
+    machine.stops = Stopped.FAILED
+    assert not p.perform()
+    workspace = next(x[2] for x in machine.log if x[0] in ("run", "run_unless"))
+    assert [x for x in machine.log if x[0] == "failure"] == [("failure", 55, workspace + 24)]
+    assert machine.living() == before and machine.get(p.table, PackedTable, "block") == 0
+
+
 def test_an_interrupted_program_leaves_nothing(machine: Machine) -> None:
     p = Program(machine, 2, [0, -1], packs=True, releases=1, interruptible=1)
     machine.put(p.buffers[0], BufferObject, "serial", 3)
@@ -333,7 +348,7 @@ def test_views_begin_at_their_offset(machine: Machine) -> None:
     offset = machine.object(NumberObject, number=3)
     machine.put(p.tensors[1], TensorObject, "layout", machine.object(LayoutObject, offset=offset))
     firsts: list[int] = []
-    machine.run = lambda descriptor, bases, workspace: firsts.extend((ctypes.c_int64 * 2).from_address(bases))
+    machine.run = lambda descriptor, bases, workspace: firsts.extend((ctypes.c_int64 * 2).from_address(bases)) or 0
     assert p.call() and firsts == [p.data[0], p.data[1] + 12]
 
 

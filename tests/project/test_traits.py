@@ -29,7 +29,6 @@ NAMES = set(registered()) - set(OPERATIONS) - set(REDUCTIONS)
 LIMIT = 5
 REASONS = {
     "Primitive.expansion: call": "a call is the only equation that stands for a graph",
-    "Primitive.effects: host_call": "a host call is the only equation that does more than compute its results",
     "AxisRule.is_lookup: take": "the only read of whole rows of a table",
 }
 CACHES = {"_pointwise", "_plain", "OWN"}  # computed for every primitive alike

@@ -225,6 +225,30 @@ def a_training_step() -> Case:
     return Case(lambda: step(x, y), [*objects(x, y), *variables, model, optimizer], variables)
 
 
+def a_checked_index() -> Case:
+    x, i = tensor(8, 4), nc.tensor(np.array([1, -3]))
+    f = nc.jit(lambda x, i: x[i])
+    return Case(lambda: f(x, i), objects(x, i))
+
+
+def a_failed_check() -> Case:
+    v, i = Variable(tensor(8, 4)), nc.tensor(np.array([1, 9]))
+
+    def add(i: Any) -> Any:
+        v.assign(v.value + 1)
+        return v.value[i]
+
+    f = nc.jit(add)
+
+    def call() -> str:
+        try:
+            return str(f(i))
+        except nc.AxisError as error:
+            return str(error)
+
+    return Case(call, [*objects(i), v])
+
+
 def a_host_call() -> Case:
     x = tensor(3, 4)
     f = nc.jit(lambda x: nc.host_call(lambda y: y.numpy() + 1, x.type, x * 2) * 3)
@@ -286,6 +310,8 @@ CASES: Final[Sequence[Callable[[], Case]]] = (
     an_update_with_results,
     an_update_with_a_dict,
     a_training_step,
+    a_checked_index,
+    a_failed_check,
     a_host_call,
     a_host_call_in_an_update,
     a_donated_argument,

@@ -317,7 +317,7 @@ def test_the_caller_runs_a_host_launch_whose_exception_ends_the_run(serial: Any,
         ctypes.c_int64.from_address(scratch).value = raised
 
     host = KERNEL(answer)
-    program.rows[1].kernel, program.rows[1].host = ctypes.cast(host, ctypes.c_void_p).value, True  # type: ignore
+    program.rows[1].kernel, program.rows[1].may_stop = ctypes.cast(host, ctypes.c_void_p).value, True  # type: ignore
     call = HandMadeCall(program.rows, program.arguments, team=4)
     serial.pool.shared.clear()
     assert call.run(serial) == raised and not serial.pool.inside

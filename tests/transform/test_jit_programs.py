@@ -16,7 +16,7 @@ from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import run
 from nacre.ir.rewrite import specialised
 from nacre.native.pool import pool
-from nacre.runtime import plan
+from nacre.runtime import grains, plan
 from same_bits import canonical
 
 health = list(HealthCheck)
@@ -146,8 +146,8 @@ def test_large_sizes_on_many_threads(name: str, shape: tuple[int, int], monkeypa
     x = from_numpy(np.random.default_rng(1).normal(size=shape).astype(np.float32))
     wanted = list(map(canonical, listed(f(x))))
     monkeypatch.setattr(plan, "ALONE_COST", 1)
-    monkeypatch.setattr(plan, "SHARE_COST", 1)
-    monkeypatch.setattr(plan, "CHUNK_COST", 500)
+    monkeypatch.setattr(grains, "SHARE_COST", 1)
+    monkeypatch.setattr(grains, "CHUNK_COST", 500)
     before = pool().threads
     try:
         for threads in (1, 2, 5):

@@ -11,27 +11,32 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, as_tensor, constant, distinct, is_plain, meet, numbers, scalar, spread
+from nacre.api.operands import (
+    TensorLike,
+    as_tensor,
+    distinct,
+    is_plain,
+    meet,
+    numbers,
+    scalar,
+    spread,
+)
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
+from nacre.api.taking import located
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import LIMIT, Dim, Size, product
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
-from nacre.base.types import Shape, broadcast_shapes, normal_axis
+from nacre.base.types import Shape, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
-__all__ = [
-    "index",
-    "index_update",
-    "take",
-    "take_along_axis",
-]
+__all__ = ["index", "index_update"]
 
 NEW_AXIS = object()
 
@@ -48,8 +53,8 @@ class Key:
         return [k for k, entry in enumerate(self.entries) if isinstance(entry, Value)]
 
 
-def parse(key: Any, shape: Shape) -> Key:
-    """Check a key against a shape and return one entry for each axis."""
+def parse(key: Any, shape: Shape, known: bool = False) -> Key:
+    """Check a key against a shape and return one entry for each axis; `known` as in `located`."""
     parts: list[Any] = [*key] if isinstance(key, tuple) else [key]
     opened: list[Any] = []
     for part in parts:
@@ -66,7 +71,7 @@ def parse(key: Any, shape: Shape) -> Key:
     for k, entry in enumerate(opened):
         if entry is NEW_AXIS:
             continue
-        opened[k] = _checked(entry, shape[axis], axis)
+        opened[k] = _checked(entry, shape[axis], axis, known)
         axis += 1
     return Key(opened)
 
@@ -120,7 +125,7 @@ _MASK = explain(
 )
 
 
-def _checked(entry: Any, size: Size, axis: int) -> Any:
+def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
     if isinstance(entry, _Mask):
         if entry.size != size:
             raise ShapeError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
@@ -129,21 +134,7 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
         return _place(entry, size, axis)
     if _is_slice(entry):
         return _whole_slice(entry)
-    if is_concrete(entry) and isinstance(size, int):
-        array = numbers(entry, "index")
-        least, most = (int(array.min()), int(array.max())) if array.size else (0, -1)
-        if least < -size or most >= size:
-            wrong = least if least < -size else most
-            raise AxisError(f"index: indices for axis {axis} must be in [{-size}, {size}); got {wrong}")
-        if least < 0 or entry.type.dtype is not int64:  # still with numbers while other tensors are traced
-            return from_numpy(np.where(array < 0, array.astype(np.int64) + size, array))
-        return entry
-    wide = as_tensor(entry, int64)
-    if not entry.type.dtype.is_signed:
-        return wide
-    zero = spread(constant(0, int64), wide.type.shape)
-    moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
-    return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+    return located(entry, size, axis, known)
 
 
 def _whole_slice(entry: slice[Any, Any, Any]) -> slice[Any, Any, Any]:
@@ -333,7 +324,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
             raise ShapeError(f"index_update: the mask must have shape {held.type.shape}; got {whole.type}")
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
-    parsed = parse(key, held.type.shape)
+    parsed = parse(key, held.type.shape, known=True)
     return _scatter(held, parsed, given) if parsed.arrays else _block_update(held, parsed, given)
 
 
@@ -396,48 +387,3 @@ def _again(entry: Any) -> Any:
     if entry is NEW_AXIS:
         return None
     return numbers(entry, "index") if isinstance(entry, Value) else entry
-
-
-# ---- functions
-
-
-def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
-    """The slices of x along an axis at integer indices.  For a vector, the axis may be omitted.
-
-    A negative index counts from the end.  Raises AxisError for known indices out of range.
-
-    >>> nc.take([10, 20, 30], [2, -1])
-    Tensor([30, 30], i64[2])
-    """
-    held, wanted = as_tensor(x), as_tensor(indices)
-    rank = len(held.type.shape)
-    if axis is None and rank != 1:
-        raise ShapeError(f"take: axis must be given for x of rank {rank}; got none")
-    at = normal_axis(0 if axis is None else axis, rank, "take")
-    if not wanted.type.dtype.is_integer:
-        raise DTypeError(f"take: indices must be integers; got {wanted.type}")
-    return picking.take(held, _checked(wanted, held.type.shape[at], at), at)
-
-
-def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """For each place of `indices`, the element of x with that index along the axis and the same place in the other
-    axes.
-
-    A negative index counts from the end.  Raises AxisError for known indices out of range.
-
-    >>> nc.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
-    Tensor([[2],
-            [3]], i64[2, 1])
-    """
-    held, wanted = as_tensor(x), as_tensor(indices)
-    rank = len(held.type.shape)
-    at = normal_axis(axis, rank, "take_along_axis")
-    if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
-        raise ShapeError(f"take_along_axis: indices must be integers of rank {rank}; got {wanted.type}")
-    wanted = _checked(wanted, held.type.shape[at], at)
-    one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
-    other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))
-    shape = broadcast_shapes(one, other, operation="take_along_axis")
-    held = spread(held, tuple(held.type.shape[at] if k == at else s for k, s in enumerate(shape)))
-    wanted = spread(wanted, tuple(wanted.type.shape[at] if k == at else s for k, s in enumerate(shape)))
-    return picking.gather(held, wanted, at)

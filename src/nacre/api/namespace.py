@@ -19,6 +19,7 @@ from nacre.api import (
     slices,
     sorting,
     statistical,
+    taking,
     tree,
     utility,
 )
@@ -45,6 +46,7 @@ MODULES = (
     manipulation,
     linear_algebra,
     indexing,
+    taking,
     slices,
     sorting,
     settings,

@@ -11,15 +11,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from nacre.api.primitives import pointwise, view
+from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
 from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
 from nacre.base.errors import (
+    CHECKED,
     TRACED,
     ArgumentError,
     DTypeError,
+    Error,
     GradientError,
     KindError,
     ShapeError,
@@ -30,15 +32,14 @@ from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.traced_number import TracedNumber
-from nacre.trace.reads import array_capture
+from nacre.trace.reads import array_capture, is_capture
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
-from nacre.trace.variable import Variable
+from nacre.trace.variable import Variable, scope
 
 Scalar = bool | int | float | Dim
 TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
 DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
-NONE: Final = np.empty(0, np.int64)
 
 _constants: dict[tuple[DType, Any], Value] = {}
 
@@ -290,14 +291,32 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
     return None if met is None else met[::-1]
 
 
-def outside(x: Value, low: int, high: Size, operation: str) -> np.ndarray:
-    """The numbers of a tensor of integers that are not in [low, high), as a vector; empty if they are not known."""
-    if not is_concrete(x) or not isinstance(high, int):
-        return NONE
-    listed = numbers(x, operation)
-    if not listed.size or (listed.min() >= low and listed.max() < high):
-        return NONE
-    return listed[(listed < low) | (listed >= high)]
+def require_inside(
+    x: Any, low: Size, high: Size, error: type[Error], text: str, allowed: int | None = None, known: bool = False
+) -> None:
+    """Require that a tensor's integers are in [low, high), or `allowed`: at once, or when a traced program runs.
+
+    The text of the error has {low}, {high} and {got}, the first integer that is out of bounds.  With `known`, integers
+    with numbers are checked now in any case.
+    """
+    if is_concrete(x) and isinstance(low, int) and isinstance(high, int) and (known or not is_capture(x)):
+        wrong = _outside(to_numpy(x), low, high, allowed)
+        if not wrong.size:
+            return
+        if known or scope() is None:  # else the part of the program that is traced may never run
+            raise error(text.format(low=low, high=high, got=wrong[0]))
+    kind = next(name for name, known in CHECKED.items() if known is error)
+    if allowed is not None:
+        x = pointwise.select(pointwise.eq(x, filled(x, allowed)), filled(x, cast("int", low)), x)
+    checking.check(x, low, high, kind, text)
+
+
+def _outside(array: np.ndarray, low: int, high: int, allowed: int | None) -> np.ndarray:
+    """The integers that are not in [low, high) and not allowed, as a vector."""
+    if not array.size or (array.min() >= low and array.max() < high):
+        return array.reshape(-1)[:0]
+    wrong = array[(array < low) | (array >= high)]
+    return wrong if allowed is None else wrong[wrong != allowed]
 
 
 def settled_number(x: Any, operation: str, what: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import nacre.ops.attention
+import nacre.ops.check
 import nacre.ops.convolution
 import nacre.ops.dot
 import nacre.ops.index
@@ -17,6 +18,7 @@ import nacre.ops.window
 import nacre.ops.winograd
 
 attending: Final[Any] = nacre.ops.attention
+checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 convolve: Final[Any] = nacre.ops.convolution
 picking: Final[Any] = nacre.ops.index

@@ -58,6 +58,9 @@ class AxisError(ShapeError, IndexError):
     """An axis or an index is out of range."""
 
 
+CHECKED: Final[dict[str, type[Error]]] = {"argument": ArgumentError, "axis": AxisError}  # what checks may raise
+
+
 class TraceError(Error, TypeError):
     """Python code needs the number of a traced tensor, or uses a traced tensor after its trace ended."""
 

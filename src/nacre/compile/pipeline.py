@@ -18,6 +18,7 @@ from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.passes.attention import fuse_attention
+from nacre.compile.passes.checks import place_checks
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
@@ -39,7 +40,7 @@ def _lower(c: Compilation) -> None:
     assert c.fusion is not None
     values = ValueNumbers()
     values.declare(c.graph)
-    c.launches = LaunchWriter(values, c.isa, c.kernel_forms, begin=c.begin)
+    c.launches = LaunchWriter(values, c.isa, c.target, c.kernel_forms, begin=c.begin)
     KernelSelection(c.fusion, values, c.launches, c.simplify_body).write()
 
 
@@ -91,6 +92,12 @@ PASSES: tuple[Pass, ...] = (
         "simplification",
         "calls are inlined; equal and dead equations are gone; each output is a value of its own",
         simplify,
+        bodies=True,
+    ),
+    GraphPass(
+        "checks",
+        "checks that may fail find the first failure's position; steps in their order end the program there",
+        place_checks,
         bodies=True,
     ),
     GraphPass(

@@ -1,4 +1,5 @@
-"""The primitives that only the compiler creates: convolutions and maxima over blocks of channels, and whole attentions.
+"""The primitives that only the compiler creates: convolutions and maxima over blocks of channels, whole attentions, and
+checks of positions.
 
 They have no derivative and no batching rule, because differentiation and batching come before compilation.  Their
 kernels read half types or other layouts directly; the primitives that they replace need separate equations for that.
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import DType, int64
+from nacre.base.errors import ArgumentError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import Primitive, Template
+from nacre.ir.primitive import Primitive, RangeCheck, Template
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.ops.check import require_bounds
 from nacre.ops.convolution import convolve_p
 from nacre.ops.window import window_max_p
 from nacre.ops.winograd import winograd_p
@@ -85,3 +88,20 @@ attend_p = Primitive(
 attend_grads_p = Primitive(
     "attend_grads", _grads_type, Template("attend_grads"), multiple=True, main_results=frozenset(("q", "k", "v"))
 )
+
+# ---- checks
+
+
+def _checks_type(*operands: TensorType, bounds: tuple[Any, ...]) -> tuple[TensorType, ...]:
+    given = list(operands)
+    for low, high, kind, text, few in bounds:
+        require_bounds(low, high, kind, text)
+        if not few and (not given or given.pop(0) is not POSITION):
+            raise ArgumentError(f"checks: a check of many integers must have a position; got {operands}")
+        if not given or not given.pop(0).dtype.is_integer:
+            raise ArgumentError(f"checks: a check must have integers; got {operands}")
+    return ()
+
+
+POSITION: Final = TensorType((), int64)
+checks_p = Primitive("checks", _checks_type, RangeCheck(), multiple=True, effects=True)

@@ -42,15 +42,10 @@ def _foldable(graph: Graph) -> list[Var]:
     largest: dict[Var, int] = {}  # bytes of the largest constant behind a value
     outputs = set(graph.outputs)
     for e in graph.equations:
-        (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
-        if (
-            isinstance(e.primitive.lowering, Element | Reduce)
-            and not more
-            and v not in outputs
-            and v.type.static
-            and None not in sizes
-            and _known(tuple(e.params.values()))
-        ):
+        if not isinstance(e.primitive.lowering, Element | Reduce):
+            continue
+        (v,), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
+        if v not in outputs and v.type.static and None not in sizes and _known(tuple(e.params.values())):
             largest[v] = max((n for n in sizes if n is not None), default=0)
     needed: set[Atom] = set(outputs)
     found: list[Var] = []

@@ -12,7 +12,17 @@ from nacre.base.dims import LIMIT, Symbol
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.deploy.executable.codes import ALIGNMENT, MEMORY, POINTER, PROCESSOR, SIZE, THREADS, WORKSPACE
+from nacre.deploy.executable.codes import (
+    ALIGNMENT,
+    CHECK,
+    MEMORY,
+    MESSAGE,
+    POINTER,
+    PROCESSOR,
+    SIZE,
+    THREADS,
+    WORKSPACE,
+)
 from nacre.deploy.process import outermost
 from nacre.deploy.sizes import symbols_of
 from nacre.deploy.strings import string
@@ -29,6 +39,7 @@ ERRORS = {
     MEMORY: ("MEMORY", "there is not enough memory for the workspace"),
     PROCESSOR: ("PROCESSOR", "this processor lacks instructions that the program was compiled for"),
     THREADS: ("THREADS", "NACRE_NUM_THREADS, or the number of threads that was set, is not a number from 1 to 256"),
+    CHECK: ("CHECK", "a check failed, such as that of an index; the message says which"),
 }
 MOST_BYTES = 1 << 46  # of a workspace
 X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers enabled, no traps
@@ -68,19 +79,25 @@ def sizes_parameters(symbols: Sequence[Symbol]) -> dict[str, str]:
     return {f"n.{s.name}": "i64" for s in symbols}
 
 
-def library_text(about: Interface, aim: CompileTarget) -> str:
-    """The text of the core and of the public functions; the program's own functions are only declared."""
+def library_text(about: Interface, aim: CompileTarget, checks: bool = False) -> str:
+    """The text of the core and of the public functions; the program's own functions are only declared.
+
+    A program with `checks` writes messages of its own.
+    """
     module = ModuleText(f"{about.name} interface")
     numbers = list(sizes_parameters(about.symbols).values())
     module.declare("core.measure", "i64", [*numbers, "i64"])
-    module.declare("core.start", "void", ["ptr", "ptr", *numbers, "i64"])
+    message = None
+    if checks:
+        message = module.variable("core.message", f"[{MESSAGE} x i8]", align=1, linkage="thread_local")
+    module.declare("core.start", "i64", ["ptr", "ptr", *numbers, "i64"])
     _call(module, about, aim)
     _run(module, about, aim)
     _workspace(module, about, aim)
     f = module.function(f"{about.name}_threads", "i32", {"threads": "i32"}, attributes=outermost(aim))
     _supported(f)
     f.ret(f.call("nacre.threads", "i32", [f["threads"]]))
-    _error(module, about, aim)
+    _error(module, about, aim, message)
     return module.text()
 
 
@@ -144,10 +161,11 @@ def _call(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     f.label("go")
     workspace = f.phi("ptr", [(made, after), (f["workspace"], before)], "place")
     saved = _control(f, aim)
-    f.call("core.start", "void", [f["bases"], workspace, *sizes, threads])
+    stopped = f.call("core.start", "i64", [f["bases"], workspace, *sizes, threads])
     _set_control(f, aim, saved)
     with f.when(own):
         f.call("free", "void", [workspace])
+    _fail(f, f.icmp("ne", stopped, 0), CHECK)
     f.ret(Val("0", "i32"))
 
 
@@ -191,12 +209,15 @@ def _workspace(module: ModuleText, about: Interface, aim: CompileTarget) -> None
     f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre.pool_threads", "i64", [])]))
 
 
-def _error(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
-    """NAME_error: a sentence for an error code."""
+def _error(module: ModuleText, about: Interface, aim: CompileTarget, message: Val | None) -> None:
+    """NAME_error: a sentence for an error code; `message` has that of a check, once one has failed in the thread."""
     f = module.function(f"{about.name}_error", "ptr", {"code": "i32"}, attributes=outermost(aim))
     found = string(module, "error.other", "no such error code")
     for code, text in {0: "no error", **{c: t for c, (_, t) in ERRORS.items()}}.items():
-        found = f.select(f.icmp("eq", f["code"], code), string(module, f"error.{code}", text), found)
+        known = string(module, f"error.{code}", text)
+        if code == CHECK and message is not None:
+            known = f.select(f.icmp("ne", f.load(message, "i8", 1), 0), message, known)
+        found = f.select(f.icmp("eq", f["code"], code), known, found)
     f.ret(found)
 
 
@@ -251,7 +272,7 @@ def header(about: Interface, version: str) -> str:
             "   for each processor.  No call may be running.  Results have the same bits for any number. */",
             f"int32_t {about.name}_threads(int32_t threads);",
             "",
-            "/* The message of an error code. */",
+            "/* The message of an error code; that of a failed check is of the calling thread's last call. */",
             f"const char *{about.name}_error(int32_t code);",
             "",
             "#ifdef __cplusplus",

@@ -18,6 +18,7 @@ from nacre.deploy.program import ProgramWriter
 from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
 from nacre.native.pool import pool_text
+from nacre.native.python.cached import cached_module
 from nacre.native.text import ModuleText
 from nacre.runtime.executable import Code, Executable, driver_text
 
@@ -34,8 +35,14 @@ def program_object(
     )
     writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
+    if executable.plan.failures:
+        texts.append(cached_module("nacre.deploy.executable.failure", ("write_failure",), aim.target))
     texts += [driver_text(aim.target), pool_text(aim.target), *process_texts(aim)]
-    image = compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
+    image = compile_together(
+        [*texts, module.text(), library.library_text(about, aim, bool(executable.plan.failures)), *outer],
+        aim.target,
+        public,
+    )
     return filled(image, writer.weights) if writer.weights else image
 
 

@@ -19,20 +19,22 @@ from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.deploy import tables
+from nacre.deploy.executable.codes import GOT, GOT_UNSIGNED, HIGH, LOW, MESSAGE
+from nacre.deploy.executable.failure import FailureTemplate
 from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import SizeArithmetic, symbols_of
+from nacre.deploy.strings import string
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.python.initial import at, constant_rows
 from nacre.native.python.types import ArrayKind, FunctionKind, i64, memory_type, size_of, struct_of
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
+from nacre.runtime.grains import CHUNK_COST, SHARE_COST
 from nacre.runtime.layouts import Descriptor, Move, PlanRow, PoolFunctions, RowKind
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
-    CHUNK_COST,
     ENDLESS,
-    SHARE_COST,
     Launch,
     Number,
     Plan,
@@ -106,11 +108,14 @@ class ProgramWriter:
         """Write `measure` and `start`."""
         for k in dict.fromkeys(self.kernels):
             self.module.declare(k, "void", ["ptr", "i64", "i64", "ptr"])
+        if self.plan.failures:
+            self.module.declare("nacre.failure", "void", ["ptr", "ptr", "ptr"])
+            self.module.variable("core.message", f"[{MESSAGE} x i8]", "", 1, "external thread_local")
         numbers = {f"n.{s.name}": "i64" for s in self.symbols} | {"threads": "i64"}
         f = self.module.function("core.measure", "i64", numbers)
         a = self._arithmetic(f)
         f.ret(a.value(self.layout(a, f["threads"]).total))
-        f = self.module.function("core.start", "void", {"bases": "ptr", "workspace": "ptr"} | numbers)
+        f = self.module.function("core.start", "i64", {"bases": "ptr", "workspace": "ptr"} | numbers)
         a = self._arithmetic(f)
         self._start(a, self.layout(a, f["threads"]))
 
@@ -122,6 +127,15 @@ class ProgramWriter:
             self.module.declare(f"nacre.pool_{name}", field.kind.result.llvm, [k.llvm for k in field.kind.kinds])
             functions[name] = at(Val(f"@nacre.pool_{name}", "ptr"))
         return constant_rows(self.module, "pool.functions", [PoolFunctions(**functions)])
+
+    def templates(self) -> Val:
+        """The address of the texts of checks."""
+        rows: list[Any] = []
+        for k, failure in enumerate(self.plan.failures):
+            got = GOT if failure.signed else GOT_UNSIGNED
+            text = failure.text.format(low=chr(LOW), high=chr(HIGH), got=chr(got))
+            rows.append(FailureTemplate(text=at(string(self.module, f"core.failure{k}", text))))
+        return constant_rows(self.module, "core.failures", rows)
 
     def _arithmetic(self, f: Function) -> SizeArithmetic:
         return SizeArithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
@@ -349,7 +363,13 @@ class _Start:
         step, share = self.plan.steps[row.step], self.at.shares[row.step]
         self.f.comment(step.label)
         kernel = Val(f"@{self.writer.kernels[step.code]}", "ptr")
-        return {"kernel": kernel, "extent": share.extent, "grain": share.grain, "idle": step.idle}
+        return {
+            "kernel": kernel,
+            "extent": share.extent,
+            "grain": share.grain,
+            "idle": step.idle,
+            "may_stop": step.may_stop,
+        }
 
     def control(self, row: DriverRow, turns: Mapping[int, int]) -> dict[str, Operand]:
         """The fields of a row that changes the control flow."""
@@ -385,5 +405,9 @@ class _Start:
             "pool": self.writer.pool,
         }
         self.put(self.descriptor, Descriptor, 0, descriptor)
-        f.call("nacre.run", "void", [self.descriptor, f["bases"], self.workspace])
-        f.ret()
+        stopped = f.call("nacre.run", "i64", [self.descriptor, f["bases"], self.workspace])
+        if self.plan.failures:
+            with f.when(f.icmp("ne", stopped, 0)):
+                outcome = f.gep(self.workspace, at.scratch)
+                f.call("nacre.failure", "void", [outcome, self.writer.templates(), Val("@core.message", "ptr")])
+        f.ret(stopped)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import creation, indexing, manipulation, random, slices
+from nacre.api import creation, manipulation, random, slices, taking
 from nacre.api.creation import asarray
 from nacre.api.elementwise import arithmetic, transcendental
 from nacre.api.settings import no_grad
@@ -199,7 +199,7 @@ class RoundedTable(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] → [..., width]."""
-        row, scale = (indexing.take(part.value, ids, axis=0) for part in (self.weight, self.scale))
+        row, scale = (taking.take(part.value, ids, axis=0) for part in (self.weight, self.scale))
         return row.astype(float32) * manipulation.expand_dims(scale, -1)
 
 

@@ -15,12 +15,13 @@ from nacre.base.errors import ArgumentError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.changes import Changes
+from nacre.interpret.check import guarded
 from nacre.interpret.forward import as_kind, carried, union
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph, kept_with_graph
 from nacre.ir.primitive import Primitive, RuleKind, Structural, register_rule
 from nacre.ops import control
-from nacre.ops.pointwise import select
+from nacre.ops.pointwise import not_, select
 from nacre.ops.reduce import any_
 from nacre.ops.view import broadcast, permute
 from nacre.trace.bind import bind, inside, next_level
@@ -178,12 +179,21 @@ def _call(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params,
 def _cond(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     then, orelse, inner = params["then"], params["orelse"], mask[1:]
     if mask[0]:
-        yes, no = (batch_graph(g, inner, size, (True,) * len(g.outputs)).graph for g in (then, orelse))
-        results = [_choose(xs[0], a, b) for a, b in zip(run(yes, xs[1:]), run(no, xs[1:]), strict=True)]
+        chosen = xs[0], not_(xs[0])
+        sides = [_guarded(g, inner, size, p, xs[1:]) for g, p in zip((then, orelse), chosen, strict=True)]
+        results = [_choose(xs[0], a, b) for a, b in zip(*sides, strict=True)]
         return results, (True,) * len(results)
     either = union(batch_graph(then, inner, size).mask, batch_graph(orelse, inner, size).mask)
     yes, no = (batch_graph(g, inner, size, either).graph for g in (then, orelse))
     return bind(primitive, *xs, then=yes, orelse=no), either
+
+
+def _guarded(graph: Graph, mask: Mask, size: Size, active: Value, xs: Sequence[Value]) -> list[Value]:
+    """The batched outputs of a graph; its checks count for the examples that are active."""
+    forced = (True,) * len(graph.outputs)
+    if not graph.has_effects:
+        return run(batch_graph(graph, mask, size, forced).graph, xs)
+    return run(batch_graph(guarded(graph), (True, *mask), size, forced).graph, [active, *xs])
 
 
 def _choose(condition: Value, yes: Value, no: Value) -> Value:
@@ -197,15 +207,18 @@ def _while(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params
     mask = carried(lambda m: batch_graph(body, m, size).mask, start)
     if batch_graph(cond, mask, size).mask[0]:
         mask = (True,) * len(xs)
-        whole = _while_all(batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph)
+        whole = _while_all(batch_graph(cond, mask, size).graph, body, size)
     else:
         whole = batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
     results = bind(primitive, *_as_masked(xs, start, mask, size), cond=whole[0], body=whole[1])
     return results, mask
 
 
-def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
-    """A loop that continues while any example does; finished examples keep their values."""
+def _while_all(cond: Graph, body: Graph, size: Size) -> tuple[Graph, Graph]:
+    """A loop that continues while any example does; finished examples keep their values.
+
+    The condition is batched already.
+    """
 
     def any_continues(*carry: Value) -> list[Value]:
         """Whether any example of the batch is unfinished."""
@@ -214,9 +227,10 @@ def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
     def step(*carry: Value) -> list[Value]:
         """One iteration for the examples that continue; the others keep their carry."""
         continues = run(cond, carry)[0]
-        return [_choose(continues, new, old) for new, old in zip(run(body, carry), carry, strict=True)]
+        found = _guarded(body, (True,) * len(carry), size, continues, carry)
+        return [_choose(continues, new, old) for new, old in zip(found, carry, strict=True)]
 
-    types = body.input_types
+    types = cond.input_types
     return derived(any_continues, types, cond.name), derived(step, types, body.name)
 
 

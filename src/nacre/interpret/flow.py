@@ -16,6 +16,7 @@ from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret import scan_accumulation
+from nacre.interpret.check import without_checks
 from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import Recomputation, Reverse, reverse
@@ -49,12 +50,12 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
     back = reverse(graph, active)
     if not back.traced:
         return None
-    if graph.has_effects:
+    if graph.calls_host:
         raise GradientError(
             f"checkpoint: the derivative computes {graph.name} again; got a function that calls the host, which must "
             "run once; call nc.host_call outside of nc.checkpoint"
         )
-    again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
+    again = without_checks(Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name))
 
     def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
         """The pullback graph, which computes the forward values again."""

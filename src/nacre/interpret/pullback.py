@@ -16,7 +16,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.forward import push
 from nacre.interpret.stage import derived
 from nacre.interpret.transpose import transpose
-from nacre.ir.graph import Atom, Equation, Graph, Var, has_effects
+from nacre.ir.graph import Atom, Equation, Graph, Var, calls_host
 from nacre.ir.primitive import Constant, Primitive, RuleKind, Structural
 from nacre.ir.rewrite import live_equations, without_dead_code
 from nacre.trace.value import Value
@@ -176,10 +176,10 @@ def rule_for(
 
 
 def _index(primitive: Primitive, params: Mapping[str, Any]) -> dict[object, Rule | None]:
-    """Where a rule is cached: that of a graph with effects with the graph, which alone may keep its functions alive."""
-    if not has_effects(primitive, params):
+    """Where a rule is cached: that of a graph with host calls with it, which alone may keep its functions alive."""
+    if not calls_host(primitive, params):
         return _rules
-    return next((p.kept for p in params.values() if isinstance(p, Graph) and p.has_effects), dict[object, Any]())
+    return next((p.kept for p in params.values() if isinstance(p, Graph) and p.calls_host), dict[object, Any]())
 
 
 def _equation(

@@ -18,7 +18,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.declared import declared_types
-from nacre.ir.primitive import Flow, Primitive
+from nacre.ir.primitive import Flow, Host, Primitive
 
 
 class Var:
@@ -69,12 +69,24 @@ class Equation:
         """Whether it must run even if its results are unused: its primitive has effects, or a graph within it."""
         return has_effects(self.primitive, self.params)
 
+    @property
+    def calls_host(self) -> bool:
+        """Whether it calls a Python function, or a graph within it does."""
+        return calls_host(self.primitive, self.params)
+
 
 def has_effects(primitive: Primitive, params: Mapping[str, Any]) -> bool:
     """Whether an equation of a primitive with these parameters has effects."""
     if isinstance(primitive.lowering, Flow):
         return any(isinstance(p, Graph) and p.has_effects for p in params.values())
     return primitive.effects
+
+
+def calls_host(primitive: Primitive, params: Mapping[str, Any]) -> bool:
+    """Whether an equation of a primitive with these parameters calls a Python function."""
+    if isinstance(primitive.lowering, Flow):
+        return any(isinstance(p, Graph) and p.calls_host for p in params.values())
+    return isinstance(primitive.lowering, Host)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +112,11 @@ class Graph:
     def has_effects(self) -> bool:
         """Whether an equation of it has effects, or one of a graph within it."""
         return any(e.has_effects for e in self.equations)
+
+    @cached_property
+    def calls_host(self) -> bool:
+        """Whether an equation of it calls a Python function, or one of a graph within it."""
+        return any(e.calls_host for e in self.equations)
 
     @cached_property
     def kept(self) -> dict[object, Any]:
@@ -205,14 +222,14 @@ OfGraph = Callable[Concatenate[Graph, Rest], Found]
 def kept_with_graph(maxsize: int) -> Callable[[OfGraph[Rest, Found]], OfGraph[Rest, Found]]:
     """A decorator of a pure function of a graph, whose latest results are cached for all equal graphs.
 
-    Those of a graph with effects live as long as that graph, because it refers to objects of its program alone.
+    Those of a graph that calls the host live as long as that graph, because it refers to objects of its program alone.
     """
 
     def decorated(function: OfGraph[Rest, Found]) -> OfGraph[Rest, Found]:
         latest: Any = lru_cache(maxsize)(function)
 
         def cached(graph: Graph, *rest: Rest.args, **named: Rest.kwargs) -> Found:
-            if not graph.has_effects:
+            if not graph.calls_host:
                 return latest(graph, *rest, **named)
             key = (function, rest, *named.items())
             if key not in graph.kept:

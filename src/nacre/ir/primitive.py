@@ -181,7 +181,12 @@ class Host:
     """A call of a Python function in the middle of a program (see `ops.host`)."""
 
 
-Lowering = Element | Reduce | Nest | Template | Flow | Host
+@dataclass(frozen=True, slots=True)
+class RangeCheck:
+    """A check in the middle of a program, which ends with an error if it fails (see `ops.check`)."""
+
+
+Lowering = Element | Reduce | Nest | Template | Flow | Host | RangeCheck
 
 
 def operation(primitive: Primitive) -> str | None:
@@ -300,6 +305,13 @@ def primitive_named(name: str, version: str | None = None) -> Primitive:
             f"primitive: {name} must have version {version!r}; got {found.version!r}; import the module that defines "
             "that version"
         )
+    return found
+
+
+def applying(op: str) -> Primitive:
+    """The primitive that applies an operation of kernel IR to elements, or reduces with it."""
+    found = primitive_named(op)
+    assert operation(found) == op
     return found
 
 

@@ -2,6 +2,7 @@
 
 from nacre.ir.primitive import Lowering, Primitive, registered
 from nacre.ops import (
+    check,
     control,
     convolution,
     copy,
@@ -22,6 +23,7 @@ from nacre.ops import (
 
 __all__ = [
     "OWN",
+    "check",
     "control",
     "convolution",
     "copy",

@@ -5,8 +5,8 @@ epoch's launches, shares them with the pool, and starts the next epoch when they
 finds the chunk's row.  A caller without workers runs each launch whole.  Before each of its chunks the caller may test
 whether to stop.  Then the rest of the epoch is taken without work, and no other epoch begins.
 
-A host launch calls a Python function (see `runtime/host_call`).  It has a barrier before and behind it, and the caller
-runs it.  Its scratch memory begins with whether the function raised an exception, which ends the run.
+A launch that may stop the run calls a Python function (see `runtime/host_call`), or is a check (see `runtime/check`).
+It has a barrier before and behind it, and the caller runs it.  Its scratch memory has the outcome.
 
 A row without a kernel controls the flow.  Only the caller runs it, while no chunk is running.
 
@@ -23,7 +23,7 @@ from nacre.native.python.declarations import inline, native, null
 from nacre.native.python.intrinsics import addr, atomic_load, atomic_store, cast, copy_bytes, stack
 from nacre.native.python.types import embed, i64, ptr, size_of, struct, u8, u64
 from nacre.runtime import layouts
-from nacre.runtime.layouts import Descriptor, PlanRow
+from nacre.runtime.layouts import Descriptor, Outcome, PlanRow
 
 ENTER: Final = int(layouts.RowKind.ENTER)
 TURN: Final = int(layouts.RowKind.TURN)
@@ -85,11 +85,11 @@ def must_stop(context: Context) -> bool:
 
 
 @inline
-def has_raised(context: Context) -> bool:
-    """Whether the host call that has just returned raised an exception."""
-    raised = cast(ptr[i64], context.scratch)[0]
-    atomic_store(context.stopped, raised, "relaxed")
-    return raised != 0
+def has_stopped(context: Context) -> bool:
+    """Whether the launch that has just returned stops the run."""
+    stopped = cast(Outcome, context.scratch).stopped
+    atomic_store(context.stopped, stopped, "relaxed")
+    return stopped != 0
 
 
 @inline
@@ -193,7 +193,7 @@ def walk_rows(context: Context, several: bool, run: RunIterations, run_chunk: Ru
         row = rows[k]
         if row.kernel == null:
             k, many = control_flow(context, row, k + 1, many, several)
-        elif many and not row.host:
+        elif many and not row.may_stop:
             k, chunks = count_chunks(context, rows, count, k)
             descriptor.pool.share(run_chunk, cast(ptr[u8], context), chunks)
             if atomic_load(context.stopped, "relaxed") != 0:
@@ -204,7 +204,7 @@ def walk_rows(context: Context, several: bool, run: RunIterations, run_chunk: Ru
                 if context.check != null and must_stop(context):
                     return
                 run(context, k, 0, extent, 0)
-                if row.host and has_raised(context):
+                if row.may_stop and has_stopped(context):
                     return
             k += 1
 
@@ -259,13 +259,13 @@ def walk(context: Context, several: bool) -> None:
 
 
 @native(symbol="nacre.run")
-def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None:
-    """Run a bound plan.
+def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> i64:
+    """Run a bound plan: why it stopped (`Stopped`), or 0.
 
     `bases` are the addresses of inputs and outputs, an unused one, and that of packed inputs (or null).  `workspace` is
     the arena and the tables behind it.
     """
-    run_unless(descriptor, bases, workspace, null, null)
+    return run_unless(descriptor, bases, workspace, null, null)
 
 
 @native(symbol="nacre.run_unless")

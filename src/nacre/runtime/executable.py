@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.base import size_binding
+from nacre.base.errors import CHECKED, Error
 from nacre.base.locks import once
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
@@ -28,9 +29,9 @@ from nacre.native.pool import pool
 from nacre.native.python.cached import cached_module
 from nacre.native.python.types import fields_of
 from nacre.runtime.buffer import Buffer, allocate
-from nacre.runtime.layouts import PoolFunctions
-from nacre.runtime.plan import Binding, BoundPlan, Plan
-from nacre.runtime.tables import address, record
+from nacre.runtime.layouts import Outcome, PoolFunctions, Stopped
+from nacre.runtime.plan import Binding, BoundPlan, Failure, Plan
+from nacre.runtime.tables import address, record, row_type
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Code:
 
 
 HOST_CALL = "nacre.host_call"  # the kernel of host calls
+CHECK = "nacre.check"  # the kernel of checks
 
 
 def driver_text(target: Target, stamped: bool = False) -> str:
@@ -93,7 +95,7 @@ def pool_functions() -> np.ndarray:
 @cache
 def driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan without host calls."""
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return run(driver_library(target, stamped).address("nacre.run"))
 
 
@@ -102,16 +104,30 @@ def host_call_text(target: Target) -> str:
     return cached_module("nacre.runtime.host_call", ("call", "run"), target)
 
 
+def check_text(target: Target) -> str:
+    """The LLVM text of the kernel of checks."""
+    return cached_module("nacre.runtime.check", ("check",), target)
+
+
+def failure(failures: Sequence[Failure], outcome: int) -> Error:
+    """The error of a check that has failed, from the address of the Outcome."""
+    memory: Any = (ctypes.c_char * row_type(Outcome).itemsize).from_address(outcome)
+    found: Any = np.frombuffer(memory, row_type(Outcome))[0]
+    failed, got = failures[int(found["number"])], int(found["got"])
+    text = failed.text.format(low=found["low"], high=found["high"], got=got if failed.signed else got % (1 << 64))
+    return CHECKED[failed.kind](text)
+
+
 @cache
 def host_driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan with host calls; it raises their exceptions."""
     run_unless = driver_library(target, stamped).address("nacre.run_unless")
-    run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     native = run(objects.library(host_call_text(target), target).keep().address("nacre.host_run"))
 
-    def raising(descriptor: int, bases: int, workspace: int) -> None:
-        """Run a bound plan."""
-        native(descriptor, bases, workspace, run_unless)
+    def raising(descriptor: int, bases: int, workspace: int) -> int:
+        """Run a bound plan: why it stopped, or 0."""
+        return native(descriptor, bases, workspace, run_unless)
 
     return raising
 
@@ -192,12 +208,17 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0, 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        self.driver(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
+        stopped = self.driver(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
+        if stopped == Stopped.FAILED:
+            raise failure(self.plan.failures, workspace.address + bound.outcome)
         return outputs
 
     @property
-    def driver(self) -> Callable[[int, int, int], None]:
-        """The native function that runs its plan, bound: it takes the addresses of descriptor, bases and workspace."""
+    def driver(self) -> Callable[[int, int, int], int]:
+        """The native function that runs its plan, bound, and returns why it stopped, or 0.
+
+        It takes the addresses of descriptor, bases and workspace.
+        """
         return (host_driver if self.plan.calls_host else driver)(self.target, self.stamped)
 
 

@@ -1,13 +1,14 @@
 """The kernel of host calls in native Python: it calls a Python function in the middle of a program.
 
 The first argument of such a launch is the address of a Python object, which the launch keeps alive.  The object is
-called with the address of the arguments.  An exception stays set in the thread; the first word of the scratch memory
-then ends the run.  The caller's own thread runs the kernel, without the interpreter lock.
+called with the address of the arguments.  An exception stays set in the thread, and ends the run.  The caller's own
+thread runs the kernel, without the interpreter lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from nacre.native.cpython import (
     Py_DecRef,
@@ -22,6 +23,10 @@ from nacre.native.cpython import (
 from nacre.native.python.declarations import inline, native, null
 from nacre.native.python.intrinsics import cast
 from nacre.native.python.types import i64, ptr, struct, u8
+from nacre.runtime.layouts import Outcome, Stopped
+
+NO: Final = int(Stopped.NO)
+RAISED: Final = int(Stopped.RAISED)
 
 
 @struct
@@ -29,13 +34,6 @@ class HostArguments:
     """The arguments of a launch: the function, then addresses and numbers."""
 
     function: PyObject
-
-
-@struct
-class Outcome:
-    """The scratch memory of a launch: whether the function raised an exception."""
-
-    raised: i64
 
 
 @inline
@@ -56,7 +54,7 @@ def called(arguments: HostArguments) -> bool:
 def call(arguments: HostArguments, low: i64, high: i64, outcome: Outcome) -> None:
     """Call the function under the interpreter lock."""
     lock = PyGILState_Ensure()
-    outcome.raised = 0 if called(arguments) else 1
+    outcome.stopped = NO if called(arguments) else RAISED
     PyGILState_Release(lock)
 
 
@@ -66,8 +64,9 @@ def run(
     bases: ptr[u8],
     workspace: ptr[u8],
     run_unless: Callable[[ptr[u8], ptr[u8], ptr[u8], ptr[u8], ptr[u8]], i64],
-) -> None:
-    """Run a bound plan by the driver, without the interpreter lock; an exception of a host call stays set."""
+) -> i64:
+    """Run a bound plan by the driver, without the interpreter lock: why it stopped.  An exception stays set."""
     thread = PyEval_SaveThread()
-    run_unless(descriptor, bases, workspace, null, null)
+    stopped = run_unless(descriptor, bases, workspace, null, null)
     PyEval_RestoreThread(thread)
+    return stopped

@@ -68,8 +68,8 @@ class PlanRow:
     of the address of a branch's cell.  `extent` is the number of iterations of a launch's parallel loop or of a loop of
     the plan; a chunk of a launch has `grain` of them.  `target` is the row that control flow jumps to.  `barrier` is
     whether the launches before a row must be complete.  An `idle` launch has no work where its first two arguments are
-    equal.  A `host` launch calls a Python function.  The caller runs it, and a loop that is `alone`, without other
-    threads.
+    equal.  A launch that `may_stop` the run is a check, or calls a Python function.  The caller runs it, and a loop
+    that is `alone`, without other threads.
     """
 
     kernel: Callable[[ptr[u64], i64, i64, ptr[u8]], None]
@@ -83,7 +83,7 @@ class PlanRow:
     barrier: bool
     idle: bool
     alone: bool
-    host: bool
+    may_stop: bool
 
 
 @struct
@@ -93,6 +93,44 @@ class Fixup:
     argument: i64
     base: i64
     offset: i64
+
+
+class Stopped(IntEnum):
+    """Why a run has ended early; other numbers are answers of the function that says whether to stop."""
+
+    NO = 0
+    RAISED = 1  # a host call raised an exception, which is set in the thread
+    FAILED = 2  # a check failed
+
+
+@struct
+class Outcome:
+    """The scratch memory behind a launch that may stop the run: why it did (`Stopped`), and which check failed.
+
+    `number` is the check's among all of the plan, `low` and `high` are its bounds, and `got` is the first integer that
+    is not within them, as the bits of 64.
+    """
+
+    stopped: i64
+    number: i64
+    low: i64
+    high: i64
+    got: i64
+
+
+@struct
+class CheckArguments:
+    """A check: its integers, and the position of the first one that is out of bounds, if it is below `count`.
+
+    Where `position` is null, the kernel looks for it.  `width` is the bytes of an integer, negative without a sign.
+    """
+
+    position: ptr[i64]
+    values: ptr[u8]
+    count: i64
+    width: i64
+    low: i64
+    high: i64
 
 
 @struct

@@ -19,6 +19,7 @@ from nacre.base.records import dataclass
 from nacre.native.python.declarations import null
 from nacre.native.python.types import i64, size_of
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Tree, lives, loops, rounds, walk
+from nacre.runtime.grains import grains
 from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow, RowKind
 from nacre.runtime.tables import address, record, table
 from nacre.runtime.tunables import choose
@@ -26,8 +27,6 @@ from nacre.runtime.tunables import choose
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
 ALONE_COST = 64_000  # programs with less work run on the caller alone
-SHARE_COST = 10_000  # steps with less work are not divided
-CHUNK_COST = 5_000  # the least work worth taking a chunk for
 ENDLESS = 1 << 40  # the estimated work of a loop of unknown length
 
 
@@ -59,6 +58,18 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """The error of a check: the kind of its class, and its text, which may have {low}, {high} and {got}.
+
+    `signed` is whether the integers that are checked have a sign.
+    """
+
+    kind: str
+    text: str
+    signed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel over its parallel extent."""
 
@@ -77,6 +88,12 @@ class Launch:
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
     idle: bool = False  # a copy of its first slot to its second, which does nothing if the addresses are equal
     host: Any = None  # the Python object that it calls, which its first slot is the address of
+    failures: tuple[Failure, ...] = ()  # the errors of its checks, if it is the kernel of checks
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether the program may end behind it."""
+        return self.host is not None or bool(self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +145,7 @@ class Plan:
     @cached_property
     def rows(self) -> tuple[DriverRow, ...]:
         """The rows of the driver: the steps, and the control flow between them."""
-        return walk(self.uses, self.tree or tuple(range(len(self.steps))), host_calls(self.steps))
+        return walk(self.uses, self.tree or tuple(range(len(self.steps))), stopping(self.steps))
 
     @cached_property
     def uses(self) -> list[tuple[set[int], set[int]]]:
@@ -138,7 +155,12 @@ class Plan:
     @property
     def calls_host(self) -> bool:
         """Whether it calls Python functions."""
-        return bool(host_calls(self.steps))
+        return any(s.host is not None for s in self.steps)
+
+    @cached_property
+    def failures(self) -> tuple[Failure, ...]:
+        """The errors of all checks, by number."""
+        return tuple(f for s in self.steps for f in s.failures)
 
     @property
     def endless(self) -> bool:
@@ -191,9 +213,9 @@ def holder(values: Sequence[PlannedValue], value: int) -> int:
     return value
 
 
-def host_calls(steps: Sequence[Launch]) -> frozenset[int]:
-    """The steps that call a Python function; no other step runs at the same time."""
-    return frozenset(k for k, s in enumerate(steps) if s.host is not None)
+def stopping(steps: Sequence[Launch]) -> frozenset[int]:
+    """The steps behind which a program may end; no other step runs at the same time."""
+    return frozenset(k for k, s in enumerate(steps) if s.may_stop)
 
 
 def uses(steps: Sequence[Launch], values: Sequence[PlannedValue]) -> list[tuple[set[int], set[int]]]:
@@ -233,6 +255,7 @@ class BoundPlan:
     constants: Sequence[int]
     work: int
     packed: PackedMemory
+    outcome: int  # the place of the Outcome in the workspace
     tables: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
 
@@ -264,7 +287,7 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     """The number of barriers before each step; a step needs one if it depends on its epoch's steps."""
     met = [(set(s.reads), set(s.writes)) for s in steps]
-    return tuple(row.epoch for row in walk(met, tuple(range(len(steps))), host_calls(steps)))
+    return tuple(row.epoch for row in walk(met, tuple(range(len(steps))), stopping(steps)))
 
 
 class Binding:
@@ -338,6 +361,7 @@ class Binding:
             self.constants,
             self.work,
             packed,
+            int(descriptor["scratch_offset"]),
             [*tables, *moves.values()],
         )
 
@@ -421,7 +445,7 @@ class Binding:
         step, cut = self.plan.steps[row.step], self.cuts[row.step]
         made = _new_row(row, place)
         made.kernel, made.extent, made.grain = cast("Any", self.addresses[step.code]), cut.extent, cut.grain
-        made.idle, made.host = step.idle, step.host is not None
+        made.idle, made.may_stop = step.idle, step.may_stop
         return made
 
     def control(self, row: DriverRow, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> PlanRow:
@@ -468,30 +492,3 @@ def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
         f"grain {step.label} {extent} {cost} {threads}", grains(extent, cost, evaluate(step.grain, sizes), threads)
     )
     return Cut(extent, grain, evaluate(step.scratch, sizes), ())
-
-
-def grains(extent: int, cost: int, together: int, threads: int) -> tuple[int, ...]:
-    """Candidate rounds per chunk, the usual number first, the whole extent last."""
-    usual = _grain(extent, cost, together, threads)
-    if threads == 1 or extent <= together:
-        return (usual,)
-    pieces = (_multiple(max(1, -(-extent // (n * threads))), together) for n in (1, 2, 4, 8, 16))
-    return tuple(dict.fromkeys((usual, *pieces, extent)))
-
-
-def _grain(extent: int, cost: int, together: int, threads: int) -> int:
-    """Rounds per chunk: few chunks for little work, otherwise four for each thread or a few more.
-
-    With few rounds, four chunks a thread may leave a thread idle for a chunk.  Of up to eight, the number with the
-    least idle time is chosen.
-    """
-    if extent * cost < SHARE_COST:
-        return max(1, extent)
-    least = max(CHUNK_COST // cost, 1)
-    grains = [_multiple(max(-(-extent // (n * threads)), least), together) for n in range(4, 9)]
-    return min(grains, key=lambda grain: -(-extent // (grain * threads)) * grain)
-
-
-def _multiple(n: int, unit: int) -> int:
-    """The least multiple of a unit that is at least n."""
-    return -(-n // unit) * unit

@@ -57,9 +57,9 @@ def walk(context: Context, several: bool) -> None:
 
 
 @native(symbol="nacre.run")
-def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None:
-    """Run a bound plan."""
-    run_unless(descriptor, bases, workspace, null, null)
+def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> i64:
+    """Run a bound plan: why it stopped, or 0."""
+    return run_unless(descriptor, bases, workspace, null, null)
 
 
 @native(symbol="nacre.run_unless")

@@ -16,8 +16,8 @@ from nacre.cli.main import main
 from nacre.codegen.gemm.plan import product_cuts
 from nacre.compile.program import tune as tuning
 from nacre.compile.program.tune import Choice, tune
+from nacre.runtime import grains, tunables
 from nacre.runtime import plan as planning
-from nacre.runtime import tunables
 from nacre.runtime.executable import Executable
 from nacre.transform.concrete import CallInputs
 
@@ -27,8 +27,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of the test for the options found, and steps that are divided however small they are."""
     path = tmp_path / "tuned.json"
     monkeypatch.setattr(tunables, "_path", lambda: str(path))
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(planning, name, 1)
+    for module, name in ((planning, "ALONE_COST"), (grains, "SHARE_COST"), (grains, "CHUNK_COST")):
+        monkeypatch.setattr(module, name, 1)
     tunables.best.cache_clear()
     threads = nc.get_threads()
     yield path
@@ -105,7 +105,7 @@ def test_damaged_and_outdated_choices_are_ignored(kept: Path) -> None:
 
 def test_the_models_option_comes_first_and_options_are_valid() -> None:
     for extent, together, threads in ((1, 1, 2), (1000, 16, 3), (7, 7, 4), (100_000, 1, 1)):
-        for grain in planning.grains(extent, 100, together, threads):
+        for grain in grains.grains(extent, 100, together, threads):
             assert grain >= 1 and (grain % together == 0 or grain >= extent)
 
 

@@ -129,7 +129,8 @@ class ProgramRecord:
 
     `interruptible` is whether Ctrl-C may end it early, `releases` whether it releases the interpreter lock, `active`
     the address of the number of active interpreters.  `nodes` says how to treat nodes: IGNORED, REFUSED or the
-    address of a Recording's table.
+    address of a Recording's table.  `failure` raises the error of a check, from the address of an Outcome; null without
+    checks.
     """
 
     inputs: i64
@@ -143,6 +144,7 @@ class ProgramRecord:
     active: ptr[i64]
     nodes: u64
     packed: PackedTable
+    failure: PyObject
     operands: Annotated[array[embed[OperandType]], 0]
 
 

@@ -28,7 +28,9 @@ from nacre.native.cpython import (
     PyErr_CheckSignals,
     PyEval_RestoreThread,
     PyEval_SaveThread,
+    PyLong_FromSsize_t,
     PyObject,
+    PyObject_CallOneArg,
     PyType_GenericAlloc,
     none,
 )
@@ -36,10 +38,11 @@ from nacre.native.linux import NANOSECONDS
 from nacre.native.python.declarations import external, inline, native, null
 from nacre.native.python.intrinsics import addr, cast, stack
 from nacre.native.python.types import embed, i64, ptr, size_of, u8, u64
-from nacre.runtime.layouts import BufferObject, Descriptor
+from nacre.runtime.layouts import BufferObject, Descriptor, Stopped
 
 CLOCK: Final[int] = time.CLOCK_MONOTONIC
 BETWEEN_SIGNALS: Final = NANOSECONDS // 10
+FAILED: Final = int(Stopped.FAILED)
 
 
 @external(symbol="nacre.buffer_renew")
@@ -47,7 +50,7 @@ def renew(buffer: BufferObject) -> None: ...
 
 
 @external(symbol="nacre.run")
-def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> None: ...
+def run(descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> i64: ...
 
 
 @external(symbol="nacre.run_unless")
@@ -119,14 +122,25 @@ def weak_references(tensor: TensorObject) -> PyObject:
 
 @native(cold=True)
 def undo(made: ptr[BufferObject], count: i64) -> None:
-    """Release the new buffers: memory ran out, or Ctrl-C came."""
+    """Release the new buffers: memory ran out, a check failed, or Ctrl-C came."""
     for k in range(count, 0, -1):
         Py_DecRef(made[k - 1])
 
 
 @native(cold=True)
+def fail(record: ProgramRecord, descriptor: Descriptor, workspace: ptr[u8]) -> None:
+    """Raise the error of the check that has failed."""
+    place = PyLong_FromSsize_t(cast(i64, addr(workspace[descriptor.scratch_offset])))
+    if place != null:
+        answer = PyObject_CallOneArg(record.failure, place)
+        Py_DecRef(place)
+        if answer != null:
+            Py_DecRef(answer)
+
+
+@native(cold=True)
 def run_unlocked(record: ProgramRecord, descriptor: Descriptor, bases: ptr[ptr[u8]], workspace: ptr[u8]) -> bool:
-    """Run a program without the interpreter lock; whether it was not interrupted, which sets an exception."""
+    """Run a program without the interpreter lock; whether it ran to its end.  Otherwise an exception is set."""
     check: Callable[[InterruptClock], i64] = null
     if record.interruptible != 0:
         check = interrupted
@@ -136,6 +150,8 @@ def run_unlocked(record: ProgramRecord, descriptor: Descriptor, bases: ptr[ptr[u
     clock_gettime(CLOCK, clock)
     stopped = run_unless(descriptor, bases, workspace, check, clock)
     PyEval_RestoreThread(thread)
+    if stopped == FAILED:
+        fail(record, descriptor, workspace)
     return stopped == 0
 
 
@@ -156,10 +172,12 @@ def run_in_arena(
         keep(table, read, bases, block, False)
         return False
     if record.releases == 0:
-        run(descriptor, bases, arena.data)
+        done = run(descriptor, bases, arena.data) == 0
+        if not done:
+            fail(record, descriptor, arena.data)
         Py_DecRef(arena)
-        keep(table, read, bases, block, True)
-        return True
+        keep(table, read, bases, block, done)
+        return done
     buffers = cast(ptr[PyObject], read)
     hold(buffers, inputs, True)  # because arguments may be given other memory meanwhile
     whole = run_unlocked(record, descriptor, bases, arena.data)
@@ -178,7 +196,7 @@ def perform(
     bases: ptr[ptr[u8]],
     made: ptr[BufferObject],
 ) -> bool:
-    """Run a program; whether it was done: otherwise memory ran out or Ctrl-C came, and an exception is set.
+    """Run a program; whether it was done: otherwise an exception is set, as memory ran out, or a check failed.
 
     `read` are the buffers of the inputs, and `bases` the addresses of their first elements.  `made` receives a buffer
     with a reference for each output.  `bases` has room for the addresses of the outputs and two more.
@@ -212,7 +230,13 @@ def perform(
             return True
         undo(made, outputs)
         return False
-    run(descriptor, bases, stack(SmallWorkspace, 64).memory)
+    workspace = stack(SmallWorkspace, 64).memory
+    if run(descriptor, bases, workspace) != 0:
+        fail(record, descriptor, workspace)
+        if block != null:
+            keep(table, read, bases, block, False)
+        undo(made, outputs)
+        return False
     if block != null:
         keep(table, read, bases, block, True)
     return True

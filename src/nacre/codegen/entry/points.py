@@ -44,7 +44,7 @@ from nacre.native.interpreter import require_interpreter
 from nacre.native.python.cached import cached_module
 from nacre.native.records import pack, write_field
 from nacre.runtime import buffer as buffers
-from nacre.runtime.executable import Executable, driver_library, driver_text
+from nacre.runtime.executable import Executable, driver_library, driver_text, failure
 from nacre.runtime.plan import PackedMemory
 from nacre.runtime.tables import memory_of
 from nacre.trace.bind import ACTIVE, INTERPRETING
@@ -247,7 +247,7 @@ def entry(
     `keeps`, packed inputs (weights) are reused from the second call with the same inputs.  With `any_mode`, numerics
     need not be exact; the caller ensures that the mode is the compiled one.
     """
-    bound = executable.bound({})
+    bound, failing = executable.bound({}), _failing(executable)
     inputs, outputs = executable.input_types, executable.output_types
     record = pack(
         ProgramRecord,
@@ -260,6 +260,7 @@ def entry(
         releases=int(bound.work > RELEASE_WORK or executable.plan.calls_host),
         active=ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
         nodes=_about(nodes),
+        failure=0 if failing is None else id(failing),
     )
     operands = [pack(OperandType, type=id(t), element=t.dtype.itemsize if strided else 0) for t in inputs]
     results = [
@@ -269,7 +270,7 @@ def entry(
     methods = _methods(executable.target, executable.stamped)
     new_entry = _Entry(
         memory_of(record, *operands, *results),
-        (fallback, nodes, *inputs, *outputs),
+        (fallback, nodes, failing, *inputs, *outputs),
         executable,
         keeps,
         release=methods.forget,
@@ -278,6 +279,19 @@ def entry(
     with _listing:
         _entries.add(new_entry)
     return new_entry.function(methods.call)
+
+
+def _failing(executable: Executable) -> Callable[[int], None] | None:
+    """A function that raises the error of a check of a program; None without checks."""
+    failures = executable.plan.failures
+    if not failures:
+        return None
+
+    def fail(outcome: int) -> None:
+        """Raise the error for an address of an Outcome."""
+        raise failure(failures, outcome)
+
+    return fail
 
 
 def view_entry(

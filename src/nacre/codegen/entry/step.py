@@ -68,7 +68,7 @@ def run_program(program: ProgramRecord, read: ptr[BufferObject], bases: ptr[ptr[
 
 @native
 def take_back(step: StepRecord, operands: ptr[TensorObject], tensors: ptr[TensorObject]) -> None:
-    """As if nothing had been: memory ran out, or Ctrl-C came.  The exception remains set."""
+    """As if nothing had been: memory ran out, a check failed, or Ctrl-C came.  The exception remains set."""
     error = stack(RaisedError)
     PyErr_Fetch(addr(error.kind), addr(error.value), addr(error.traceback))
     show(step, operands)

@@ -19,7 +19,7 @@ from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Let, Load, Stmt, Sto
 from nacre.kernel.dependence import separate
 from nacre.runtime.flow import DriverRow, Loop, Tree, lives, loops, paths, walk, with_loops
 from nacre.runtime.layouts import RowKind
-from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, host_calls, uses
+from nacre.runtime.plan import Launch, Plan, PlannedValue, holder, stopping, uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ def plan_memory(
 ) -> Plan:
     """A plan with barriers where they are needed; results reuse operands' memory where that is allowed.
 
-    A program with loops or host calls overwrites no input, because it may be stopped before it has finished.
+    A program overwrites an input only where it can no longer end early: behind its last check, and with loops or host
+    calls nowhere.
     """
     order = tree or tuple(range(len(steps)))
     reused = list(values)
@@ -145,8 +146,8 @@ def plan_memory(
         _computed_in_results(reused, steps)
     order = _in_place(reused, steps, order, carries)
     met = uses(steps, reused)
-    hosts = host_calls(steps)
-    rows = walk(met, order, hosts)
+    last = stopping(steps)
+    rows = walk(met, order, last)
     at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is RowKind.LAUNCH))
     life = lives(rows, met, lambda v: holder(reused, v))
     swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
@@ -154,6 +155,7 @@ def plan_memory(
     for k, (reads, _) in enumerate(met):
         for v in reads:
             readers.setdefault(v, []).append(k)
+    sure = max((at[k] for k in last), default=-1)  # the epoch behind which nothing ends the program
     donation = _Donation(reused, steps, met, at, paths(order))
     donations: list[tuple[int, int]] = []
     taken: set[int] = set()
@@ -165,7 +167,7 @@ def plan_memory(
             if life[a][1] != at[k] or any(r != k and at[r] == at[k] for r in readers[a]):
                 continue
             if reused[a].kind == "input" and reused[b].kind == "output":
-                if donation.allowed(a, b, k):
+                if at[k] > sure and donation.allowed(a, b, k):
                     donations.append((b - inputs, a))
             elif (
                 a not in taken
@@ -177,7 +179,8 @@ def plan_memory(
             ):
                 reused[b] = replace(reused[b], reuses=a)
                 taken.add(a)
-    allowed = () if hosts or any(True for _ in loops(order)) else tuple(sorted(donations))
+    early = any(s.host is not None for s in steps) or any(True for _ in loops(order))
+    allowed = () if early else tuple(sorted(donations))
     return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
 
 
@@ -250,7 +253,7 @@ def _in_place(values: list[PlannedValue], steps: Sequence[Launch], tree: Tree, c
 def _updates(c: Carry, values: Sequence[PlannedValue], steps: Sequence[Launch], tree: Tree) -> bool:
     """Whether the first step in an iteration that writes a carry may overwrite its old value: it is no longer read."""
     met = uses(steps, values)
-    rows = walk(met, tree, host_calls(steps))
+    rows = walk(met, tree, stopping(steps))
     start = next(k for k, r in enumerate(rows) if r.kind is RowKind.ENTER and r.loop and r.loop.number == c.loop)
     loop = rows[start].loop
     assert loop is not None

@@ -66,7 +66,7 @@ class _Checker:
     running: list[tuple[list[_Access], list[_Access]]] = field(
         default_factory=list[tuple[list[_Access], list[_Access]]]
     )  # the reads and writes of the launches since the last barrier
-    calling: bool = False  # whether the last launch was a host call
+    stopping: bool = False  # whether the program may end behind the last launch
 
     def check(self) -> None:
         """Run the whole plan, then read its outputs."""
@@ -199,9 +199,9 @@ class _Checker:
                 if self.overlap(x, y) and x.value != y.value and (x.value, y.value) not in step.over:
                     over = f"{self.name(y.value)} is over {self.name(x.value)}"
                     raise _Fault(f"a launch must not write over what it reads; {over}")
-        if self.running and (step.host is not None or self.calling):
-            raise _Fault("barriers must separate a host call from all other launches")
-        self.calling = step.host is not None
+        if self.running and (step.may_stop or self.stopping):
+            raise _Fault("barriers must separate a host call or a check from all other launches")
+        self.stopping = step.may_stop
         for theirs_read, theirs_written in self.running:
             self.require_disjoint(reads, theirs_written)
             self.require_disjoint(writes, theirs_read)

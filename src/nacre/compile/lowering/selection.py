@@ -25,7 +25,7 @@ from nacre.compile.program.launches import LaunchWriter
 from nacre.compile.program.values import ValueNumbers
 from nacre.compile.scheduling.sequence import sequence
 from nacre.ir.graph import Equation, Graph, Var
-from nacre.ir.primitive import Flow, Host, Nest, Template
+from nacre.ir.primitive import Flow, Host, Nest, RangeCheck, Template
 from nacre.kernel.ast import Kernel
 from nacre.kernel.split import split
 
@@ -76,6 +76,8 @@ class KernelSelection:
                 write_flow(self, e)
             elif isinstance(e.primitive.lowering, Host):
                 self.launches.host_call(e, [self.fusion.views[x] for x in e.inputs])
+            elif isinstance(e.primitive.lowering, RangeCheck):
+                self.launches.checks(e, [self.fusion.views[x] for x in e.inputs])
             else:
                 self.kernel(e)
 

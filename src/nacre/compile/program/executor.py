@@ -77,7 +77,7 @@ class CompilingExecutor:
         found: Executable | None = graph.kept.get(place)
         if found is None:
             key = graph, STATE.numerics
-            if graph.has_effects:
+            if graph.calls_host:
                 found = graph.kept[place] = _made(graph)
                 return found
             found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph), generation)

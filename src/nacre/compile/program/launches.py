@@ -22,12 +22,13 @@ from nacre.compile.program.values import ValueNumbers
 from nacre.interpret.host import HostLaunch
 from nacre.ir.graph import Atom, Equation, Var
 from nacre.kernel.ast import For, Kernel
-from nacre.native.engine import host_target
+from nacre.native.engine import Target
 from nacre.native.isa import Isa
-from nacre.native.python.types import i64, size_of
-from nacre.runtime.executable import HOST_CALL, Code, host_call_text
+from nacre.native.python.types import struct_of
+from nacre.runtime.executable import CHECK, HOST_CALL, Code, check_text, host_call_text
 from nacre.runtime.flow import Node
-from nacre.runtime.plan import READY, Launch, Number, PlannedValue, Pointer, Slot
+from nacre.runtime.layouts import Outcome
+from nacre.runtime.plan import READY, Failure, Launch, Number, PlannedValue, Pointer, Slot
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class LaunchWriter:
 
     values: ValueNumbers
     isa: Isa
+    target: Target
     forms: Callable[[Kernel], KernelForms]  # runs the kernel passes
     codes: dict[Code, int] = field(default_factory=dict[Code, int])
     steps: list[Launch] = field(default_factory=list[Launch])
@@ -156,14 +158,44 @@ class LaunchWriter:
         self.nest(kernel, [view], [copied], 2, "copy", [])
         return View(base, 0, row_major(x.type.shape))
 
-    # ---- host calls
+    # ---- host calls and checks
 
-    def host_call(self, e: Equation, views: Sequence[View]) -> None:
-        """Launch a call of a Python function, over dense copies of operands that are not dense."""
-        dense = [
+    def all_dense(self, e: Equation, views: Sequence[View]) -> list[View]:
+        """The operands' views, those of dense copies where an operand is not dense."""
+        return [
             v if v.strides == row_major(x.type.shape) else self.dense(x, v)
             for x, v in zip(e.inputs, views, strict=True)
         ]
+
+    def checks(self, e: Equation, views: Sequence[View]) -> None:
+        """Launch the kernel of checks, over the integers of each, and the position behind those of many integers."""
+        dense = self.all_dense(e, views)
+        pointers = [
+            Pointer(self.values.number(v.base), v.offset * x.type.dtype.itemsize)
+            for x, v in zip(e.inputs, dense, strict=True)
+        ]
+        number = sum(len(s.failures) for s in self.steps)
+        slots: list[Slot] = [Number(number), Number(len(e.params["bounds"]))]
+        failures: list[Failure] = []
+        given = iter(zip(pointers, e.inputs, strict=True))
+        for low, high, kind, text, few in e.params["bounds"]:
+            slots.append(Number(0) if few else next(given)[0])
+            place, held = next(given)
+            integers = held.type
+            signed = integers.dtype.is_signed
+            width = integers.dtype.itemsize * (1 if signed else -1)
+            slots += [place, Number(integers.size), Number(width), Number(low), Number(high)]
+            failures.append(Failure(kind, text, signed))
+        reads = tuple(dict.fromkeys(p.value for p in pointers))
+        code = self.code(Code(check_text(self.target), CHECK))
+        label = "check " + ", ".join(sorted({f.text.partition(":")[0] for f in failures}))
+        scratch = struct_of(Outcome).nbytes
+        launch = Launch(code, label, tuple(slots), 1, 1, scratch, reads, (), failures=tuple(failures))
+        self.launch(launch, Stage(label, (e,)))
+
+    def host_call(self, e: Equation, views: Sequence[View]) -> None:
+        """Launch a call of a Python function, over dense copies of operands that are not dense."""
+        dense = self.all_dense(e, views)
         operands, results = tuple(x.type for x in e.inputs), tuple(y.type for y in e.outputs)
         sizes = {s.name: s for t in (*operands, *results) for n in t.shape if isinstance(n, Dim) for s in n.symbols()}
         symbols = [Dim.symbol(s.name, s.low, s.high) for _, s in sorted(sizes.items())]
@@ -174,9 +206,9 @@ class LaunchWriter:
         for x, v, number in zip(e.inputs, dense, reads, strict=True):
             slots.append(Pointer(number, v.offset * x.type.dtype.itemsize))
         slots += [*map(Pointer, writes), *map(Number, symbols)]
-        code = self.code(Code(host_call_text(host_target()), HOST_CALL))
+        code = self.code(Code(host_call_text(self.target), HOST_CALL))
         label = f"{e.primitive.name} {host.function.label}"
-        launch = Launch(code, label, tuple(slots), 1, 1, size_of(i64), reads, writes, host=host)
+        launch = Launch(code, label, tuple(slots), 1, 1, struct_of(Outcome).nbytes, reads, writes, host=host)
         self.launch(launch, Stage(label, (e,)))
 
     # ---- templates

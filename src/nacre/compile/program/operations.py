@@ -23,13 +23,14 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
 from nacre.interpret.pullback import rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
-from nacre.ir.primitive import Host, Primitive
+from nacre.ir.primitive import Host, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, plain_params
 from nacre.trace.value import Value, is_concrete, layout_of, make
@@ -232,6 +233,9 @@ class Operations:
         """Run an operation with effects.  Its program is not cached: only the operation keeps its functions alive."""
         if not all(map(is_concrete, inputs)):
             return _report_leftover(primitive, inputs, params)
+        if isinstance(primitive.lowering, RangeCheck):
+            check_now(inputs, params)
+            return ()
         types = tuple([x.type for x in inputs])
         if isinstance(primitive.lowering, Host):
             return call_now(params["function"], inputs, primitive.result_types(types, params))

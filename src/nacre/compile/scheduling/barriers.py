@@ -30,7 +30,7 @@ def barrier_order(steps: Sequence[Launch]) -> list[int]:
             least = max(least, wrote.get(v, -1) + 1, read.get(v, -1) + 1)
         for v, _ in step.over:  # its memory may be reused for the result when all others have read it
             least = max(least, read.get(v, -1) + 1)
-        if step.host is not None:  # after all launches before it, and before all after it
+        if step.may_stop:  # after all launches before it, and before all after it
             least = latest + 1
             first = least + 1
         for v in step.reads:

@@ -16,3 +16,10 @@ WORKSPACE: Final = 4
 MEMORY: Final = 5
 PROCESSOR: Final = 6
 THREADS: Final = 7
+CHECK: Final = 8
+
+MESSAGE: Final = 512  # bytes for the text of a check that failed
+LOW: Final = 1  # bytes in such a text that stand for numbers
+HIGH: Final = 2
+GOT: Final = 3
+GOT_UNSIGNED: Final = 4

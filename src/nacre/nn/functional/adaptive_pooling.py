@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nacre.api.elementwise.apply import require
-from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.taking import take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import few, is_whole, whole_number
 from nacre.base.dtypes import FLOATING

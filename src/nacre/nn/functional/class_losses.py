@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, outside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, require_inside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.statistical import wide_float
+from nacre.api.taking import clipped, require_mode
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INTEGRAL, int64
 from nacre.base.errors import ArgumentError, ShapeError
@@ -53,21 +54,40 @@ def picked(v: Any, target: Any, axis: int) -> Any:
     return reduce.sum_(pointwise.select(named, v, filled(v, 0.0)), (axis,))
 
 
-def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: int | None = None) -> None:
+def _by_mode(operation: str, target: Any, logits: Any, axis: int, ignored: int, mode: str) -> Any:
+    """Targets that are classes or ignored, by what a mode makes of others."""
+    if require_mode(operation, mode, allowed=("raise", "clip", "drop")) == "raise":
+        check_target(operation, target, logits, axis, ignored)
+        return target
+    _require_shape(operation, target, logits, axis)
+    within, nothing = clipped(target, logits.type.shape[axis]), filled(target, ignored)
+    if mode == "drop":
+        return pointwise.select(pointwise.eq(target, within), target, nothing)
+    return pointwise.select(pointwise.eq(target, nothing), nothing, within)
+
+
+def _require_shape(operation: str, target: Any, logits: Any, axis: int) -> None:
     wanted = tuple(s for k, s in enumerate(logits.type.shape) if k != axis)
     if target.type.shape != wanted:
         raise ShapeError(
             f"{operation}: targets must have shape {list(wanted)} for logits {logits.type}; got {target.type}"
         )
+
+
+def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: int | None = None) -> None:
+    """Require targets of the logits' shape without the axis of classes, each a class or the ignored number."""
+    _require_shape(operation, target, logits, axis)
     classes = logits.type.shape[axis]
-    wrong = outside(target, 0, classes, operation)
-    wrong = wrong if ignored is None else wrong[wrong != ignored]
-    if wrong.size:
-        others = "" if ignored is None else f", or {ignored} to be ignored"
-        raise ArgumentError(
-            f"{operation}: classes must be in [0, {classes}){others}; got {wrong[0]}; number them from 0, with one "
-            "output of the model for each"
-        )
+    others = "" if ignored is None else f", or {ignored} to be ignored"
+    require_inside(
+        target,
+        0,
+        classes,
+        ArgumentError,
+        f"{operation}: classes must be in [{{low}}, {{high}}){others}; got {{got}}; number them from 0, with one "
+        "output of the model for each",
+        ignored,
+    )
 
 
 def cross_entropy(
@@ -77,6 +97,8 @@ def cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
+    *,
+    mode: str = "raise",
 ) -> Tensor:
     """−log softmax(input) at the target's class, for logits [C], [N, C] or [N, C, ...].
 
@@ -84,8 +106,9 @@ def cross_entropy(
     classes, and the mean is then weighted too.  Targets equal to `ignore_index` do not count.  The reduction is "mean"
     (default) or "sum", which give a scalar, or "none".
 
-    Raises ShapeError and DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
-    function does not check classes: one out of range gives the loss of another class.
+    Raises ShapeError and DTypeError for targets that do not fit, ArgumentError for classes out of range; so does a
+    compiled function when it runs.  With the mode "clip" such a class means the nearest one, and with "drop" it does
+    not count.
 
     >>> F.cross_entropy([[0.0, 0.0]], [1])
     Tensor(0.6931472, f32[])
@@ -104,7 +127,7 @@ def cross_entropy(
         return as_tensor(_soft(v, wanted, factors, axis, reduction, label_smoothing), logits.type.dtype)
     require("cross_entropy", wanted.type.dtype, INTEGRAL)
     wanted = as_tensor(wanted, int64)
-    check_target("cross_entropy", wanted, logits, axis, ignore_index)
+    wanted = _by_mode("cross_entropy", wanted, logits, axis, ignore_index, mode)
     losses, counted = _hard(v, wanted, factors, axis, ignore_index, label_smoothing)
     return as_tensor(reduced(losses, reduction, counted), logits.type.dtype)
 
@@ -165,10 +188,12 @@ def nll_loss(
     weight: TensorLike | None = None,
     ignore_index: int = -100,
     reduction: str = "mean",
+    *,
+    mode: str = "raise",
 ) -> Tensor:
     """−input at the target's class, for log-probabilities such as those of `log_softmax`.
 
-    Shapes, weights and reductions are those of `cross_entropy` with integer targets, and so are the errors.
+    Shapes, weights, reductions and modes are those of `cross_entropy` with integer targets, and so are the errors.
 
     >>> F.nll_loss([[-1.0, -2.0]], [1])
     Tensor(2., f32[])
@@ -176,7 +201,7 @@ def nll_loss(
     logs, wanted = as_tensor(input), as_tensor(target, int64)
     require("nll_loss", logs.type.dtype, FLOATING)
     axis = 0 if len(logs.type.shape) == 1 else 1
-    check_target("nll_loss", wanted, logs, axis, ignore_index)
+    wanted = _by_mode("nll_loss", wanted, logs, axis, ignore_index, mode)
     v = wide_float(logs)
     losses = pointwise.neg(picked(v, wanted, axis))
     own = filled(losses, 1.0) if weight is None else picked(_class_weights(weight, v, axis), wanted, axis)

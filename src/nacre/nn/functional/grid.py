@@ -12,12 +12,12 @@ from nacre.api.creation import zeros_like
 from nacre.api.elementwise import arithmetic as f
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.logic import isnan
-from nacre.api.indexing import take
 from nacre.api.manipulation import permute_dims, reshape
 from nacre.api.operands import TensorLike, as_tensor, scalar
 from nacre.api.primitives import pointwise
 from nacre.api.searching import where
 from nacre.api.statistical import wide_float
+from nacre.api.taking import take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product

@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api import statistical, utility
-from nacre.api.indexing import take
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -18,11 +17,12 @@ from nacre.api.operands import (
     is_half,
     meet,
     numbers,
-    outside,
+    require_inside,
     spread,
 )
-from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.primitives import contract, picking, pointwise, reduce, view
 from nacre.api.searching import where
+from nacre.api.taking import as_signed, clipped, require_mode, take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
@@ -66,20 +66,26 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     return pointwise.add(y, spread(b, y.type.shape))
 
 
-def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    indices: TensorLike, weight: TensorLike, padding_idx: int | None = None, *, mode: str = "raise"
+) -> Tensor:
     """The rows of weight [n, width] at integer indices [...] → [..., width].
 
     The row at `padding_idx` gets no gradient; a negative one counts from the end, but indices do not.  Raises
-    DTypeError for indices that are not integers, and AxisError, an IndexError, for an index below 0 or from n on.  A
-    compiled function does not check indices: one out of range gives another row.
+    DTypeError for indices that are not integers, and AxisError, an IndexError, for an index below 0 or from n on; so
+    does a compiled function when it runs.  With the mode "clip" or "drop", such an index means the nearest row, or
+    zeros.
 
     >>> F.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[3., 4.],
             [1., 2.]], f32[2, 2])
     """
     wanted = as_tensor(indices)
-    require_rows("embedding", wanted, weight)
-    rows: Any = take(weight, wanted, axis=0)
+    if require_mode("embedding", mode, allowed=("raise", "clip", "drop")) == "raise":
+        require_rows("embedding", wanted, weight)
+        rows: Any = take(weight, wanted, axis=0)
+    else:
+        rows = _rows(wanted, as_tensor(weight), mode)
     if padding_idx is None:
         return rows
     padding_idx = _padding("embedding", padding_idx, weight)
@@ -88,17 +94,32 @@ def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None =
     return pointwise.select(padded, detach(rows), rows)
 
 
+def _rows(wanted: Any, table: Any, mode: str) -> Any:
+    """Rows of a table, with other ones for indices that are out of range."""
+    if not wanted.type.dtype.is_integer:
+        raise DTypeError(f"embedding: indices must be integers; got {wanted.type}")
+    end = table.type.shape[0]
+    within = clipped(wanted, end)
+    rows = picking.take(table, within, 0)
+    if mode == "clip":
+        return rows
+    inside = pointwise.eq(as_signed(wanted), within)
+    inside = view.broadcast(inside, rows.type.shape, tuple(range(len(wanted.type.shape))))
+    return pointwise.select(inside, rows, filled(rows, 0))
+
+
 def require_rows(operation: str, indices: Any, weight: TensorLike) -> None:
-    """Raise AxisError for known indices that are no rows of a table."""
-    rows = as_tensor(weight).type.shape[0]
+    """Raise AxisError for indices that are no rows of a table."""
     if not indices.type.dtype.is_integer:
         return
-    wrong = outside(indices, 0, rows, operation)
-    if wrong.size:
-        raise AxisError(
-            f"{operation}: indices must be in [0, {rows}), the rows of the table; got {wrong[0]}; count from 0, and "
-            "give the table one row for each index"
-        )
+    require_inside(
+        indices,
+        0,
+        as_tensor(weight).type.shape[0],
+        AxisError,
+        f"{operation}: indices must be in [{{low}}, {{high}}), the rows of the table; got {{got}}; count from 0, and "
+        "give the table one row for each index",
+    )
 
 
 def _padding(operation: str, index: int, weight: TensorLike) -> int:
@@ -122,7 +143,7 @@ def embedding_bag(
 
     Indices are [bags, n], or [all] with the beginnings of the bags in `offsets`.  `mode` is "mean" by default.
     `per_sample_weights` weights the rows of a sum.  The index `padding_idx` does not count.  An empty bag gives 0.
-    Raises ArgumentError or ShapeError for arguments that do not fit, and AxisError for a known index out of range.
+    Raises ArgumentError or ShapeError for arguments that do not fit, and AxisError for an index out of range.
 
     >>> F.embedding_bag([[0, 1]], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[2., 3.]], f32[1, 2])
@@ -204,8 +225,8 @@ def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: T
 def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     """Integers [...] as int64 vectors [..., num_classes] that are 1 at their index and 0 elsewhere.
 
-    The default of `num_classes` is one more than the largest integer, which must be known.  An integer out of range
-    raises ArgumentError if it is known, and gives zeros in compiled functions.  Raises DTypeError for other dtypes.
+    The default of `num_classes` is one more than the largest integer, which must be known.  Raises ArgumentError for an
+    integer out of range, and DTypeError for other dtypes.
 
     >>> F.one_hot([1, 0], 3)
     Tensor([[0, 1, 0],
@@ -220,9 +241,8 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
-    wrong = outside(held, 0, num_classes, "one_hot")
-    if wrong.size:
-        raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {wrong[0]}")
+    text = "one_hot: integers must be in [{low}, {high}); got {got}"
+    require_inside(held, 0, num_classes, ArgumentError, text)
     shape = (*held.type.shape, num_classes)
     rank = len(held.type.shape)
     wide = view.broadcast(held, shape, tuple(range(rank)))

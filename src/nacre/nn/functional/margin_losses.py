@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 
 from nacre.api.elementwise.apply import require
-from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat, pad, stack
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, require_inside
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.searching import where
 from nacre.api.statistical import cumulative_sum, wide_float
 from nacre.api.statistical import sum as sum_
+from nacre.api.taking import take_along_axis
 from nacre.api.tensor import Tensor
 from nacre.api.utility import any as any_
 from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.activation import logsigmoid
 from nacre.nn.functional.class_losses import check_target, picked, reduced
-from nacre.trace.value import is_concrete
 from nacre.transform.control import scan
 
 __all__ = [
@@ -182,18 +181,20 @@ def ctc_loss(
 
 
 def _check_classes(operation: str, targets: Any, least: int, classes: Any, remedy: str) -> None:
-    """Raise ArgumentError for known class numbers out of range."""
-    wrong = outside(targets, least, classes, operation)
-    if wrong.size:
-        raise ArgumentError(f"{operation}: classes must be in [{least}, {classes}); got {wrong[0]}; {remedy}")
+    """Raise ArgumentError for class numbers out of range."""
+    require_inside(
+        targets,
+        least,
+        classes,
+        ArgumentError,
+        f"{operation}: classes must be in [{{low}}, {{high}}); got {{got}}; {remedy}",
+    )
 
 
 def _check_lengths(what: str, lengths: Any, most: Any) -> None:
-    """Raise ArgumentError for lengths out of range, if they are known."""
-    if is_concrete(lengths) and isinstance(most, int):
-        array = numbers(lengths, "ctc_loss")
-        if not ((array >= 0) & (array <= most)).all():
-            raise ArgumentError(f"ctc_loss: {what} lengths must be in [0, {most}]; got {array.tolist()}")
+    """Raise ArgumentError for lengths out of range."""
+    text = f"ctc_loss: {what} lengths must be in [{{low}}, {{high}}); got {{got}}"
+    require_inside(lengths, 0, most + 1, ArgumentError, text)
 
 
 def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
 from nacre.api.indexing import index_update
-from nacre.api.operands import TensorLike, as_tensor, filled, numbers
+from nacre.api.operands import TensorLike, as_tensor, filled, require_inside
 from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
@@ -281,13 +281,8 @@ def _max_unpool(
             raise ShapeError(f"{operation}: output_size must be near {list(spatial)}; got {list(wanted)}")
         spatial = wanted
     outer, count = held.type.shape[:2], product(spatial)
-    if is_concrete(places):
-        listed = numbers(places, operation)
-        if not ((listed >= 0) & (listed < count)).all():
-            raise ArgumentError(
-                f"{operation}: indices must be in [0, {count}) for {list(spatial)}; got {listed.min()} to "
-                f"{listed.max()}; give the output_size"
-            )
+    text = f"{operation}: indices must be in [{{low}}, {{high}}) for {list(spatial)}; got {{got}}; give the output_size"
+    require_inside(places, 0, count, ArgumentError, text)
     first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
     whole = places + view.broadcast(first, places.type.shape, (0, 1))
     total = outer[0] * outer[1] * count

@@ -10,10 +10,10 @@ import numpy as np
 
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
-from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, constant, distinct
 from nacre.api.primitives import pointwise, view
 from nacre.api.statistical import wide_float
+from nacre.api.taking import take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dtypes import FLOATING

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat
 from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.taking import take_along_axis
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError

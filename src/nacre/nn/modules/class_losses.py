@@ -19,8 +19,8 @@ __all__ = [
 class NLLLoss(Loss):
     """−input at the target's class, for log-probabilities [N, C, ...] and classes [N, ...].
 
-    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
-    function does not check classes: one out of range gives the loss of another class.
+    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range;
+    so does a compiled function when it runs.
 
     >>> log_probabilities = nc.log(nc.tensor([[0.25, 0.75], [0.5, 0.5]]))
     >>> nn.NLLLoss()(log_probabilities, nc.tensor([1, 0]))
@@ -39,8 +39,8 @@ class NLLLoss(Loss):
 class CrossEntropyLoss(Loss):
     """−log softmax(input) at the target's class, for logits [N, C, ...] and classes [N, ...] or probabilities.
 
-    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
-    function does not check classes: one out of range gives the loss of another class.
+    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range;
+    so does a compiled function when it runs.
 
     >>> nn.CrossEntropyLoss()(nc.zeros((1, 2)), nc.tensor([1]))
     Tensor(0.6931472, f32[])

@@ -169,7 +169,7 @@ class Embedding(Module):
 
     The table starts with normal random numbers, and with zeros at `padding_idx`, which is not trained.  Raises
     ArgumentError for a padding_idx out of range, DTypeError for indices that are not integers, and AxisError, an
-    IndexError, for an index below 0 or from num_embeddings on.  Compiled functions do not check indices.
+    IndexError, for an index below 0 or from num_embeddings on.
 
     >>> nn.Embedding(10, 4)(nc.tensor([1, 2])).shape
     (2, 4)
@@ -202,7 +202,7 @@ class EmbeddingBag(Module):
     """The sum, mean or maximum of the rows of a table over bags of indices.
 
     Indices [bags, n], or [all] with offsets [bags] → [bags, embedding_dim].  The mode is "mean" by default.  Raises
-    ArgumentError or ShapeError for arguments that do not fit, and AxisError for an index out of range in eager code.
+    ArgumentError or ShapeError for arguments that do not fit, and AxisError for an index out of range.
 
     >>> nn.EmbeddingBag(10, 4)(nc.tensor([[1, 2, 3], [4, 5, 6]])).shape
     (2, 4)

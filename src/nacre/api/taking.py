@@ -1,0 +1,164 @@
+"""Elements at indices, `take` and `take_along_axis`, and what an index out of range means to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, require_inside, scalar, spread
+from nacre.api.primitives import picking, pointwise, view
+from nacre.api.tensor import Tensor
+from nacre.base.conversion import element
+from nacre.base.dims import LIMIT, Size
+from nacre.base.dtypes import int64, uint64
+from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.trace.reads import is_capture
+from nacre.trace.value import is_concrete
+
+__all__ = ["take", "take_along_axis"]
+
+
+def take(
+    x: TensorLike,
+    indices: TensorLike,
+    /,
+    *,
+    axis: int | None = None,
+    mode: str = "raise",
+    fill_value: float | None = None,
+) -> Tensor:
+    """The slices of x along an axis at integer indices.  For a vector, the axis may be omitted.
+
+    A negative index counts from the end.  In the mode "raise", an index out of range raises AxisError, in a compiled
+    function when it runs.  In the mode "clip" it means the nearest index, and so does a negative one.  In the mode
+    "drop" it gives zeros.  In the mode "fill" it gives `fill_value`, by default NaN, or 0 for integers.  Zeros and
+    filled elements have no gradient.  Raises ArgumentError for another mode.
+
+    >>> nc.take([10, 20, 30], [2, -1])
+    Tensor([30, 30], i64[2])
+    >>> nc.take([10, 20, 30], [2, 7], mode="drop")
+    Tensor([30,  0], i64[2])
+    """
+    held, wanted = as_tensor(x), as_tensor(indices)
+    rank = len(held.type.shape)
+    if axis is None and rank != 1:
+        raise ShapeError(f"take: axis must be given for x of rank {rank}; got none")
+    at = normal_axis(0 if axis is None else axis, rank, "take")
+    if not wanted.type.dtype.is_integer:
+        raise DTypeError(f"take: indices must be integers; got {wanted.type}")
+    places, inside = _placed(wanted, held.type.shape[at], at, require_mode("take", mode, fill_value))
+    found = picking.take(held, places, at)
+    if inside is None:
+        return found
+    axes = tuple(range(at, at + len(wanted.type.shape)))
+    return _filled("take", found, view.broadcast(inside, found.type.shape, axes), mode, fill_value)
+
+
+def take_along_axis(
+    x: TensorLike,
+    indices: TensorLike,
+    /,
+    *,
+    axis: int = -1,
+    mode: str = "raise",
+    fill_value: float | None = None,
+) -> Tensor:
+    """For each place of `indices`, the element of x with that index along the axis and the same place in the other
+    axes.
+
+    A negative index counts from the end.  `mode` and `fill_value` are those of `take`, and so are the errors.
+
+    >>> nc.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
+    Tensor([[2],
+            [3]], i64[2, 1])
+    """
+    held, wanted = as_tensor(x), as_tensor(indices)
+    rank = len(held.type.shape)
+    at = normal_axis(axis, rank, "take_along_axis")
+    if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
+        raise ShapeError(f"take_along_axis: indices must be integers of rank {rank}; got {wanted.type}")
+    places, inside = _placed(wanted, held.type.shape[at], at, require_mode("take_along_axis", mode, fill_value))
+    one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
+    other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))
+    shape = broadcast_shapes(one, other, operation="take_along_axis")
+    held = spread(held, tuple(held.type.shape[at] if k == at else s for k, s in enumerate(shape)))
+    whole = tuple(wanted.type.shape[at] if k == at else s for k, s in enumerate(shape))
+    found = picking.gather(held, spread(places, whole), at)
+    if inside is None:
+        return found
+    return _filled("take_along_axis", found, spread(inside, whole), mode, fill_value)
+
+
+# ---- indices out of range
+
+MODES = ("raise", "clip", "drop", "fill")
+
+
+def require_mode(operation: str, mode: str, fill_value: float | None = None, allowed: Sequence[str] = MODES) -> str:
+    """Require the name of a mode; a number to fill with belongs to "fill" alone."""
+    if mode not in allowed:
+        raise ArgumentError(f"{operation}: mode must be one of {', '.join(allowed)}; got {mode!r}")
+    if fill_value is not None and mode != "fill":
+        raise ArgumentError(f'{operation}: fill_value needs mode "fill"; got {mode!r}')
+    return mode
+
+
+def clipped(indices: Any, size: Size) -> Any:
+    """Indices as int64 within [0, size)."""
+    last = spread(scalar(size - 1, int64), indices.type.shape)
+    return pointwise.maximum(pointwise.minimum(as_signed(indices), last), filled(last, 0))
+
+
+def as_signed(indices: Any) -> Any:
+    """Integers as int64, out of the range of all sizes if they are too large for it."""
+    if indices.type.dtype is uint64:
+        indices = pointwise.minimum(indices, filled(indices, LIMIT))
+    return as_tensor(indices, int64)
+
+
+def _placed(wanted: Any, size: Size, axis: int, mode: str) -> tuple[Any, Any]:
+    """Indices within an axis, and which ones were, in the modes that treat the others in another way."""
+    if mode == "raise":
+        return located(wanted, size, axis), None
+    if mode == "clip":
+        return clipped(wanted, size), None
+    wide = as_signed(wanted)
+    end, zero = spread(scalar(size, int64), wide.type.shape), filled(wide, 0)
+    moved = pointwise.select(pointwise.lt(wide, zero), pointwise.add(wide, end), wide)
+    inside = pointwise.and_(pointwise.ge(moved, zero), pointwise.lt(moved, end))
+    return pointwise.select(inside, moved, zero), inside
+
+
+def _filled(operation: str, found: Any, inside: Any, mode: str, value: float | None) -> Any:
+    """The elements, with zeros or a number in place of those whose index was not inside."""
+    dtype = found.type.dtype
+    if mode == "drop" or (value is None and not dtype.is_float):
+        value = 0
+    given = element(float("nan") if value is None else value, dtype, operation)
+    return pointwise.select(inside, found, spread(from_numpy(given), found.type.shape))
+
+
+def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:
+    """Indices of an axis as int64 from its beginning; a negative one counts from the end.
+
+    One out of range raises AxisError, at once or when the traced program runs.  With `known`, indices have numbers that
+    are read now, if they have any.
+    """
+    text = f"index: indices for axis {axis} must be in [{{low}}, {{high}}); got {{got}}"
+    require_inside(indices, -size, size, AxisError, text, known=known)
+    if is_concrete(indices) and isinstance(size, int) and (known or not is_capture(indices)):
+        array = to_numpy(indices)
+        if indices.type.dtype is not int64 or array.min(initial=0) < 0:  # still with numbers while others are traced
+            wide = array.astype(np.int64)
+            return from_numpy(np.where(wide < 0, wide + size, wide))
+        return indices
+    wide = as_tensor(indices, int64)
+    if not indices.type.dtype.is_signed:
+        return wide
+    zero = spread(constant(0, int64), wide.type.shape)
+    moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
+    return pointwise.select(pointwise.lt(wide, zero), moved, wide)
