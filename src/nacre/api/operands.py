@@ -305,7 +305,7 @@ def require_inside(
             return
         if known or scope() is None:  # else the part of the program that is traced may never run
             raise error(text.format(low=low, high=high, got=wrong[0]))
-    kind = next(name for name, known in CHECKED.items() if known is error)
+    kind = next(name for name, kind in CHECKED.items() if kind is error)
     if allowed is not None:
         x = pointwise.select(pointwise.eq(x, filled(x, allowed)), filled(x, cast("int", low)), x)
     checking.check(x, low, high, kind, text)

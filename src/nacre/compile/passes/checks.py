@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import bool_, int64, uint64
+from nacre.base.dtypes import int64, uint64
 from nacre.base.records import dataclass
 from nacre.compile.passes.intervals import Intervals, at_least
 from nacre.compile.passes.simplify import simplify
@@ -192,5 +192,4 @@ class _Position:
             x = self.add(cast_p, [x], {"dtype": int64})
         shape = x.type.shape
         below, above = (self.named(name, x, self.number(n, shape)) for name, n in (("lt", low), ("ge", high)))
-        assert below.type.dtype is bool_
         return self.named("or", below, above)

@@ -109,10 +109,8 @@ class Intervals:
                 parts = [self.implied(a, truth) for a in (x, y)]
                 return _all(parts) if (op == "and") == truth else _any(parts)
             if x.type.dtype is bool_:
-                known = [self.truth(a) for a in (x, y)]
-                if None in known[1:] or op not in ("ne", "eq"):
-                    return {}
-                return self.implied(x, truth == (known[1] == (op == "eq")))
+                other = self.truth(y) if op in ("ne", "eq") else None
+                return {} if other is None else self.implied(x, truth == (other == (op == "eq")))
             return self._compared(op if truth else _OPPOSITE[op], x, y)
         finally:
             self.depth -= 1

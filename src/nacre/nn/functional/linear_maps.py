@@ -20,7 +20,7 @@ from nacre.api.operands import (
     require_inside,
     spread,
 )
-from nacre.api.primitives import contract, picking, pointwise, reduce, view
+from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.searching import where
 from nacre.api.taking import as_signed, clipped, require_mode, take
 from nacre.api.tensor import Tensor
@@ -85,27 +85,17 @@ def embedding(
         require_rows("embedding", wanted, weight)
         rows: Any = take(weight, wanted, axis=0)
     else:
-        rows = _rows(wanted, as_tensor(weight), mode)
+        rows = take(weight, wanted, axis=0, mode="clip")
+        if mode == "drop":
+            inside = pointwise.eq(as_signed(wanted), clipped(wanted, as_tensor(weight).type.shape[0]))
+            inside = view.broadcast(inside, rows.type.shape, tuple(range(len(wanted.type.shape))))
+            rows = pointwise.select(inside, rows, filled(rows, 0))
     if padding_idx is None:
         return rows
     padding_idx = _padding("embedding", padding_idx, weight)
     padded = pointwise.eq(wanted, filled(wanted, padding_idx))
     padded = view.broadcast(padded, rows.type.shape, tuple(range(len(wanted.type.shape))))
     return pointwise.select(padded, detach(rows), rows)
-
-
-def _rows(wanted: Any, table: Any, mode: str) -> Any:
-    """Rows of a table, with other ones for indices that are out of range."""
-    if not wanted.type.dtype.is_integer:
-        raise DTypeError(f"embedding: indices must be integers; got {wanted.type}")
-    end = table.type.shape[0]
-    within = clipped(wanted, end)
-    rows = picking.take(table, within, 0)
-    if mode == "clip":
-        return rows
-    inside = pointwise.eq(as_signed(wanted), within)
-    inside = view.broadcast(inside, rows.type.shape, tuple(range(len(wanted.type.shape))))
-    return pointwise.select(inside, rows, filled(rows, 0))
 
 
 def require_rows(operation: str, indices: Any, weight: TensorLike) -> None:
