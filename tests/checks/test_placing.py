@@ -66,6 +66,48 @@ def test_a_check_of_a_result_is_behind_it() -> None:
     assert found.count("checks") == 2
 
 
+def test_what_labels_alone_decide_is_ready_behind_their_check() -> None:
+    def gradient(table: Any, i: Any, y: Any) -> Any:
+        return nc.grad(lambda t: F.cross_entropy(F.embedding(i, t) @ t.T, y))(table)
+
+    found = names(placed(gradient, nc.ones((5, 3)), I, J))
+    behind = found[found.index("checks") : found.index("dot")]
+    assert "sum" in behind and "div" in behind  # how many labels count, and what the gradient is divided by
+
+
+def test_large_values_are_computed_where_they_are_read() -> None:
+    i = nc.zeros((1 << 18,), dtype=nc.int64)
+    found = names(placed(lambda x, i: [X[i].sum(), nc.sum(nc.exp(x)), nc.sum(i * 3)], X, i))
+    assert found.index("mul") > found.index("exp")
+
+
+def test_choices_that_a_check_decides_are_gone() -> None:
+    def rows(table: Any, i: Any) -> Any:
+        return F.embedding(i, table)
+
+    found = names(placed(rows, nc.ones((5, 3)), I))
+    assert found[found.index("checks") :] == ["checks", "take"]
+
+    def both_ways(i: Any) -> Any:
+        return nc.where(i < 0, i + 5, i), X[i]
+
+    f = nc.jit(both_ways)  # the choice is before the check, which allows negative integers
+    i = nc.tensor([-2, 1])
+    assert [f(i)[0].numpy().tolist(), f(i)[1].numpy().tolist()] == [[3, 1], [3.0, 1.0]]
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 1 << 40])
+def test_decided_choices_do_not_hide_a_failure(bad: int) -> None:
+    def rows(i: Any) -> Any:
+        found = F.embedding(i, nc.reshape(X, (5, 1)))
+        return found, nc.where(i < 0, 7, i)
+
+    f = nc.jit(rows)
+    assert f(I)[1].numpy().tolist() == [1, 2]
+    with pytest.raises(nc.AxisError, match=f"got {bad}"):
+        f(nc.tensor([0, bad]))
+
+
 def test_graphs_are_read_back() -> None:
     traced = nc.jit(lambda i: X[i]).trace(I)
     for graph in (traced, place_checks(simplify(traced))):

@@ -2,6 +2,8 @@
 
 Checks that intervals prove, or that are there twice, are gone.  Others move up to where their integers are ready, in
 their order, and neighbours are one step: it needs a barrier, and results are written over operands only behind it.
+Small values of checked integers alone, such as the number of labels that count, are computed behind the step.  A choice
+that the bounds of a check decide, such as that of negative indices, is gone.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from nacre.compile.passes.intervals import Intervals, at_least
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.primitives import checks_p
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
-from nacre.ir.primitive import Element, RangeCheck, applying
+from nacre.ir.primitive import Element, RangeCheck, Reduce, applying, operation
 from nacre.ops.pointwise import cast_p, dimension_p, fill_p, iota_p, select_p
 from nacre.ops.shape import broadcast_p, reshape_p
 
 NONE: Final = (1 << 63) - 1  # the position where no integer fails
 FEW: Final = 32  # integers among which the step itself looks for the first failure
+MANY: Final = 1 << 17  # elements of a value that is computed early, so that it takes memory for longer
 MOST: Final = 16  # equations that move to an earlier place for a check
 
 
@@ -44,21 +47,45 @@ class _Placing:
         self.steps: list[_Step] = []
         self.floor = 0  # how many of the others there are up to the last effect
         self.met: set[Hashable] = set()
-        intervals = Intervals(graph)
+        self.decided: dict[Var, Atom] = {}  # the results of choices with one outcome, and that outcome
+        self.intervals = Intervals(graph)
         for e in graph.equations:
+            if not self.decided.keys().isdisjoint(e.inputs):
+                e = Equation(e.primitive, tuple(map(self.final, e.inputs)), e.params, e.outputs, e.source)
             if _is_open(e):
-                key = tuple(map(id, e.inputs)), e.params["low"], e.params["high"]
-                if key not in self.met and not _is_proven(e, intervals):
-                    self.met.add(key)
-                    self.place(e)
-                if len(e.inputs) == 1:
-                    intervals.assume(e.inputs[0], (e.params["low"], e.params["high"] - 1))
-                continue
-            self.others.append(e)
-            self.at.update(dict.fromkeys(e.outputs, len(self.others)))
-            self.made.update(dict.fromkeys(e.outputs, e))
-            if e.has_effects:
-                self.floor = len(self.others)
+                self.check(e)
+            elif not (self.steps and self.decides(e)):
+                self.add(e)
+
+    def final(self, a: Atom) -> Atom:
+        """An atom, or what a choice that is gone has chosen."""
+        return self.decided.get(a, a) if isinstance(a, Var) else a
+
+    def check(self, e: Equation) -> None:
+        """Place a check that may fail, and take it from here on that it did not."""
+        key = tuple(map(id, e.inputs)), e.params["low"], e.params["high"]
+        if key not in self.met and not _is_proven(e, self.intervals):
+            self.met.add(key)
+            self.place(e)
+        if len(e.inputs) == 1:
+            self.intervals.assume(e.inputs[0], (e.params["low"], e.params["high"] - 1))
+
+    def decides(self, e: Equation) -> bool:
+        """Whether an equation is a choice of integers with one outcome, which then stands for it."""
+        if operation(e.primitive) != "select" or not e.outputs[0].type.dtype.is_integer:
+            return False
+        truth = self.intervals.truth(e.inputs[0])
+        if truth is not None:
+            self.decided[e.outputs[0]] = e.inputs[1 if truth else 2]
+        return truth is not None
+
+    def add(self, e: Equation) -> None:
+        """Add an equation that is no check."""
+        self.others.append(e)
+        self.at.update(dict.fromkeys(e.outputs, len(self.others)))
+        self.made.update(dict.fromkeys(e.outputs, e))
+        if e.has_effects:
+            self.floor = len(self.others)
 
     def place(self, e: Equation) -> None:
         """Put a check into the last step, if its integers are or can be ready there, or into a new one."""
@@ -90,6 +117,30 @@ class _Placing:
             todo += [a for a in needed.inputs if isinstance(a, Var)]
         return [needed for _, needed in sorted(found.items())]
 
+    def derived(self, step: _Step, moved: set[int]) -> list[Equation]:
+        """The equations behind a step that compute small values of its integers and of constants alone.
+
+        `moved` are those that have another place, by id.
+        """
+        near = [*step.checks, *step.early]
+        known: set[Atom] = {a for e in near for a in (*e.inputs, *e.outputs) if isinstance(a, Var)}
+        sizes = {1, *(s for e in step.checks if isinstance(s := e.inputs[0].type.size, Dim) or s <= MANY)}
+        constants: set[Atom] = set()
+        found: list[Equation] = []
+        for e in self.others[step.place :]:
+            plain = isinstance(e.primitive.lowering, (Element, Reduce)) and not e.has_effects
+            if id(e) in moved or not plain or e.outputs[0].type.size not in sizes:
+                continue
+            operands = {a for a in e.inputs if isinstance(a, Var)}
+            if operands <= constants:
+                constants.update(e.outputs)
+            elif operands <= known | constants:
+                known.update(e.outputs)
+            else:
+                continue
+            found.append(e)
+        return _needed(found, known)
+
     def graph(self) -> Graph:
         """The graph with the steps."""
         moved = {id(e) for step in self.steps for e in step.early}
@@ -98,8 +149,24 @@ class _Placing:
         for step in [*self.steps, _Step(len(self.others))]:
             equations += [e for e in self.others[begun : step.place] if id(e) not in moved]
             equations += step.equations()
+            if step.checks:
+                derived = self.derived(step, moved)
+                moved.update(map(id, derived))
+                equations += derived
             begun = step.place
-        return Graph(self.source.inputs, tuple(equations), self.source.outputs, self.source.name)
+        outputs = tuple(map(self.final, self.source.outputs))
+        return Graph(self.source.inputs, tuple(equations), outputs, self.source.name)
+
+
+def _needed(equations: list[Equation], results: set[Atom]) -> list[Equation]:
+    """Those of some equations that compute results, or what others of them read."""
+    needed = set(results)
+    found: list[Equation] = []
+    for e in reversed(equations):
+        if not needed.isdisjoint(e.outputs):
+            needed.update(e.inputs)
+            found.append(e)
+    return found[::-1]
 
 
 def _is_open(e: Equation) -> bool:
