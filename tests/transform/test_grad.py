@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,6 +14,7 @@ from nacre import nn
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from nacre.trace.variable import Variable
+from ops.samples import Array
 
 X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
 
@@ -220,3 +222,41 @@ def test_mocks_are_transformed(transform: Any) -> None:
     mock = Mock(side_effect=nc.sum)
     mock.__name__ = Mock()
     assert transform(mock)(nc.ones((3, 3)) if transform is nc.vmap else nc.ones(3)) is not None
+
+
+def penalty(f: Any, x: Any) -> tuple[Array, Array]:
+    """The gradient on the tape, and the gradient of the sum of its squares."""
+    f(x).backward(create_graph=True)
+    first, x.grad = x.grad, None
+    nc.sum(first * first).backward()
+    return first.numpy(), x.grad.numpy()
+
+
+SECOND: dict[str, Callable[[Any], Any]] = {
+    "pointwise": lambda x: nc.sum(nc.exp(x) * x * x),
+    "residuals alone": lambda x: nc.sum(nc.tanh(x) ** 3),
+    "product": lambda x: nc.sum(nc.exp(x) @ nc.reshape(x, (-1, 1))),
+    "call in a call": lambda x: nc.sum(nc.jit(lambda y: nc.sin(y) * y)(nc.exp(x))),
+    "loop": lambda x: nc.sum(nc.jit(lambda y: nc.fori_loop(0, 3, lambda k, z: nc.tanh(z) * z, y))(x)),
+    "several results": lambda x: nc.sum(nc.jit(lambda y: (nc.exp(y), y * nc.tanh(y)))(x)[1] * nc.jit(nc.exp)(x)),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_recorded_gradients_of_compiled_functions(name: str) -> None:
+    f = SECOND[name]
+    jitted = nc.jit(f)
+    for n in (3, 3, 4, 5):
+        x = np.linspace(0.1, 0.9, n, dtype=np.float64)
+        wanted = penalty(f, nc.tensor(x).requires_grad_())
+        found = penalty(jitted, nc.tensor(x).requires_grad_())
+        again = nc.grad(lambda y: nc.sum(nc.grad(f)(y) ** 2))(nc.tensor(x))
+        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
+        np.testing.assert_allclose(found[1], again.numpy(), rtol=1e-12)
+
+
+def test_recorded_gradients_of_loops_raise() -> None:
+    x = nc.tensor([0.5, 0.2]).requires_grad_()
+    with pytest.raises(nc.GradientError, match="loops or branches"):
+        penalty(lambda x: nc.sum(nc.fori_loop(0, 3, lambda k, y: nc.tanh(y) * y, x)), x)

@@ -9,14 +9,44 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from numbers import Integral
 from typing import Union
 
 from nacre.base.errors import KindError, ShapeError
+from nacre.base.places import is_users
 from nacre.base.records import dataclass
+from nacre.base.state import STATE
 
 LIMIT = 1 << 48  # larger than any size that fits in memory
+
+
+class Needs(threading.local):
+    """`note`, if there is one, is called with each size of which Python needs the number, before that is an error."""
+
+    def __init__(self) -> None:
+        self.note: Callable[[Dim], None] | None = None
+
+
+NEEDS = Needs()
+
+
+def _need(size: Size) -> None:
+    if NEEDS.note is not None and isinstance(size, Dim):
+        NEEDS.note(size)
+
+
+@cache
+def _is_outside(file: str) -> bool:
+    return is_users(file, installed=True)
+
+
+def _from_outside() -> bool:
+    """Whether the caller of a method of sizes is code of the user, or of an installed package."""
+    return _is_outside(sys._getframe(2).f_code.co_filename)  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True)
@@ -88,11 +118,32 @@ Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, sorted by te
 Size = Union[int, "Dim"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dim:
-    """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int."""
+    """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int.
+
+    Equal polynomials are equal.  Code that is traced may not ask whether others are equal that may have equal numbers:
+    that raises ShapeError.
+    """
 
     terms: tuple[tuple[Monomial, int], ...]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim) and self.terms == other.terms:
+            return True
+        if isinstance(other, float) and other.is_integer():
+            other = int(other)
+        if STATE.word and isinstance(other, int | Dim) and _from_outside():
+            low, high = _bounds(self - other)
+            if low <= 0 <= high:
+                _need(self - other)
+                raise ShapeError(f"dimension: whether {self} == {other} depends on the size")
+        return False
+
+    def __hash__(self) -> int:
+        if NEEDS.note is not None and _from_outside():  # as a key it would not be equal to its number
+            NEEDS.note(self)
+        return hash(self.terms)
 
     @staticmethod
     def symbol(name: str, min: int = 0, max: int | None = None) -> Dim:
@@ -155,18 +206,40 @@ class Dim:
             return exact
         if isinstance(other, int) and other > 0:
             return Dim(((((Quotient(self, other), 1),), 1),))
+        _need(self)
+        _need(other)
         raise ShapeError(f"dimension: {self} is not divisible by {other} for every size")
 
     def __rfloordiv__(self, other: int) -> Size:
         if other == 0:
             return 0
+        _need(self)
         raise ShapeError(f"dimension: {other} is not divisible by {self} for every size")
 
     def __mod__(self, other: Size) -> Size:
         exact = _divide(self, other)
         return 0 if exact is not None else self - (self // other) * other
 
+    def __pow__(self, power: int) -> Size:
+        if not isinstance(power, int) or power < 0:
+            return self._needed(f"{self} ** {power}")
+        return product([self] * power)
+
+    def __truediv__(self, other: object) -> int:
+        return self._needed(f"{self} / {other}") if isinstance(other, int | float | Dim) else NotImplemented
+
+    def __rtruediv__(self, other: object) -> int:
+        return self._needed(f"{other} / {self}") if isinstance(other, int | float) else NotImplemented
+
+    def _needed(self, what: str) -> int:
+        """Raise ShapeError for arithmetic that no size can be the result of."""
+        _need(self)
+        raise ShapeError(f"dimension: {what} needs the number of a size; divide a tensor by it, or give the number")
+
     # ---- meaning
+
+    def __bool__(self) -> bool:
+        return self > 0
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """The number for given sizes of the symbols."""
@@ -216,6 +289,7 @@ class Dim:
         return not self < other
 
     def __index__(self) -> int:
+        _need(self)
         raise ShapeError(
             f"dimension: the size must be fixed here; got the symbolic size {self}; "
             "compile without dynamic_shapes for this axis, or use shapes symbolically"
@@ -236,11 +310,16 @@ class Dim:
 
 
 def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
-    lo, hi = (difference, difference) if isinstance(difference, int) else difference.bounds()
-    known = answer(lo, hi)
+    known = answer(*_bounds(difference))
     if known is None:
+        _need(difference)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
+
+
+def _bounds(size: Size) -> tuple[int, int]:
+    """The least and the greatest value of a size."""
+    return (size, size) if isinstance(size, int) else size.bounds()
 
 
 def _terms(size: Size) -> dict[Monomial, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from typing import ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
-from nacre.base.dims import Dim, Size, product
+from nacre.base.dims import Dim, Size, evaluate, product
 from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
 
@@ -60,6 +60,10 @@ class TensorType:
     def nbytes(self) -> Size:
         """Bytes of a dense buffer, in which elements are packed."""
         return bytes_of(self.size, self.dtype)
+
+    def at(self, sizes: Mapping[str, int]) -> TensorType:
+        """The type with numbers for its symbolic sizes."""
+        return self if self.static else TensorType([evaluate(n, sizes) for n in self.shape], self.dtype)
 
     def with_shape(self, shape: Sequence[Size]) -> TensorType:
         """The type with another shape."""

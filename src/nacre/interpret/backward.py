@@ -146,13 +146,17 @@ def _place(node: AnyNode) -> tuple[Any, int]:
 
 
 def _with_node(x: Value, node: TapeNode, result: int) -> Value:
-    if result not in node.rule.traced:
+    """A result that was saved, with its node; residuals depend on the operands, too."""
+    rule = node.rule
+    if result >= rule.results and not rule.pulls_residuals:
+        raise tape_errors.unrecorded(rule.primitive.name)
+    if result not in rule.traced and result < rule.results:
         return x
     return make(
         x.type,
         x.content,
         x.layout,
-        Part(node, result, x.node) if node.rule.primitive.multiple else node,
+        Part(node, result, x.node) if rule.primitive.multiple else node,
     )
 
 

@@ -15,7 +15,7 @@ from nacre.base.dims import Size
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret import scan_accumulation
+from nacre.interpret import scan_accumulation, tape_errors
 from nacre.interpret.check import without_checks
 from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.pullback import REVERSE, Positions, Rule
@@ -79,7 +79,7 @@ Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
 def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
     """The rule of a call, whose pullback adds cotangents as the equations would without the call."""
     rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
-    rule.onto, rule.repeats, rule.aliases = onto, back.repeats, back.aliases
+    rule.onto, rule.repeats, rule.aliases, rule.pulls_residuals = onto, back.repeats, back.aliases, True
     return rule.prepare()
 
 
@@ -94,16 +94,19 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
     graph = back.graph
     forward = Graph(graph.inputs, graph.equations, graph.outputs + residuals, graph.name)
     atoms = (*given, *residuals)
+    n, m = len(types), len(graph.outputs)
 
     def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
-        """The pullback graph of the called graph for the cotangents present."""
+        """The pullback graph of the called graph for the cotangents present, among them perhaps of residuals."""
         b = Builder(f"{graph.name}.pull")
         values = dict(zip(reversed(atoms), reversed([b.input(a.type) for a in atoms]), strict=True))
-        pull, targets = back.pull(present, groups, held)
-        cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
-        return b.finish(inline(b, pull, [*(values[v] for v in back.needed), *cotangents])), targets
+        whole = back if all(k < m for k in present) else reverse(forward, active)
+        if not values.keys() >= set(whole.needed):
+            raise tape_errors.unrecorded(f"those of {graph.name}")
+        pull, targets = whole.pull(present, groups, held)
+        cotangents = [b.input(t) for t in pull.input_types[len(whole.needed) :]]
+        return b.finish(inline(b, pull, [*(values[v] for v in whole.needed), *cotangents])), targets
 
-    n, m = len(types), len(graph.outputs)
     return _called(primitive, {"graph": forward}, (n, m, len(atoms)), back, onto)
 
 

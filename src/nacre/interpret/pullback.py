@@ -19,6 +19,7 @@ from nacre.interpret.transpose import transpose
 from nacre.ir.graph import Atom, Equation, Graph, Var, calls_host
 from nacre.ir.primitive import Constant, Primitive, RuleKind, Structural
 from nacre.ir.rewrite import live_equations, without_dead_code
+from nacre.trace.bind import executor
 from nacre.trace.value import Value
 
 Positions = tuple[int, ...]
@@ -34,6 +35,10 @@ class Pull:
     places: Positions  # of the targets among the rule's active operands
     direct: Positions | None  # the place of each output among the inputs, if nothing is computed
     single: tuple[Equation, Positions] | None  # the only equation, and the places of its operands among the inputs
+
+    def at(self, sizes: Mapping[str, int]) -> Pull:
+        """The pullback for given sizes."""
+        return Pull(executor().fixed(self.graph, sizes), self.targets, self.places, self.direct, None)
 
 
 @dataclass(eq=False)
@@ -54,6 +59,8 @@ class Rule:
 
     `aliases` has, for each result, the operand or the earlier result that it is, as a position among operands and then
     results.  It is None for a value of its own.
+
+    `pulls_residuals` is whether residuals may have cotangents, too, which a recorded backward pass needs.
     """
 
     primitive: Primitive
@@ -70,7 +77,9 @@ class Rule:
     onto: Callable[[Positions, Positions, Positions], tuple[Graph, Positions]] | None = None
     repeats: bool = False  # whether an operand alone may receive several cotangents
     aliases: tuple[int | None, ...] = ()
+    pulls_residuals: bool = False
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
+    forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
 
     def prepare(self) -> Rule:
         """Find the values to save."""
@@ -95,6 +104,16 @@ class Rule:
     def _made(self, present: Positions) -> tuple[Graph, Positions]:
         graph, targets = self.make(present)
         return without_dead_code(graph), targets
+
+    def at(self, sizes: Mapping[str, int]) -> Rule:
+        """The rule of a call with symbolic sizes for given ones; it differs in its pullbacks."""
+        key = tuple(sizes.items())
+        found = self.forms.get(key)
+        if found is None:
+            if len(self.forms) >= FORMS:
+                self.forms.clear()
+            found = self.forms[key] = _SizedRule(self, sizes)
+        return found
 
     def _restrict(self, key: object, graph: Graph, targets: Positions) -> Pull:
         inputs = tuple(graph.inputs[k] for k in self.saved) + graph.inputs[self.total :]
@@ -128,6 +147,29 @@ class Rule:
         return found
 
 
+class _SizedRule(Rule):
+    """A rule with symbolic sizes, for given ones."""
+
+    def __init__(self, whole: Rule, sizes: Mapping[str, int]) -> None:
+        self.__dict__.update(whole.__dict__)
+        self.whole, self.sizes, self.pulls = whole, sizes, {}
+
+    def pull(self, present: Positions) -> Pull:
+        """The pullback where the results `present` have cotangents."""
+        found = self.pulls.get(present)
+        if found is None:
+            found = self.pulls[present] = self.whole.pull(present).at(self.sizes)
+        return found
+
+    def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
+        """The pullback that adds to the cotangents that the active operands `held` have so far."""
+        key = present, groups, held
+        found = self.pulls.get(key)
+        if found is None:
+            found = self.pulls[key] = self.whole.pull_onto(*key).at(self.sizes)
+        return found
+
+
 def _places(inputs: Sequence[Var], atoms: Sequence[Atom]) -> Positions | None:
     """The positions of atoms among inputs; None if an atom is not an input."""
     at: dict[Atom, int] = {v: k for k, v in enumerate(inputs)}
@@ -144,6 +186,7 @@ def _single(graph: Graph) -> tuple[Equation, Positions] | None:
     return e, places
 
 
+FORMS: Final = 256  # sizes of one rule
 REMEMBERED: Final = 8192  # rules in the cache, which is emptied when it is full
 UNKNOWN: Final[Any] = object()
 _rules: dict[object, Rule | None] = {}

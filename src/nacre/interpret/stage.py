@@ -451,6 +451,14 @@ def user_line() -> str:
     return found
 
 
+def outer_level() -> int:
+    """The `stacklevel` of a warning for which the caller's caller outside the package is responsible."""
+    frame, level = sys._getframe(1), 1  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def note_line(fault: Exception, name: str) -> None:
     """Add a note to an error during tracing: the operation that raised it, and the user's line that called it."""
     if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):

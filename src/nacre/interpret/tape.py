@@ -192,6 +192,15 @@ def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, A
     return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, may be saved
 
 
+def record_call(graph: Graph, sizes: Mapping[str, int], inputs: Sequence[Value]) -> Sequence[Value]:
+    """Call a graph with symbolic sizes on plain operands of given sizes, some of which have nodes, and record it."""
+    rule = rule_for(call_p, {"graph": graph}, graph.input_types, active_operands(inputs, 0))
+    if rule is None:
+        return PARTS.executor.execute(graph, inputs)
+    results = PARTS.executor.execute(rule.params["graph"], inputs)
+    return _with_parts(new_node(rule.at(sizes), inputs, results, 0), inputs, results)
+
+
 _bare_node = object.__new__  # the slots of nodes are set in place
 
 

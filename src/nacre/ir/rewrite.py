@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from nacre.base.cached_property import cached_property
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import GraphError
+from nacre.base.types import TensorType
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Primitive
 
@@ -95,6 +97,56 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
         params = {k: fixed(p) for k, p in e.params.items()}
         known.update(zip(e.outputs, builder.add(e.primitive, inputs, params, e.source), strict=True))
     return builder.finish([known[a] if isinstance(a, Var) else a for a in graph.outputs])
+
+
+class FixedGraph(Graph):
+    """A graph whose symbolic sizes have numbers.  Its equations are written when they are first read."""
+
+    def __init__(self, whole: Graph, sizes: Mapping[str, int]) -> None:
+        self.__dict__.update(whole=whole, sizes=sizes, name=whole.name)
+
+    whole: Graph
+    sizes: Mapping[str, int]
+
+    @cached_property
+    def written(self) -> Graph:
+        """The graph itself."""
+        return specialised(self.whole, self.sizes)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:  # type: ignore[override]
+        """The inputs, with numbers for sizes."""
+        return self.written.inputs
+
+    @property
+    def equations(self) -> tuple[Equation, ...]:  # type: ignore[override]
+        """The equations, with numbers for sizes."""
+        return self.written.equations
+
+    @property
+    def outputs(self) -> tuple[Atom, ...]:  # type: ignore[override]
+        """The outputs, with numbers for sizes."""
+        return self.written.outputs
+
+    @cached_property
+    def input_types(self) -> tuple[TensorType, ...]:
+        """The types of the inputs, in order."""
+        return tuple(t.at(self.sizes) for t in self.whole.input_types)
+
+    @cached_property
+    def output_types(self) -> tuple[TensorType, ...]:
+        """The types of the outputs, in order."""
+        return tuple(t.at(self.sizes) for t in self.whole.output_types)
+
+    @cached_property
+    def has_effects(self) -> bool:
+        """Whether an equation of it has effects, or one of a graph within it."""
+        return self.whole.has_effects
+
+    @cached_property
+    def calls_host(self) -> bool:
+        """Whether an equation of it calls a Python function, or one of a graph within it."""
+        return self.whole.calls_host
 
 
 def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:

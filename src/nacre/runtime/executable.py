@@ -202,6 +202,10 @@ class Executable:
             found = self.bounds.setdefault(key, found)  # native code refers to the first tables
         return found
 
+    def at(self, sizes: Mapping[str, int]) -> FixedExecutable:
+        """The program for given sizes, with the machine code of this one."""
+        return FixedExecutable(self, sizes)
+
     def run(self, inputs: Sequence[int], sizes: Mapping[str, int]) -> list[Buffer]:
         """Run on the inputs' addresses; returns the outputs' buffers.  The interpreter lock is free meanwhile."""
         bound = self.bound(sizes)
@@ -220,6 +224,24 @@ class Executable:
         It takes the addresses of descriptor, bases and workspace.
         """
         return (host_driver if self.plan.calls_host else driver)(self.target, self.stamped)
+
+
+class FixedExecutable(Executable):
+    """A program for given sizes of another program's symbols, whose machine code it shares."""
+
+    def __init__(self, whole: Executable, sizes: Mapping[str, int]) -> None:
+        types = [tuple([t.at(sizes) for t in each]) for each in (whole.input_types, whole.output_types)]
+        super().__init__(whole.codes, whole.plan, whole.constants, *types, whole.target, stamped=whole.stamped)
+        self.whole, self.fixed = whole, dict(sizes)
+
+    def load(self) -> None:
+        """Load the machine code."""
+        self.whole.load()
+        self.libraries, self.held, self.addresses = self.whole.libraries, self.whole.held, self.whole.addresses
+
+    def bound(self, sizes: Mapping[str, int]) -> BoundPlan:
+        """The plan's tables for its sizes and the current number of threads."""
+        return super().bound(self.fixed)
 
 
 def _buffer_of(array: np.ndarray) -> Buffer:

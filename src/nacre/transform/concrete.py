@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -117,7 +117,9 @@ class ConcreteFunction:
     variable_outputs: tuple[Variable, ...] = ()
     gradient_outputs: tuple[Variable, ...] = ()
     cleared: tuple[Variable, ...] = ()
-    specialised: dict[Hashable, Graph] = field(default_factory=dict[Hashable, Graph])  # for given symbolic sizes
+    whole: ConcreteFunction | None = None  # the variant for all sizes, of which this is the form for given ones
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])  # of the form
+    forms: dict[Hashable, ConcreteFunction] = field(default_factory=dict[Hashable, Any])  # for given sizes
 
     @property
     def bare(self) -> bool:
@@ -135,6 +137,16 @@ class ConcreteFunction:
     def graph(self) -> Graph:
         """The traced graph."""
         return self.trace.graph
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether arguments have symbolic sizes."""
+        return not all([t.static for t in self.graph.input_types])
+
+    def at(self, key: Hashable, sizes: Mapping[str, int]) -> ConcreteFunction:
+        """The variant for given sizes and the signature that has them, with the same machine code."""
+        trace = replace(self.trace, graph=EXECUTOR.fixed(self.graph, sizes))
+        return replace(self, key=key, trace=trace, whole=self, sizes=sizes, forms={})
 
     @property
     def constants(self) -> list[GraphConstant]:

@@ -14,7 +14,6 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -34,26 +33,28 @@ from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.randomness import differs, operand
-from nacre.interpret.stage import refuse_sweep
-from nacre.interpret.tape import rebind
-from nacre.interpret.traced_number import NumberInputs, may_be_input
+from nacre.interpret.stage import outer_level, refuse_sweep
+from nacre.interpret.tape import rebind, record_call
 from nacre.ir.graph import Graph
-from nacre.ir.rewrite import specialised
+from nacre.ir.rewrite import FixedGraph
 from nacre.ops.control import call
-from nacre.trace.captures import CapturePlace, PlaceContents, PlaceKey
+from nacre.trace.captures import CapturePlace
 from nacre.trace.guards import report
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
+from nacre.transform.changing_numbers import ChangingNumbers
 from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.leftover import require_changeable
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
+from nacre.transform.reasons import names as names_of
 from nacre.transform.reasons import reason
 from nacre.transform.signature import Signatures
+from nacre.transform.sizes import Call, SizeHistory, SizeUses, compile_symbolic, require_fixed
 from nacre.transform.tracing import traced
 
 __all__ = ["jit"]
@@ -64,8 +65,8 @@ if TYPE_CHECKING:
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
 _all: WeakSet[Jitted] = WeakSet()
+SIZES = 256  # forms of one variant for given sizes, and types of arguments whose native code is found first
 MOST = 64  # variants of one signature; a further one replaces the one that was found longest ago
-FEW = 2  # variants for other values of a captured number; a third one makes it an input
 MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
@@ -77,11 +78,13 @@ class Jitted:
         function: Callable[..., Any],
         dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
         donate: Sequence[str] = (),
+        dynamic: bool = True,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
         self.donate = frozenset(donate)
+        self.dynamic = dynamic
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
         parameters = inspect.signature(called) if dynamic_shapes or donate else None
         names: tuple[str, ...] = tuple(parameters.parameters) if parameters is not None else ()
@@ -93,6 +96,7 @@ class Jitted:
                     f"jit: donate must name parameters of {self.name}; got {name!r}; "
                     f"its parameters are {', '.join(names)}"
                 )
+        self.sizes = SizeHistory(lambda structure: list(names_of(function, structure)))
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
@@ -100,7 +104,7 @@ class Jitted:
         self.order: list[ConcreteFunction] = []
         self.dropped = 0  # variants that were replaced
         self._finds = itertools.count(1)
-        self._fixed: dict[PlaceKey, str] = {}  # captured numbers that are constants, and why
+        self._numbers = ChangingNumbers(function)
         with _first:
             _all.add(self)
 
@@ -124,22 +128,39 @@ class Jitted:
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call on the general path: find or make the variant, then run it."""
-        values, key, types = self._signatures.of(args, kwargs)
-        concrete = self._find(key, values, types, args, kwargs)
+        of = self._signatures.of(args, kwargs)
+        concrete = self._form(self._serving(of), of)
         self._prefer(concrete)
         if concrete.changed:
             leaves: list[Any] = tree.flatten((args, kwargs))[0]
             given: list[Any] = [x for x in leaves if isinstance(x, Value | np.ndarray)]
             require_changeable(self.name, given, concrete.changed)
-        return self._run(concrete, values)
+        return self._run(concrete, of.values)
 
-    def _find(
-        self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any
-    ) -> ConcreteFunction:
-        variants = self.known.setdefault(key, [])
-        return self._known(variants) or _turns.take(
-            id(variants), lambda: self._make(variants, key, values, types, args, kwargs)
-        )
+    def _serving(self, of: Call) -> ConcreteFunction:
+        """The variant that serves a call: for its own sizes, or for symbolic ones."""
+        return self.sizes.serve(of, self._find) if self.dynamic else self._find(of)
+
+    def _form(self, concrete: ConcreteFunction, of: Call) -> ConcreteFunction:
+        """A variant, or its form for the sizes of a call."""
+        if not concrete.symbolic:
+            return concrete
+        found = concrete.forms.get(of.shapes)
+        if found is None:
+            sizes = solve(concrete.graph.input_types[: len(of.values)], of.shapes)
+            if not all(isinstance(n, int) for n in sizes.values()):  # the arguments have symbols, too
+                return concrete
+            found = concrete.at(of.exact_key, sizes)
+            self._native(found, of.exact_key)
+            if len(concrete.forms) >= SIZES:
+                concrete.forms.clear()
+            concrete.forms[of.shapes] = found
+        return found
+
+    def _find(self, of: Call) -> ConcreteFunction:
+        """The variant of a call's signature."""
+        variants = self.known.setdefault(of.key, [])
+        return self._known(variants) or _turns.take(id(variants), lambda: self._make(variants, of))
 
     def _known(self, variants: Sequence[ConcreteFunction]) -> ConcreteFunction | None:
         """The variant whose guards hold."""
@@ -152,24 +173,22 @@ class Jitted:
                 return concrete
         return None
 
-    def _make(
-        self,
-        variants: list[ConcreteFunction],
-        key: Hashable,
-        values: list[Value],
-        types: list[TensorType],
-        args: Any,
-        kwargs: Any,
-    ) -> ConcreteFunction:
+    def _make(self, variants: list[ConcreteFunction], of: Call) -> ConcreteFunction:
         """A new variant, or the one that another thread has made in the meantime."""
         found = self._known(variants)
         if found is not None:
             return found
-        solve(types, [v.type.shape for v in values])  # type: ignore[misc]
+        solve(of.types, of.shapes)
         before, began = len(variants), generation()
-        why = reason(self.function, key, variants, self.order)
+        why = reason(self.function, of.key, variants, self.order)
+        if of.note:
+            why = of.note if of.symbolic and not variants else f"{why}; {of.note}"
         with gc_paused(), compiling(self.name):
-            concrete = self._trace(key, types, args, kwargs, why, self._changing(variants))
+            if of.symbolic:
+                concrete = SizeUses().watched(lambda: self._with_symbols(of, why, self._numbers.changing(variants)))
+                compile_symbolic(concrete)
+            else:
+                concrete = self._trace(of, why, self._numbers.changing(variants))
         concrete.generation = began
         found = self._known(variants[before:])  # if two threads waited for each other, both have traced
         if found is None:
@@ -179,7 +198,7 @@ class Jitted:
             self._drop(variants)
         if began != generation():  # a pass or a kernel was registered meanwhile
             self.order = [c for c in self.order if c is not concrete]
-            return self._find(key, values, types, args, kwargs)
+            return self._find(of)
         if found is not None:
             return found
         self._prefer(concrete)
@@ -196,59 +215,21 @@ class Jitted:
             self.order = [c for c in self.order if c is not oldest]
             self.dropped += 1
 
-    def _changing(self, variants: Sequence[ConcreteFunction]) -> list[CapturePlace]:
-        """The places of captured numbers that make a third variant, or are inputs already."""
-        if len(variants) < FEW or not isinstance(self.function, FunctionType):
-            return []
-        last = variants[-1].captures
-        places = [(last.places[k], last.contents[k].kind == "number") for k in last.numbers]
-        return [
-            place
-            for place, is_input in places
-            if may_be_input(place.content()) and (is_input or self._is_third(place, variants))
-        ]
-
-    def _is_third(self, place: CapturePlace, variants: Sequence[ConcreteFunction]) -> bool:
-        """Whether the number in a place differs from those of all variants, of which some are for such numbers."""
-        captures = [c.captures for c in variants]
-        known = [h for c in captures for p, h in zip(c.places, c.contents, strict=True) if p.at == place.at]
-        now = place.content()
-        if place.at in self._fixed or any(h.matches(now, PlaceContents()) for h in known):
-            return False
-        return sum(h.is_number(now) for h in known) >= FEW
-
-    def _trace(
-        self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]
-    ) -> ConcreteFunction:
-        donated = self._donated(args, kwargs)
-        concrete = self._with_numbers(key, types, args, kwargs, why, changing) if changing else None
-        if concrete is None:
-            why += "".join(
-                f"; {p.shown} stays a constant: {self._fixed[p.at]}" for p in changing if p.at in self._fixed
-            )
-            concrete = traced(self.name, self.function, key, types, args, kwargs, why)
-        concrete.given = donated
-        self._native(concrete, key)
+    def _with_symbols(self, of: Call, why: str, changing: Sequence[CapturePlace]) -> ConcreteFunction:
+        """A variant with symbols for sizes that have changed."""
+        concrete = self._trace(of, why, changing)
+        require_fixed(concrete)
         return concrete
 
-    def _with_numbers(
-        self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str, changing: Sequence[CapturePlace]
-    ) -> ConcreteFunction | None:
-        """A variant for which captured numbers are inputs; None if the trace needs the numbers themselves."""
-        numbers = None
-        named = ", ".join(p.shown for p in changing)
-        why += f"; {named} {'is an input' if len(changing) == 1 else 'are inputs'} from now on"
-        try:
-            numbers = NumberInputs(cast("FunctionType", self.function), changing)
-            concrete = traced(self.name, self.function, key, types, args, kwargs, why, numbers)
-        except Exception as fault:  # perhaps only of traced numbers: the usual trace decides
-            if numbers is not None:
-                numbers.end()
-            self._fixed |= dict.fromkeys([p.at for p in changing], f"{type(fault).__name__} while it was traced")
-            return None
-        needed = numbers.end()
-        self._fixed |= {at: f"{line} needs the number" for at, line in needed.items()}
-        return None if needed else concrete
+    def _trace(self, of: Call, why: str, changing: Sequence[CapturePlace]) -> ConcreteFunction:
+        donated = self._donated(of.args, of.kwargs)
+        concrete = self._numbers.traced(self.name, of, why, changing) if changing else None
+        if concrete is None:
+            why += "".join(self._numbers.reasons(changing))
+            concrete = traced(self.name, self.function, of.key, of.types, of.args, of.kwargs, why)
+        concrete.given = donated
+        self._native(concrete, of.key)
+        return concrete
 
     def _donated(self, args: Any, kwargs: Any) -> tuple[int, ...]:
         """The tensors in the arguments that the caller gives up."""
@@ -270,7 +251,7 @@ class Jitted:
             tune(executable)
         concrete.in_place = in_place(concrete.trace, concrete.given, executable)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
-        concrete.flat = flat and all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
+        concrete.flat = flat and all(isinstance(k, TensorType) for k in key[1])
         fallback = self._refused if concrete.flat else self._in_python
         concrete.native = native(concrete, functools.partial(fallback, concrete))
 
@@ -286,11 +267,13 @@ class Jitted:
                 return
             self.fast_ambient = self.fast_ambient or ambient
             if self.fast_ambient is ambient:
+                if len(self.fast) >= SIZES:
+                    self.fast = {}
                 self.fast[types] = concrete.native
                 self.only = concrete.native if len(self.fast) == 1 else None
 
     def _run(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
-        concrete.calls += 1
+        (concrete.whole or concrete).calls += 1
         if concrete.given and not STATE.word:
             try:
                 return self._call(concrete, values)
@@ -312,7 +295,10 @@ class Jitted:
                 return self._in_python(concrete, *values)
             return concrete.native(*map(bare, values))
         inputs += [v.gradient for v in concrete.gradient_inputs]  # as one operation, for interpreters and the tape
-        return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
+        if concrete.whole is not None and not STATE.word:
+            return self._put_back(concrete, values, record_call(concrete.whole.graph, concrete.sizes, inputs))
+        graph = concrete.graph.written if isinstance(concrete.graph, FixedGraph) else concrete.graph
+        return self._put_back(concrete, values, call(graph, *inputs))
 
     def _refused(self, concrete: ConcreteFunction, *args: Any) -> Any:
         """The answer to arguments that the native way has refused, and that are perhaps not of this variant."""
@@ -339,17 +325,6 @@ class Jitted:
                     self._put_back(concrete, values, _outputs(concrete, made))
                 raise
 
-    def _sized_graph(self, concrete: ConcreteFunction, values: Sequence[Value]) -> Graph:
-        """The graph for the sizes of these arguments."""
-        graph = concrete.graph
-        if all(t.static for t in graph.input_types):
-            return graph
-        sizes = solve(graph.input_types[: len(values)], [v.type.shape for v in values])
-        key = tuple(sorted((k, str(n)) for k, n in sizes.items()))
-        if key not in concrete.specialised:
-            concrete.specialised[key] = specialised(graph, sizes)
-        return concrete.specialised[key]
-
     def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
         results = list(outputs[: at - len(concrete.changed)])
@@ -374,7 +349,14 @@ class Jitted:
         found: Any = sys.modules.get(self.function.__module__)
         for word in name.split("."):
             found = getattr(found, word, None)
-        return name if found is self else (_again, (self.function, self.dynamic_shapes, tuple(self.donate)))
+        return (
+            name
+            if found is self
+            else (
+                _again,
+                (self.function, self.dynamic_shapes, tuple(self.donate), self.dynamic),
+            )
+        )
 
     def __repr__(self) -> str:
         count = len(self.order)
@@ -387,8 +369,7 @@ class Jitted:
 
     def concrete(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The compiled variant for these arguments, compiled if necessary, but not run."""
-        values, key, types = self._signatures.of(args, kwargs)
-        return self._find(key, values, types, args, kwargs)
+        return self._serving(self._signatures.of(args, kwargs))
 
     def trace(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments."""
@@ -423,7 +404,7 @@ class Jitted:
 
     def prepare(self, *args: Any, **kwargs: Any) -> CallInputs:
         """The compiled program for these arguments and its inputs, for callers that run it themselves."""
-        values, *_ = self._signatures.of(args, kwargs)
+        values = self._signatures.of(args, kwargs).values
         concrete, sizes = self._sized(args, kwargs)
         inputs = [
             *values,
@@ -434,10 +415,9 @@ class Jitted:
         return CallInputs(concrete.compiled, sizes, tuple(bare(settled(x)) for x in inputs), concrete.overwritten)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
-        values, key, types = self._signatures.of(args, kwargs)
-        concrete = self._find(key, values, types, args, kwargs)
-        sizes = solve(types, [v.type.shape for v in values])  # type: ignore[misc]
-        return concrete, sizes
+        of = self._signatures.of(args, kwargs)
+        concrete = self._serving(of)
+        return concrete, solve(concrete.graph.input_types[: len(of.values)], of.shapes)
 
     def _warn(self, variants: Sequence[ConcreteFunction]) -> None:
         recent = self.order[-MANY:]
@@ -446,13 +426,13 @@ class Jitted:
             warnings.warn(
                 f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
                 "changing numbers as tensors, or see .concrete_functions",
-                stacklevel=8,
+                stacklevel=outer_level(),
             )
 
 
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
     """The results of a native call as a list; native code returns a single result bare."""
-    return made[0] if len(concrete.graph.outputs) > 1 else made
+    return made[0] if len(concrete.graph.output_types) > 1 else made
 
 
 def _forget() -> None:
@@ -460,14 +440,17 @@ def _forget() -> None:
         for jitted in list(_all):
             jitted.fast_ambient = jitted.only = None
             jitted.known, jitted.fast, jitted.order = {}, {}, []
+            jitted.sizes.clear()
 
 
 forget_on_change(_forget)
 
 
-def _again(function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str]) -> Jitted:
+def _again(
+    function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str], dynamic: bool = True
+) -> Jitted:
     """A jitted function that was pickled or copied; it compiles again."""
-    return Jitted(function, dynamic_shapes, donate)
+    return Jitted(function, dynamic_shapes, donate, dynamic)
 
 
 def jit(
@@ -475,9 +458,13 @@ def jit(
     *,
     dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None,
     donate: Sequence[str] = (),
+    dynamic: bool = True,
 ) -> Any:
     """Compiles a function: its first call for each signature traces it; later calls run machine code, with the same
     bits.
+
+    A second size of an axis makes one variant for all sizes.  A function that needs the number of a size has a variant
+    for each.  `.concrete_functions` lists them with reasons.  With `dynamic=False`, each size has a variant.
 
     `dynamic_shapes` names axes whose size may change between calls, as in `{"x": {0: nc.Dim("batch", max=512)}}`; one
     compiled function then serves the whole range.  `donate` names parameters whose tensors the caller gives up: results
@@ -491,6 +478,6 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return functools.partial(jit, dynamic_shapes=dynamic_shapes, donate=donate)
+        return functools.partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic)
     require_function(function, "jit")
-    return Jitted(function, dynamic_shapes, donate)
+    return Jitted(function, dynamic_shapes, donate, dynamic)

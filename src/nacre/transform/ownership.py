@@ -108,7 +108,7 @@ class InPlace:
 def in_place(trace: Trace, donated: Collection[int], executable: Executable) -> InPlace | None:
     """What calls of a program with fixed sizes overwrite: `donated` arguments and variables; None if it is nothing."""
     graph, read = trace.graph, trace.variable_inputs
-    first_out, first_in = trace.results, len(graph.inputs) - len(trace.gradient_inputs) - len(read)
+    first_out, first_in = trace.results, len(graph.input_types) - len(trace.gradient_inputs) - len(read)
     found: dict[int, int] = {}
     for out, at in executable.plan.donations:
         k, j = out - first_out, at - first_in

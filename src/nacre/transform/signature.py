@@ -18,6 +18,7 @@ from nacre.trace.value import DonatedValue, Value
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import Static
 from nacre.transform.dynamic import dynamic_type
+from nacre.transform.sizes import Call
 
 
 class Signatures:
@@ -28,8 +29,8 @@ class Signatures:
     ) -> None:
         self.name, self.parameters, self.dynamic_shapes = name, parameters, dynamic_shapes
 
-    def of(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType]]:
-        """The tensors of a call, its signature, and the types of the tensors."""
+    def of(self, args: Any, kwargs: Any) -> Call:
+        """A call with its tensors, its signature, and the types of the tensors."""
         leaves, structure = tree.flatten((args, kwargs))
         names = self.leaf_names(args, kwargs) if self.parameters is not None else []
         values: list[Value] = []
@@ -49,7 +50,7 @@ class Signatures:
                 key.append(type)
             else:
                 key.append(_static(leaf, self.name))
-        return values, (structure, tuple(key), state.signature()), types
+        return Call(values, (structure, tuple(key), state.signature()), types, args, kwargs)
 
     def leaf_names(self, args: Any, kwargs: Any) -> list[str]:
         """The parameter of each leaf of the arguments; empty for further positional arguments."""

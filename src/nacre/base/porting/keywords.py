@@ -41,7 +41,6 @@ KEYWORDS: Final = {
     "persistent_workers": "Leave it out; workers end with the epoch",
     "fullgraph": "Leave it out; a function is always one program",
     "mode": "Leave it out; NACRE_TUNE chooses faster variants",
-    "dynamic": "dynamic_shapes",
     "backend": "Leave it out; there is one compiler",
     "donate_argnums": 'donate=("x",), with the names of parameters',
     "donate_argnames": 'donate=("x",), with the names of parameters',

@@ -18,11 +18,13 @@ from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.operations import Operations
 from nacre.ir.graph import Graph
+from nacre.ir.rewrite import FixedGraph
 from nacre.ops.copy import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import register_executor
 from nacre.trace.value import Value, make
 
+SIZES = 256  # sizes of one program with native entries
 SHARED = 256  # cached programs that equal graphs share
 
 
@@ -49,14 +51,22 @@ class CompilingExecutor:
         return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
-        """A callable that runs a graph: a native entry if its shapes are fixed."""
+        """A callable that runs a graph: a native entry if its shapes are fixed, else one for each sizes of inputs."""
         executable = self.program(graph)
-        if not all(t.static for t in graph.input_types) or not graph.outputs:
+        if not graph.output_types:
             return lambda inputs: self.run_sized(executable, inputs)
+        if not all(t.static for t in graph.input_types):
+            return _Sized(self, executable)
         native = entry(executable, lambda *xs: _answer(self.run_sized(executable, xs)), False, keeps=True)
-        if len(graph.outputs) == 1:
+        if len(graph.output_types) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))
+
+    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> FixedGraph:
+        """A graph with numbers for its symbolic sizes, whose program has the machine code of the graph's."""
+        found = FixedGraph(graph, sizes)
+        found.kept["program", STATE.numerics, generation()] = self.program(graph).at(sizes)
+        return found
 
     def answer(self, graph: Graph, *inputs: Value) -> Any:
         """The results of a graph as native code returns them: one, or a tuple."""
@@ -87,6 +97,27 @@ class CompilingExecutor:
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
+
+
+class _Sized:
+    """Runs a program with symbolic sizes: by a native entry for the types of the inputs, made when they first occur."""
+
+    def __init__(self, executor: CompilingExecutor, executable: Executable) -> None:
+        self.executor, self.executable = executor, executable
+        self.known: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
+
+    def __call__(self, inputs: Sequence[Value]) -> list[Value]:
+        types = tuple([x.type for x in inputs])
+        native = self.known.get(types)
+        if native is None:
+            sizes = self.executable.sizes([t.shape for t in types])  # type: ignore[misc]
+            fixed = self.executable.at(sizes)
+            native = entry(fixed, lambda *xs: _answer(self.executor.run_sized(fixed, xs)), False)
+            if len(self.known) >= SIZES:
+                self.known.clear()
+            self.known[types] = native
+        results = native(*inputs)
+        return [results] if len(self.executable.output_types) == 1 else list(results)
 
 
 def _answer(outputs: Sequence[Value]) -> Any:

@@ -1,0 +1,257 @@
+"""Sizes that change between calls: which axes of the arguments become symbolic, from the sizes of earlier calls.
+
+The first call of a kind of arguments has a variant for its own sizes.  Once an axis has had a second size, it has a
+symbol; axes that were equal in all calls share one.  Sizes 0 and 1 are part of the kind.  If the function needs the
+number of a size while it is traced, that axis keeps its numbers, with a variant for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from nacre.base.dims import NEEDS, Dim, Size
+from nacre.base.locks import forkable
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType
+from nacre.interpret.stage import user_line
+from nacre.trace.value import Value
+from nacre.transform.concrete import ConcreteFunction
+
+LEAST = 2  # smaller sizes are part of the kind, because broadcasting treats 1 in another way, and nothing is in 0
+MOST = 1024  # sizes with a variant of their own that are known for a kind
+
+
+class Call(NamedTuple):
+    """The arguments of a call, their tensors, and the signature and types of a variant that may serve it."""
+
+    values: list[Value]
+    key: tuple[Any, ...]
+    types: list[TensorType]
+    args: Any
+    kwargs: Any
+    note: str = ""  # why a variant is made, beyond the differences of signatures
+    symbolic: bool = False  # whether some sizes have become symbols because they changed
+
+    @property
+    def shapes(self) -> tuple[Any, ...]:
+        """The shapes of the tensors."""
+        return tuple([x.type.shape for x in self.values])
+
+    @property
+    def exact_key(self) -> tuple[Any, ...]:
+        """The signature with the types of the tensors."""
+        types = iter(self.values)
+        leaves = [next(types).type if isinstance(k, TensorType) else k for k in self.key[1]]
+        return self.key[0], tuple(leaves), *self.key[2:]
+
+
+class SizeNeeded(Exception):
+    """A variant with symbolic sizes is not possible: the trace needs numbers for some of them, or there was an error.
+
+    `symbols` has the names of those sizes; it is empty after another error.
+    """
+
+    def __init__(self, why: str, symbols: frozenset[str] = frozenset()) -> None:
+        super().__init__(why)
+        self.why, self.symbols = why, symbols
+
+
+class SizeUses:
+    """The symbols whose numbers a trace needs, each with the first line that does."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+
+    def note(self, size: Dim) -> None:
+        """Note that the number of a size is needed."""
+        for symbol in size.symbols():
+            self.lines.setdefault(symbol.name, user_line())
+
+    def watched(self, work: Callable[[], Any]) -> Any:
+        """What a function is traced to; raises SizeNeeded where a variant for numbers may succeed."""
+        before, NEEDS.note = NEEDS.note, self.note
+        try:
+            found = work()
+        except SizeNeeded:
+            raise
+        except Exception as fault:
+            if not self.lines:
+                raise SizeNeeded(f"{type(fault).__name__} while it was traced with symbolic sizes: {fault}") from fault
+        finally:
+            NEEDS.note = before
+        if self.lines:
+            why = "; ".join(f"{line} needs the number" for line in dict.fromkeys(self.lines.values()))
+            raise SizeNeeded(why, frozenset(self.lines))
+        return found  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def compile_symbolic(concrete: ConcreteFunction) -> None:
+    """Compile a variant with symbolic sizes; raises SizeNeeded if that is not possible."""
+    try:
+        _ = concrete.executable
+    except Exception as fault:
+        raise SizeNeeded(f"{type(fault).__name__} while it was compiled for symbolic sizes: {fault}") from fault
+
+
+def require_fixed(concrete: ConcreteFunction) -> None:
+    """Raise SizeNeeded if a plain result, or the shape of a variable, depends on symbolic sizes."""
+    sizes = [leaf for _, leaf in concrete.statics if isinstance(leaf, Dim)]
+    if sizes:
+        raise SizeNeeded(f"the result has the number of a size, {sizes[0]}", _names(sizes))
+    for r in concrete.trace.variables:
+        for held in (r.output, r.gradient_output):
+            if held is not None and not held.type.static:
+                raise SizeNeeded(
+                    f"{r.variable.name or 'a variable'} would have the shape {held.type}", _names(held.type.shape)
+                )
+
+
+def _names(sizes: Iterable[Size]) -> frozenset[str]:
+    """The names of the symbols of sizes."""
+    return frozenset(s.name for n in sizes if isinstance(n, Dim) for s in n.symbols())
+
+
+@dataclass(frozen=True)
+class SizePattern:
+    """How the sizes of calls of one kind vary: `groups` numbers the axes; those that were always equal share one."""
+
+    first: tuple[int, ...]
+    groups: tuple[int, ...]
+    varied: frozenset[int] = frozenset()  # the axes with more than one size
+
+    @staticmethod
+    def of(sizes: tuple[int, ...]) -> SizePattern:
+        """The pattern of one call."""
+        return SizePattern(sizes, _numbered(sizes))
+
+    def joined(self, sizes: tuple[int, ...]) -> SizePattern:
+        """The pattern of these and the earlier calls."""
+        varied = self.varied.union(k for k, (n, m) in enumerate(zip(sizes, self.first, strict=True)) if n != m)
+        return SizePattern(self.first, _numbered(tuple(zip(self.groups, sizes, strict=True))), varied)
+
+
+def _numbered(items: Sequence[Hashable]) -> tuple[int, ...]:
+    """Equal items as equal numbers, in order."""
+    numbers: dict[Hashable, int] = {}
+    return tuple([numbers.setdefault(x, len(numbers)) for x in items])
+
+
+class CallKind:
+    """The calls with arguments of one kind: the pattern of their sizes, and the axes that have no symbols."""
+
+    def __init__(self, pattern: SizePattern) -> None:
+        self.pattern = pattern
+        self.exact: dict[tuple[int, ...], None] = {}  # the sizes with a variant of their own
+        self.numbers: dict[int, str] = {}  # the axes that keep their numbers, and why
+
+    def symbols(self, pattern: SizePattern, types: Sequence[TensorType]) -> dict[int, Dim]:
+        """The axes that become symbols, with these; `types` are those of the arguments, which may have symbols, too."""
+        taken = _names(n for t in types for n in t.shape)
+        free = [f"n{k}" for k in range(len(pattern.groups) + len(taken)) if f"n{k}" not in taken]
+        axes = [k for k in sorted(pattern.varied) if k not in self.numbers]
+        return {k: Dim.symbol(free[pattern.groups[k]], min=LEAST) for k in axes}
+
+
+class SizeHistory:
+    """The kinds of arguments of a function's calls."""
+
+    def __init__(self, names: Callable[[Any], list[str]]) -> None:
+        self.names = names  # of the leaves of a structure of arguments
+        self.kinds: dict[Hashable, CallKind] = {}
+        self.changing = forkable()
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        with self.changing:
+            self.kinds.clear()
+
+    def serve(self, call: Call, find: Callable[[Call], Any]) -> Any:
+        """The variant for a call: `find` finds or makes that of a signature and types, or raises SizeNeeded."""
+        name, sizes = _kind(call)
+        kind = self.kinds.get(name)
+        if kind is None or sizes in kind.exact:
+            return self.served_exactly(call, name, sizes, find)
+        pattern = kind.pattern.joined(sizes)
+        refused: dict[int, str] = {}
+        while axes := {k: symbol for k, symbol in kind.symbols(pattern, call.types).items() if k not in refused}:
+            try:
+                found = find(self.with_symbols(call, axes, _reasons(pattern, {**kind.numbers, **refused})))
+            except SizeNeeded as fault:
+                named = [k for k, symbol in axes.items() if str(symbol) in fault.symbols]
+                refused |= dict.fromkeys(named or axes, fault.why)
+                continue
+            with self.changing:
+                kind.pattern = kind.pattern.joined(sizes)
+                kind.numbers |= refused
+            return found
+        found = find(call._replace(note="; ".join(_reasons(pattern, {**kind.numbers, **refused}))))
+        with self.changing:
+            kind.pattern = kind.pattern.joined(sizes)
+            kind.numbers |= refused
+            _remember(kind.exact, sizes)
+        return found
+
+    def served_exactly(self, call: Call, name: Hashable, sizes: tuple[int, ...], find: Callable[[Call], Any]) -> Any:
+        """The variant for the sizes of a call, which are known or the first ones of their kind."""
+        found = find(call)
+        with self.changing:
+            kind = self.kinds.setdefault(name, CallKind(SizePattern.of(sizes)))
+            kind.pattern = kind.pattern.joined(sizes)
+            _remember(kind.exact, sizes)
+        return found
+
+    def with_symbols(self, call: Call, axes: Mapping[int, Dim], others: Sequence[str]) -> Call:
+        """The call with symbols for some axes; `others` are the reasons why others keep their numbers."""
+        types: list[TensorType] = []
+        varied: list[str] = []
+        leaves = [
+            name for name, k in zip(self.names(call.key[0]), call.key[1], strict=True) if isinstance(k, TensorType)
+        ]
+        at = 0
+        for type, leaf in zip(call.types, leaves, strict=True):
+            shape = list(type.shape)
+            for axis in _axes(type):
+                if at in axes:
+                    shape[axis] = axes[at]
+                    varied.append(f"axis {axis} of argument {leaf} varied")
+                at += 1
+            types.append(type.with_shape(shape))
+        given = iter(types)
+        leaf_keys = tuple([next(given) if isinstance(k, TensorType) else k for k in call.key[1]])
+        return call._replace(
+            key=(call.key[0], leaf_keys, *call.key[2:]), types=types, note="; ".join([*varied, *others]), symbolic=True
+        )
+
+
+def _reasons(pattern: SizePattern, numbers: Mapping[int, str]) -> list[str]:
+    """Why axes that have varied keep their numbers."""
+    return [
+        f"sizes are numbers: {why}" for why in dict.fromkeys(numbers[k] for k in sorted(numbers) if k in pattern.varied)
+    ]
+
+
+def _remember(exact: dict[tuple[int, ...], None], sizes: tuple[int, ...]) -> None:
+    """Add sizes; beyond a limit, the oldest are forgotten."""
+    exact[sizes] = None
+    if len(exact) > MOST:
+        del exact[next(iter(exact))]
+
+
+def _axes(type: TensorType) -> Iterator[int]:
+    """The axes whose sizes may become symbols."""
+    return (k for k, n in enumerate(type.shape) if isinstance(n, int) and n >= LEAST)
+
+
+def _kind(call: Call) -> tuple[Hashable, tuple[int, ...]]:
+    """The kind of a call's arguments, and the sizes that may become symbols."""
+    sizes: list[int] = []
+    leaves: list[Hashable] = []
+    for k in call.key[1]:
+        if isinstance(k, TensorType):
+            axes = set(_axes(k))
+            sizes += [k.shape[axis] for axis in sorted(axes)]  # type: ignore[misc]
+            leaves.append((k.dtype, tuple([-1 if axis in axes else n for axis, n in enumerate(k.shape)])))
+        else:
+            leaves.append(k)
+    return (call.key[0], tuple(leaves), *call.key[2:]), tuple(sizes)
