@@ -17,12 +17,11 @@ from nacre import nn, optim
 from nacre.interpret.evaluate import from_numpy
 from nacre.transform.jit import Jitted
 from ops.row import Row
-from ops.samples import Array
 from ops.table import ROWS
 from same_bits import canonical, dtypes, operands
+from sizes.growth import LARGE, grown
 
 F = nn.functional
-LARGE = 300_000
 
 
 def rows(n: int, columns: int = 3) -> Any:
@@ -192,14 +191,6 @@ def test_errors_are_those_of_fixed_sizes() -> None:
 
 
 # ---- the same bits
-
-
-def grown(x: Array, times: bool) -> Array:
-    """An array with more elements along each axis of two or more: twice as many, or one more."""
-    for k in range(x.ndim):
-        if x.shape[k] >= 2:
-            x = np.concatenate([x, x if times else np.take(x, [0], axis=k)], axis=k)
-    return x
 
 
 @pytest.mark.sampled(3)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from numbers import Integral
 from typing import Union
@@ -32,6 +33,17 @@ class Needs(threading.local):
 
 
 NEEDS = Needs()
+
+
+@contextmanager
+def noted_needs() -> Generator[list[Dim]]:
+    """Collect the sizes of which Python needs the number in the block."""
+    found: list[Dim] = []
+    before, NEEDS.note = NEEDS.note, found.append
+    try:
+        yield found
+    finally:
+        NEEDS.note = before
 
 
 def _need(size: Size) -> None:
@@ -220,7 +232,7 @@ class Dim:
         exact = _divide(self, other)
         return 0 if exact is not None else self - (self // other) * other
 
-    def __pow__(self, power: int) -> Size:
+    def __pow__(self, power: float) -> Size:
         if not isinstance(power, int) or power < 0:
             return self._needed(f"{self} ** {power}")
         return product([self] * power)

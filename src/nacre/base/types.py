@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import ClassVar, Final, NoReturn, cast
+from sys import getrefcount
+from typing import Any, ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, evaluate, product
 from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
+from nacre.base.locks import forkable
+from nacre.base.size_pattern import LEAST
 
 Shape = tuple[Size, ...]
+UNUSED: Final = 2  # references to an object in a local variable, as `getrefcount` gives them
+MOST_TYPES: Final = 1 << 13
 MOST_AXES: Final = 64  # NumPy's limit; loop nests and their compile time grow with the axes
+
+
+_listing = forkable()
 
 
 def require_addressable(size: Size, operation: str) -> None:
@@ -24,27 +32,70 @@ def require_addressable(size: Size, operation: str) -> None:
 class TensorType:
     """The type of a tensor value, printed as `f32[B, 784]`.  Equal types are identical."""
 
-    __slots__ = ("dtype", "shape", "static")
+    __slots__ = ("dtype", "kind", "shape", "sizes", "static")
     shape: Shape
     dtype: DType
     static: bool  # every size is a plain int
+    kind: tuple[object, ...] | None  # the dtype, and the sizes that are 0 or 1; equal types have one; None if symbolic
+    sizes: tuple[int, ...]  # the other sizes
 
     _interned: ClassVar[dict[tuple[Shape, DType], TensorType]] = {}
+    _most: ClassVar[int] = MOST_TYPES  # types at which those that nothing refers to are dropped
 
     def __new__(cls, shape: Sequence[Size], dtype: DType) -> TensorType:
         key = (tuple(shape), dtype)
-        if bool in map(type, key[0]):  # equal to 0 or 1, but printed differently in generated code
-            raise KindError(f"tensor: sizes must be integers; got {show_shape(key[0])}; write int(n)")
+        for s in key[0]:
+            if s is True or s is False:  # equal to 0 or 1, but printed differently in generated code
+                raise KindError(f"tensor: sizes must be integers; got {show_shape(key[0])}; write int(n)")
         found = cls._interned.get(key)
-        if found is None:
-            if len(key[0]) > MOST_AXES:
-                raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(key[0])}; merge some")
-            key = (tuple(s if type(s) is int or isinstance(s, Dim) else index(s) for s in key[0]), dtype)
+        return cls._new(key) if found is None else found
+
+    @classmethod
+    def _new(cls, key: tuple[Shape, DType]) -> TensorType:
+        """A new type, unless another thread has made an equal one."""
+        shape, dtype = key
+        if len(shape) > MOST_AXES:
+            raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(shape)}; merge some")
+        static = True
+        for s in shape:
+            if type(s) is not int:
+                static = static and not isinstance(s, Dim)
+                shape = tuple([n if isinstance(n, Dim) else index(n) for n in shape])
+        with _listing:
+            known = cls._interned.get((shape, dtype))
+            if known is not None:  # another thread has made it
+                return known
+            if len(cls._interned) >= cls._most:
+                cls._forget()
             found = super().__new__(cls)
-            found.shape, found.dtype = key
-            found.static = all(type(s) is int for s in key[0])
-            found = cls._interned.setdefault(key, found)  # another thread may have added an equal type
-        return found
+            found.shape, found.dtype, found.static = shape, dtype, static
+            cls._interned[shape, dtype] = found
+            return found
+
+    @classmethod
+    def _forget(cls) -> None:
+        """Drop the types that nothing refers to; a type that is used stays the only one of its shape and dtype."""
+        for key in list(cls._interned):
+            found = cls._interned.pop(key)  # from here on, no other thread finds it, or makes another one
+            if getrefcount(found) > UNUSED:
+                cls._interned[key] = found
+        cls._most = max(MOST_TYPES, 2 * len(cls._interned))
+
+    def __getattr__(self, name: str) -> Any:
+        """`kind` and `sizes`, when one of them is first read."""
+        if name not in ("kind", "sizes"):
+            raise AttributeError(f"TensorType has no attribute {name!r}")
+        marks: list[int] = []
+        sizes: list[int] = []
+        for s in self.shape:
+            if type(s) is int and s < LEAST:
+                marks.append(s)
+            else:
+                marks.append(-1)
+                sizes.append(s)  # type: ignore[arg-type]
+        self.sizes = tuple(sizes)
+        self.kind = (self.dtype, tuple(marks)) if self.static else None
+        return getattr(self, name)
 
     @property
     def rank(self) -> int:
@@ -85,6 +136,9 @@ class TensorType:
 
     def __reduce__(self) -> tuple[object, ...]:
         return TensorType, (self.shape, self.dtype)
+
+
+known_type: Final = TensorType._interned.get  # pyright: ignore[reportPrivateUsage] - of (shape, dtype), of plain ints
 
 
 def bytes_of(count: Size, dtype: DType) -> Size:

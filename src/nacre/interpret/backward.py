@@ -16,6 +16,7 @@ from nacre.interpret import tape_errors
 from nacre.interpret.pullback import Positions, Pull
 from nacre.interpret.stage import Staging, run
 from nacre.interpret.tape import CHANGED, RETAINED, AnyNode, CotangentFunction, Part, TapeEnd, TapeNode, lowered
+from nacre.ir.rewrite import specialised
 from nacre.ops.pointwise import add
 from nacre.trace.bind import executor
 from nacre.trace.value import Payload, Value, make
@@ -133,11 +134,13 @@ class Sweep:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
                     break
             else:
+                if pull.sizes is not None:
+                    return executor().execute_at(pull.graph, values, pull.sizes)
                 if pull.single is None:
                     return executor().execute(pull.graph, values)
                 e, places = pull.single
                 return (executor().evaluate(e.primitive, [values[k] for k in places], e.params),)
-        return run(pull.graph, values, source)
+        return run(pull.graph if pull.sizes is None else specialised(pull.graph, pull.sizes), values, source)
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:

@@ -19,7 +19,6 @@ from nacre.interpret.transpose import transpose
 from nacre.ir.graph import Atom, Equation, Graph, Var, calls_host
 from nacre.ir.primitive import Constant, Primitive, RuleKind, Structural
 from nacre.ir.rewrite import live_equations, without_dead_code
-from nacre.trace.bind import executor
 from nacre.trace.value import Value
 
 Positions = tuple[int, ...]
@@ -35,10 +34,11 @@ class Pull:
     places: Positions  # of the targets among the rule's active operands
     direct: Positions | None  # the place of each output among the inputs, if nothing is computed
     single: tuple[Equation, Positions] | None  # the only equation, and the places of its operands among the inputs
+    sizes: Mapping[str, int] | None  # of symbols in the graph
 
     def at(self, sizes: Mapping[str, int]) -> Pull:
         """The pullback for given sizes."""
-        return Pull(executor().fixed(self.graph, sizes), self.targets, self.places, self.direct, None)
+        return Pull(self.graph, self.targets, self.places, self.direct, None, sizes)
 
 
 @dataclass(eq=False)
@@ -120,7 +120,7 @@ class Rule:
         kept = Graph(inputs, graph.equations, graph.outputs, graph.name)
         direct = None if graph.equations else _places(inputs, graph.outputs)
         places = tuple(self.active.index(k) for k in targets)
-        pull = self.pulls[key] = Pull(kept, targets, places, direct, _single(kept))
+        pull = self.pulls[key] = Pull(kept, targets, places, direct, _single(kept), None)
         return pull
 
     def pull(self, present: Positions) -> Pull:

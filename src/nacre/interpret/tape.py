@@ -172,8 +172,15 @@ def active_operands(inputs: Sequence[Value], level: int) -> Positions:
 def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
     """Apply a primitive to operands, some of which have nodes of a level, and record it."""
     types = (inputs[0].type, inputs[1].type) if len(inputs) == 2 else tuple([x.type for x in inputs])
-    rule = rule_for(primitive, params, types, active_operands(inputs, level))
-    chosen, chosen_params = (primitive, params) if rule is None else (rule.primitive, rule.params)
+    active = active_operands(inputs, level)
+    rule: Rule | None
+    if level:
+        rule = rule_for(primitive, params, types, active)
+    else:
+        rule = PARTS.executor.rule(primitive, types, params, active)
+    chosen, chosen_params = primitive, params
+    if rule is not None and primitive.multiple:  # which also computes what the rule saves
+        chosen, chosen_params = rule.primitive, rule.params
     if level:
         results = bind(chosen, *[lowered(x, level) for x in inputs], **chosen_params)
     else:
@@ -268,7 +275,7 @@ class _CotangentRule(Rule):
 
     def pull(self, present: Positions) -> Pull:
         """The function applied to the cotangents that are present."""
-        return CotangentFunction(_NOTHING, present, present, None, None, *self.hook, present)
+        return CotangentFunction(_NOTHING, present, present, None, None, None, *self.hook, present)
 
 
 def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:

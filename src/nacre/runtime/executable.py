@@ -230,8 +230,8 @@ class FixedExecutable(Executable):
     """A program for given sizes of another program's symbols, whose machine code it shares."""
 
     def __init__(self, whole: Executable, sizes: Mapping[str, int]) -> None:
-        types = [tuple([t.at(sizes) for t in each]) for each in (whole.input_types, whole.output_types)]
-        super().__init__(whole.codes, whole.plan, whole.constants, *types, whole.target, stamped=whole.stamped)
+        inputs, outputs = (tuple([t.at(sizes) for t in each]) for each in (whole.input_types, whole.output_types))
+        super().__init__(whole.codes, whole.plan, whole.constants, inputs, outputs, whole.target, stamped=whole.stamped)
         self.whole, self.fixed = whole, dict(sizes)
 
     def load(self) -> None:

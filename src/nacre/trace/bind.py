@@ -19,6 +19,7 @@ import numpy as np
 from nacre.base.errors import StateError
 from nacre.base.locks import forkable, of_threads_there
 from nacre.base.state import STATE
+from nacre.base.types import TensorType
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
@@ -60,6 +61,16 @@ class Executor(Protocol):
 
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph on concrete values."""
+        ...
+
+    def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
+        """Run a graph for given numbers of its symbols, always in the same order."""
+        ...
+
+    def rule(
+        self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any], active: tuple[int, ...]
+    ) -> Any:
+        """The `Rule` of an equation on operands, some of which have nodes, or None."""
         ...
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:

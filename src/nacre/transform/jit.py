@@ -14,6 +14,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -36,7 +37,7 @@ from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import outer_level, refuse_sweep
 from nacre.interpret.tape import rebind, record_call
 from nacre.ir.graph import Graph
-from nacre.ir.rewrite import FixedGraph
+from nacre.ir.rewrite import FixedGraph, specialised
 from nacre.ops.control import call
 from nacre.trace.captures import CapturePlace
 from nacre.trace.guards import report
@@ -149,7 +150,7 @@ class Jitted:
         if found is None:
             sizes = solve(concrete.graph.input_types[: len(of.values)], of.shapes)
             if not all(isinstance(n, int) for n in sizes.values()):  # the arguments have symbols, too
-                return concrete
+                return replace(concrete, trace=replace(concrete.trace, graph=specialised(concrete.graph, sizes)))
             found = concrete.at(of.exact_key, sizes)
             self._native(found, of.exact_key)
             if len(concrete.forms) >= SIZES:

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 from nacre.base.dims import NEEDS, Dim, Size
 from nacre.base.locks import forkable
-from nacre.base.records import dataclass
+from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.types import TensorType
 from nacre.interpret.stage import user_line
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
 
-LEAST = 2  # smaller sizes are part of the kind, because broadcasting treats 1 in another way, and nothing is in 0
 MOST = 1024  # sizes with a variant of their own that are known for a kind
 
 
@@ -110,31 +109,6 @@ def require_fixed(concrete: ConcreteFunction) -> None:
 def _names(sizes: Iterable[Size]) -> frozenset[str]:
     """The names of the symbols of sizes."""
     return frozenset(s.name for n in sizes if isinstance(n, Dim) for s in n.symbols())
-
-
-@dataclass(frozen=True)
-class SizePattern:
-    """How the sizes of calls of one kind vary: `groups` numbers the axes; those that were always equal share one."""
-
-    first: tuple[int, ...]
-    groups: tuple[int, ...]
-    varied: frozenset[int] = frozenset()  # the axes with more than one size
-
-    @staticmethod
-    def of(sizes: tuple[int, ...]) -> SizePattern:
-        """The pattern of one call."""
-        return SizePattern(sizes, _numbered(sizes))
-
-    def joined(self, sizes: tuple[int, ...]) -> SizePattern:
-        """The pattern of these and the earlier calls."""
-        varied = self.varied.union(k for k, (n, m) in enumerate(zip(sizes, self.first, strict=True)) if n != m)
-        return SizePattern(self.first, _numbered(tuple(zip(self.groups, sizes, strict=True))), varied)
-
-
-def _numbered(items: Sequence[Hashable]) -> tuple[int, ...]:
-    """Equal items as equal numbers, in order."""
-    numbers: dict[Hashable, int] = {}
-    return tuple([numbers.setdefault(x, len(numbers)) for x in items])
 
 
 class CallKind:

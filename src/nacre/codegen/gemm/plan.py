@@ -116,10 +116,11 @@ def make_plans(
     if tiling.gemv:
         cuts = [(m, _gemv_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
-        cuts = sorted(
-            _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
-            key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"),
-        )
+        found = _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap))
+        if total < SMALL:  # ranking would take longer than the product
+            cuts = [next(found)]
+        else:
+            cuts = sorted(found, key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"))
     return tuple(_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED])
 
 

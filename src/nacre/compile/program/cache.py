@@ -17,6 +17,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +40,12 @@ LARGEST = 1 << 20  # bytes of constants up to which a program is stored
 MARK = ""  # the key that marks an object of this package in JSON
 
 Layouts = Sequence[tuple[int, ...]]
+_made = count()  # a number for each program of this process, read or compiled
+
+
+def programs_made() -> int:
+    """How many programs this process has made so far; the call itself counts as none."""
+    return int(_made.__reduce__()[1][0])
 
 
 @gc_paused()
@@ -47,6 +54,7 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
 
     `layouts` are the inputs' strides where they are not dense.
     """
+    next(_made)
     target, disk = host_target(), _disk()
     name, before = _name(graph, layouts, target) if disk.directory is not None else None, generation()
     found = None if name is None else _read(disk, name, target)

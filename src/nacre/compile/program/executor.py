@@ -17,6 +17,7 @@ from nacre.codegen.entry.points import entry
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.operations import Operations
+from nacre.compile.program.sized import SizedProgram
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph
 from nacre.ops.copy import copy_p
@@ -24,7 +25,6 @@ from nacre.runtime.executable import Executable
 from nacre.trace.bind import register_executor
 from nacre.trace.value import Value, make
 
-SIZES = 256  # sizes of one program with native entries
 SHARED = 256  # cached programs that equal graphs share
 
 
@@ -33,7 +33,7 @@ class CompilingExecutor:
 
     def __init__(self) -> None:
         self.operations = Operations(self.execute)
-        self.first, self.evaluate = self.operations.first, self.operations.evaluate
+        self.first, self.evaluate, self.rule = self.operations.first, self.operations.evaluate, self.operations.rule
         self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for equal graphs
         self.turns = Turns()  # one thread compiles a graph that several need at the same time
         forget_on_change(self.forget)
@@ -56,11 +56,23 @@ class CompilingExecutor:
         if not graph.output_types:
             return lambda inputs: self.run_sized(executable, inputs)
         if not all(t.static for t in graph.input_types):
-            return _Sized(self, executable)
+            return lambda inputs: self.execute_at(
+                graph,
+                inputs,
+                executable.sizes([x.type.shape for x in inputs]),  # type: ignore[misc]
+            )
         native = entry(executable, lambda *xs: _answer(self.run_sized(executable, xs)), False, keeps=True)
         if len(graph.output_types) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))
+
+    def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
+        """Run a graph for given numbers of its symbols, always in the same order."""
+        key = "sized", *sizes, STATE.numerics, generation()
+        found = graph.kept.get(key)
+        if found is None:
+            found = graph.kept[key] = SizedProgram(self.program(graph), tuple(sizes))
+        return found([self.dense(x) for x in inputs], tuple(sizes.values()))
 
     def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> FixedGraph:
         """A graph with numbers for its symbolic sizes, whose program has the machine code of the graph's."""
@@ -97,27 +109,6 @@ class CompilingExecutor:
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
-
-
-class _Sized:
-    """Runs a program with symbolic sizes: by a native entry for the types of the inputs, made when they first occur."""
-
-    def __init__(self, executor: CompilingExecutor, executable: Executable) -> None:
-        self.executor, self.executable = executor, executable
-        self.known: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
-
-    def __call__(self, inputs: Sequence[Value]) -> list[Value]:
-        types = tuple([x.type for x in inputs])
-        native = self.known.get(types)
-        if native is None:
-            sizes = self.executable.sizes([t.shape for t in types])  # type: ignore[misc]
-            fixed = self.executable.at(sizes)
-            native = entry(fixed, lambda *xs: _answer(self.executor.run_sized(fixed, xs)), False)
-            if len(self.known) >= SIZES:
-                self.known.clear()
-            self.known[types] = native
-        results = native(*inputs)
-        return [results] if len(self.executable.output_types) == 1 else list(results)
 
 
 def _answer(outputs: Sequence[Value]) -> Any:

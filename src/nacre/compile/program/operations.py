@@ -23,17 +23,19 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.compile.program.kinds import Kinds, SizedOperation, Strides, Writer, Written
+from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, run_fixed
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
-from nacre.interpret.pullback import rule_for
+from nacre.interpret.pullback import Rule, rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
-from nacre.ir.primitive import Host, Primitive, RangeCheck
+from nacre.ir.primitive import Element, Host, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, plain_params
-from nacre.trace.value import Value, is_concrete, layout_of, make
+from nacre.trace.value import Payload, Value, is_concrete, make
 
 REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are prepared again
 
@@ -82,15 +84,15 @@ class CachedOperation:
 class OnViews:
     """The target of types that occurred only as views: it builds no program until dense operands come."""
 
-    __slots__ = ("general", "key", "operations", "target")
+    __slots__ = ("general", "key", "operations", "target", "write")
 
-    def __init__(self, operations: Operations, key: object, general: Function, target: Target) -> None:
-        self.operations, self.key, self.general, self.target = operations, key, general, target
+    def __init__(self, operations: Operations, key: object, general: Function, target: Target, write: Writer) -> None:
+        self.operations, self.key, self.general, self.target, self.write = operations, key, general, target, write
 
     def __call__(self, *inputs: Value) -> Any:
         if STATE.word or not dense(inputs):
             return self.general(*inputs)
-        return self.operations.answer(self.key, inputs, self.general, self.target)  # another target replaces this one
+        return self.operations.answer(self.key, inputs, self.general, self.target, self.write)  # by another target
 
 
 class Operations:
@@ -104,12 +106,16 @@ class Operations:
         self.execute = execute
         self.known: dict[object, CachedOperation] = {}
         self.numbers: set[object] = set()  # operations with a Python number that were called once
+        self.kinds = Kinds()
+        self.calls: dict[object, int] = {}  # of operations without an entry
         self.turns = Turns()  # one thread makes an entry that several need at the same time
         forget_on_change(self.forget)
 
     def forget(self) -> None:
         """Drop all entries, because code is compiled in another way from now on."""
         self.numbers.clear()
+        self.calls.clear()
+        self.kinds.forget()
         self.turns.clear(self.known, NATIVE)
 
     # ---- the first call of operand types, for `bind` and the public functions
@@ -128,36 +134,59 @@ class Operations:
             """The native function for operands of these types."""
             return self._recorded(key, primitive, inputs, params, general)
 
-        return self.answer(key, inputs, general, target)
+        if may_be_view(primitive) and not self._is_often(key):
+            viewed = self._viewed(primitive, inputs, params)
+            return general(*inputs) if viewed is None else viewed
+        return self.answer(key, inputs, general, target, _writer(primitive))
 
     def first_function(self, key: object, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call of a public function for which NATIVE has no target, and make the target.
 
         The key begins with the function's name.  The function itself must not look for the key in NATIVE.
         """
-        return self.answer(key, tensors, function, lambda tensors: self._fused(function, tensors))
 
-    def first_with_number(self, key: object, function: Function, tensors: Sequence[Value]) -> Any:
+        def write(types: Sequence[TensorType], params: Mapping[str, Any]) -> Written | None:
+            """The function for other sizes of operands."""
+            return _written_function(function, tuple(types))
+
+        return self.answer(key, tensors, function, lambda tensors: self._fused(function, tensors), write)
+
+    def first_with_number(self, key: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
         """The same for a function that contains a Python number, whose target is made at the second call.
 
         A number that occurs only once, as the rates of a schedule do, needs no program of its own.
         """
-        if key in self.numbers:
+        kind = tuple([part.kind if type(part) is TensorType else part for part in key])
+        if kind in self.numbers:
             return self.first_function(key, function, tensors)
         result = function(*tensors)
         if not STATE.word and STATE.numerics == "exact":
             if len(self.numbers) >= REMEMBERED:
                 self.numbers.clear()
-            self.numbers.add(key)
+            self.numbers.add(kind)
         return result
 
-    def answer(self, key: object, inputs: Sequence[Value], general: Function, target: Target) -> Any:
-        """Make the target of a key and call it; calls that no native code supports go to `general`."""
-        if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, inputs)):
+    def answer(self, key: Any, inputs: Sequence[Value], general: Function, target: Target, write: Writer) -> Any:
+        """Make the target of a key and call it; calls that no native code supports go to `general`.
+
+        Where the operation is known for all sizes, a target is made for those that come often alone.
+        """
+        if STATE.word or STATE.numerics != "exact":
             return general(*inputs)
-        if dense(inputs):
-            return self._fill(key, lambda: target(inputs))(*inputs)
-        made: Function = OnViews(self, key, general, target)  # it has no code, so each thread may make one
+        is_dense = True
+        for x in inputs:
+            if isinstance(x.content, Payload):
+                return general(*inputs)
+            is_dense = is_dense and x.layout is None
+        if is_dense:
+            found = self.kinds.find(key, write)
+            if found is None or (sized := found[0].program) is None:
+                return self._fill(key, lambda: target(inputs))(*inputs)
+            operation, numbers = found
+            if sized.count(numbers) <= OFTEN or len(inputs) > MOST:
+                return operation.recorded(inputs, numbers, sized.once(inputs, numbers))
+            return self._fill(key, lambda: _at(operation, sized.at(numbers), numbers, inputs, general))(*inputs)
+        made: Function = OnViews(self, key, general, target, write)  # it has no code, so each thread may make one
         if len(NATIVE) < REMEMBERED:
             made = NATIVE.setdefault(key, made)
         return made(*inputs)
@@ -181,7 +210,7 @@ class Operations:
 
     def _fused(self, function: Function, tensors: Sequence[Value]) -> Function:
         """The target of a public function: its primitive's, or that of all its equations as one program."""
-        trace = _traced(function, tensors)
+        trace = _traced(function, tuple([x.type for x in tensors]))
         if trace is None or trace.captures or trace.variables or not trace.graph.equations:
             return function
         graph, single = trace.graph, _single(trace.graph)
@@ -196,6 +225,31 @@ class Operations:
             return apply(primitive, inputs, params)
 
         return self._fill(key, lambda: self._recorded(key, primitive, tensors, params, general))
+
+    def _viewed(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Value | None:
+        """The view of a plain tensor without a node; None if the result is no view, or recorded."""
+        x = inputs[0]
+        if STATE.word or len(inputs) > 1 or not is_concrete(x) or (x.node is not None and STATE.gradients):
+            return None
+        return view(primitive, (x,), params, primitive.result_types((x.type,), params)[0])
+
+    def _is_often(self, key: object) -> bool:
+        """Count a call; whether there have been several with this key."""
+        count = self.calls.get(key, 0) + 1
+        if count == 1 and len(self.calls) >= REMEMBERED:
+            self.calls.clear()
+        self.calls[key] = count
+        return count > OFTEN
+
+    def rule(
+        self, primitive: Primitive, types: Types, params: Mapping[str, Any], active: tuple[int, ...]
+    ) -> Rule | None:
+        """How an equation on plain operands is recorded where some of them have nodes."""
+        if STATE.numerics == "exact" and not (primitive.multiple or primitive.effects):
+            found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive))
+            if found is not None:
+                return found[0].fixed_rule(active, found[1])
+        return rule_for(primitive, params, types, active)
 
     # ---- operations without nodes, for interpreters
 
@@ -218,7 +272,7 @@ class Operations:
         results = primitive.result_types(types, params)
         viewed = None if primitive.multiple else view(primitive, list(inputs), params, results[0])
         if viewed is not None:
-            if inputs[0].layout is None:
+            if inputs[0].layout is None and self._is_often(key):
                 self._operation(key, primitive, types, params)
             return viewed
         if primitive.expansion is not None:
@@ -227,7 +281,29 @@ class Operations:
             return ()
         if not dense(inputs):
             return self._evaluate_strided(primitive, inputs, params)
+        found = self._for_all_sizes(primitive, types, params)
+        if found is not None and found[0].count(found[1]) <= OFTEN:
+            return found[0].once(inputs, found[1])[0]
         return self._operation(key, primitive, types, params).plain(*inputs)
+
+    def _for_all_sizes(
+        self, primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None = None
+    ) -> tuple[SizedProgram, Numbers] | None:
+        """The program of an operation that is known for all sizes, and the numbers of its symbols; None for others."""
+        if primitive.multiple or STATE.numerics != "exact":
+            return None
+        found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive), strides)
+        return None if found is None or found[0].program is None else (found[0].program, found[1])
+
+    def _built(
+        self, primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None = None
+    ) -> Executable:
+        """The program of one primitive for operands of these types, dense or with these strides."""
+        found = self._for_all_sizes(primitive, types, params, strides)
+        if found is not None:
+            return found[0].at(found[1])
+        layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
+        return program(_graph(primitive, types, params), layouts)  # type: ignore[arg-type]
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run an operation with effects.  Its program is not cached: only the operation keeps its functions alive."""
@@ -264,39 +340,76 @@ class Operations:
 
         if viewed is not None:
             return CachedOperation(primitive, types, viewed, view_of_view)
-        return CachedOperation(primitive, types, _built(primitive, types, params), on_views)
+        return CachedOperation(primitive, types, self._built(primitive, types, params), on_views)
 
     def _evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run on operands that are views: their strides are part of the kernel, their offsets arguments of the call."""
-        key = (
-            primitive,
-            *[x.type for x in inputs],
-            *params.items(),
-            tuple([x.layout and x.layout.strides for x in inputs]),
-            STATE.numerics,
-        )
+        strides = tuple([x.layout and x.layout.strides for x in inputs])
+        key = (primitive, *[x.type for x in inputs], *params.items(), strides, STATE.numerics)
         operation = self.known.get(key)
+        if operation is None and all(map(is_concrete, inputs)):
+            found = self._for_all_sizes(primitive, tuple([x.type for x in inputs]), params, strides)
+            if found is not None and found[0].count(found[1]) <= OFTEN:
+                return found[0].once(inputs, found[1])[0]
         if operation is None:
             operation = self.turns.fill(
-                self.known, key, REMEMBERED, lambda: _of_strides(primitive, inputs, params), generation
+                self.known, key, REMEMBERED, lambda: self._of_strides(primitive, inputs, params, strides), generation
             )
         return operation.plain(*inputs)
 
+    def _of_strides(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], strides: Strides
+    ) -> CachedOperation:
+        """A new entry for operands of these types and strides."""
+        types = tuple([x.type for x in inputs])
+        executable = self._built(primitive, types, params, strides)
 
-def _of_strides(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> CachedOperation:
-    """A new entry for operands of these types and strides."""
-    types = tuple([x.type for x in inputs])
-    executable = _built(primitive, types, params, [layout_of(x).strides for x in inputs])
+        def general(*inputs: Value) -> Any:
+            """Run on operands that are not plain tensors."""
+            if not all(map(is_concrete, inputs)):
+                return _report_leftover(primitive, inputs, params)
+            outputs = run_fixed(executable, inputs)
+            return tuple(outputs) if primitive.multiple else outputs[0]
 
-    def general(*inputs: Value) -> Any:
-        """Run on operands that are not plain tensors."""
-        if not all(map(is_concrete, inputs)):
-            return _report_leftover(primitive, inputs, params)
-        held = [(x.content, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
-        outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
-        return tuple(outputs) if primitive.multiple else next(outputs)
+        return CachedOperation(primitive, types, executable, general, strided=True)
 
-    return CachedOperation(primitive, types, executable, general, strided=True)
+
+def may_be_view(primitive: Primitive) -> bool:
+    """Whether the result of a primitive may be a view of its operand."""
+    return isinstance(primitive.lowering, Element) and primitive.lowering.view is not None
+
+
+def _written(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Written | None:
+    """A primitive with one result; one that is a view of dense operands has no program."""
+    if primitive.multiple or primitive.effects or primitive.expansion is not None:
+        return None
+    graph = _graph(primitive, types, params)
+    viewed = view(primitive, [make(t, None) for t in types], params, graph.output_types[0]) is not None
+    return Written(None if viewed else graph, lambda active: rule_for(primitive, params, types, active))
+
+
+def _writer(primitive: Primitive) -> Writer:
+    """The writer of a primitive for other sizes of operands and parameters."""
+    return lambda types, params: _written(primitive, tuple(types), params)
+
+
+def _written_function(function: Function, types: Types) -> Written | None:
+    """A public function with one result."""
+    trace = _traced(function, types)
+    if trace is None or trace.captures or trace.variables or not trace.graph.equations:
+        return None
+    graph, single = trace.graph, _single(trace.graph)
+    if single is not None:
+        return _written(single.primitive, types, single.params)
+    return Written(graph, lambda active: fused_rule(graph, active))
+
+
+def _at(
+    operation: SizedOperation, executable: Executable, numbers: Numbers, inputs: Sequence[Value], general: Function
+) -> Function:
+    """The target of an operation for given sizes, and its program for them."""
+    recording = _recording(inputs, lambda active: operation.fixed_rule(active, numbers))
+    return entry(executable, recording.fallback(general), recording)
 
 
 def _report_leftover(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
@@ -311,13 +424,6 @@ def _graph(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Gra
     return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
 
 
-def _built(
-    primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Sequence[tuple[int, ...]] | None = None
-) -> Executable:
-    """The program of one primitive for operands of these types, dense or with these strides."""
-    return program(_graph(primitive, types, params), strides or [row_major(t.shape) for t in types])  # type: ignore[arg-type]
-
-
 def _recording(inputs: Sequence[Value], rule: Callable[[tuple[int, ...]], Any]) -> Recording:
     """The recording of an operation, which knows the rule for these operands from the start."""
     recording = Recording(len(inputs), rule)
@@ -326,10 +432,10 @@ def _recording(inputs: Sequence[Value], rule: Callable[[tuple[int, ...]], Any]) 
     return recording
 
 
-def _traced(function: Function, tensors: Sequence[Value]) -> Trace | None:
+def _traced(function: Function, types: Types) -> Trace | None:
     """The trace of a public function; None if it raises an error, which a call of it raises again."""
     try:
-        return stage(lambda *xs: [function(*xs)], tuple([x.type for x in tensors]), "operator")
+        return stage(lambda *xs: [function(*xs)], types, "operator")
     except Error:
         return None
 

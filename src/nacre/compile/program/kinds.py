@@ -1,0 +1,268 @@
+"""Kinds of eager operations: an operation that was compiled for two sizes of its operands serves every size.
+
+The key of an operation has its name or primitive, the types of its operands, and its parameters.  In a kind, the sizes
+of at least two are left out.  The first sizes of a kind have an exact program.  The second ones make a program for
+symbols: sizes that were equal in all calls share one.  Sizes that the symbols do not fit are compiled exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, cast
+
+from nacre.base.dims import Dim, Size, noted_needs
+from nacre.base.locks import Turns
+from nacre.base.records import dataclass
+from nacre.base.size_pattern import LEAST, SizePattern
+from nacre.base.state import STATE
+from nacre.base.types import TensorType, row_major
+from nacre.compile.extensions import generation
+from nacre.compile.program.cache import program
+from nacre.compile.program.sized import Numbers, SizedProgram
+from nacre.interpret.pullback import Positions, Rule
+from nacre.interpret.tape import active_operands, new_node
+from nacre.ir.graph import Graph
+from nacre.trace.value import Value, make
+
+SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
+MOST: Final = 4096  # kinds
+REFINED: Final = 8  # programs of one kind, each for fewer equal sizes than the one before
+UNKNOWN: Final[Any] = object()  # the answer to a call that has to be compiled for its own sizes
+
+Params = Mapping[str, Any]
+
+
+Strides = tuple["tuple[Size, ...] | None", ...]  # of operands; None for a dense one
+
+
+@dataclass(frozen=True)
+class Written:
+    """An operation for symbolic sizes: its graph, or None if it is a view, and the rules by which it is recorded."""
+
+    graph: Graph | None
+    rule: Callable[[Positions], Rule | None]
+
+
+# (the operands' types, the parameters) -> the operation, or None if it is not one program
+Writer = Callable[[Sequence[TensorType], Params], Written | None]
+
+
+class SizeSymbols:
+    """The sizes of a kind in a program: a symbol for each group of them, or the number that all had.
+
+    `least` are the least numbers of the symbols; a group without one has a number.
+    """
+
+    def __init__(self, pattern: SizePattern, least: Mapping[int, int]) -> None:
+        self.groups, self.least = pattern.groups, least
+        self.count = max(self.groups) + 1
+        self.first = _items([self.groups.index(g) for g in range(self.count)])
+        self.spread = _items(self.groups)
+        known = self.first(pattern.first)
+        self.fixed = [(g, known[g]) for g in range(self.count) if g not in least]
+        self.bounds = [(g, n) for g, n in least.items() if n > LEAST]
+
+    def numbers(self, sizes: tuple[int, ...]) -> Numbers | None:
+        """The numbers of all groups; None if the sizes do not fit."""
+        found = self.first(sizes)
+        if self.spread(found) != sizes:
+            return None
+        for g, n in self.fixed:
+            if found[g] != n:
+                return None
+        for g, n in self.bounds:
+            if found[g] < n:
+                return None
+        return found
+
+    def sizes(self) -> Iterator[Size]:
+        """The symbols and numbers, in order of the sizes."""
+        fixed = dict(self.fixed)
+        return iter([fixed[g] if g in fixed else Dim.symbol(f"n{g}", min=self.least[g]) for g in self.groups])
+
+
+class SizedOperation:
+    """An operation for all sizes of a pattern."""
+
+    program: SizedProgram | None = None  # none for a view
+
+    def __init__(self, written: Written, symbols: SizeSymbols, strides: Strides | None) -> None:
+        self.written, self.numbers = written, symbols.numbers
+        self.names = [f"n{g}" for g in range(symbols.count)]
+        if written.graph is not None:
+            types = written.graph.input_types
+            layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
+            executable = program(written.graph, layouts)  # type: ignore[arg-type]
+            self.program = SizedProgram(executable, self.names, strides is not None)
+        self.rules: dict[Positions, Rule | None] = {}
+
+    def rule(self, active: Positions) -> Rule | None:
+        """How it is recorded where these operands have nodes."""
+        if active not in self.rules:
+            self.rules[active] = self.written.rule(active)
+        return self.rules[active]
+
+    def fixed_rule(self, active: Positions, numbers: Numbers) -> Rule | None:
+        """The same for given sizes."""
+        rule = self.rule(active)
+        return None if rule is None else rule.at(dict(zip(self.names, numbers, strict=True)))
+
+    def recorded(self, inputs: Sequence[Value], numbers: Numbers, results: Sequence[Value]) -> Value:
+        """The only result, with a node if operands have nodes."""
+        y = results[0]
+        active = active_operands(inputs, 0) if STATE.gradients else ()
+        rule = self.fixed_rule(active, numbers) if active else None
+        if rule is None:
+            return y
+        node = new_node(rule, inputs, (y,), 0)
+        if rule.keeps_results:
+            return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, is saved
+        y.node = node
+        return y
+
+
+def _items(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """A function for the tuple of some items."""
+    if len(places) == 1:
+        return lambda items: (items[places[0]],)
+    return itemgetter(*places)
+
+
+class OperationKind:
+    """The calls of one kind so far, and the operation for all sizes, if there is one."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        self.pattern = SizePattern.of(sizes)
+        self.operation: SizedOperation | None = None
+        self.made = 0
+        self.refused = not sizes  # there is one size alone
+
+
+class Kinds:
+    """The kinds of operations that were called."""
+
+    def __init__(self) -> None:
+        self.known: dict[object, OperationKind] = {}
+        self.turns = Turns()  # one thread makes an operation that several need at the same time
+
+    def forget(self) -> None:
+        """Drop all kinds."""
+        self.turns.clear(self.known)
+
+    def find(
+        self, key: Sequence[object], write: Writer, strides: Strides | None = None
+    ) -> tuple[SizedOperation, Numbers] | None:
+        """The operation for all sizes that serves the call of a key, and the numbers of its symbols.
+
+        None where the call is to be compiled for its own sizes.  `strides` are those of operands that are views.
+        """
+        parts: list[object] = []
+        sizes: tuple[int, ...] = ()
+        for part in key:
+            if type(part) is TensorType:
+                parts.append(part.kind)
+                sizes += part.sizes
+            elif type(part) is tuple and part[0] in SIZES:
+                name, value = cast("tuple[str, Any]", part)
+                marks, more = _marked(value)
+                parts.append((name, marks))
+                sizes += more
+            else:
+                parts.append(part)
+        if strides is not None:
+            for each in strides:
+                parts.append(
+                    None if each is None else tuple([n if -LEAST < n < LEAST else "+" if n > 0 else "-" for n in each])
+                )
+                sizes += tuple([abs(n) for n in each or () if not -LEAST < n < LEAST])  # type: ignore[misc,arg-type]
+        named = tuple(parts)
+        kind = self.known.get(named)
+        if kind is None:
+            if not all([part.static for part in key if type(part) is TensorType]):
+                return None
+            if len(self.known) >= MOST:
+                self.known.clear()
+            self.known[named] = OperationKind(sizes)
+            return None
+        if kind.refused or sizes == kind.pattern.first:
+            return None
+        numbers = None if kind.operation is None else kind.operation.numbers(sizes)
+        if numbers is None and kind.made < REFINED:
+            self.turns.take(named, lambda: self.refine(kind, sizes, key, write, strides))
+            numbers = None if kind.operation is None else kind.operation.numbers(sizes)
+        return None if kind.operation is None or numbers is None else (kind.operation, numbers)
+
+    def refine(
+        self, kind: OperationKind, sizes: tuple[int, ...], key: Sequence[object], write: Writer, strides: Strides | None
+    ) -> None:
+        """Make an operation that serves these sizes, too, unless another thread has made it."""
+        if kind.refused or (kind.operation is not None and kind.operation.numbers(sizes) is not None):
+            return
+        pattern, began = kind.pattern.joined(sizes), generation()
+        kind.made += 1
+        for symbols in _choices(pattern, sizes):
+            made = _made(key, strides, symbols, write)
+            if made is not None and began == generation():
+                kind.pattern, kind.operation = pattern, made
+                return
+        kind.refused = kind.refused or kind.operation is None
+
+
+def _choices(pattern: SizePattern, sizes: tuple[int, ...]) -> Iterator[SizeSymbols]:
+    """Symbols to try: for all sizes; for those that have changed; the same, for no smaller ones."""
+    every = dict.fromkeys(pattern.groups, LEAST)
+    yield SizeSymbols(pattern, every)
+    changed = {pattern.groups[k] for k in pattern.varied}
+    if len(changed) < len(every):
+        yield SizeSymbols(pattern, dict.fromkeys(changed, LEAST))
+    least = {pattern.groups[k]: min(sizes[k], pattern.first[k]) for k in pattern.varied}
+    yield SizeSymbols(pattern, least)
+
+
+def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, write: Writer) -> SizedOperation | None:
+    """An operation with symbols; None if it has no form for them, or the exact one raises an error, too."""
+    try:
+        with noted_needs() as needs:
+            types, params, layouts = _symbolic(key, strides, symbols.sizes())
+            written = write(types, params)
+            made = None if written is None else SizedOperation(written, symbols, layouts)
+    except Exception:
+        return None
+    return None if needs else made
+
+
+def _marked(sizes: Any) -> tuple[object, tuple[int, ...]]:
+    """A parameter without its sizes, and the sizes."""
+    if type(sizes) is int:
+        return (-1, (sizes,)) if sizes >= LEAST else (sizes, ())
+    return (
+        tuple([-1 if type(n) is not int or n >= LEAST else n for n in sizes]),
+        tuple([n for n in sizes if type(n) is int and n >= LEAST]),
+    )
+
+
+def _symbolic(
+    key: Sequence[object], strides: Strides | None, symbols: Iterator[Size]
+) -> tuple[list[TensorType], dict[str, Any], Strides | None]:
+    """The types and parameters of a key, and strides, with symbols for sizes."""
+
+    def free(n: Any) -> Any:
+        """A symbol for a size, unless that belongs to the kind."""
+        return next(symbols) if type(n) is int and n >= LEAST else n
+
+    def signed(n: Any) -> Any:
+        """The same for a stride, which may be negative."""
+        return -free(-n) if n < 0 else free(n)
+
+    types: list[TensorType] = []
+    params: dict[str, Any] = {}
+    for part in key:
+        if type(part) is TensorType:
+            types.append(part.with_shape([free(n) for n in part.shape]))
+        elif type(part) is tuple:
+            name, value = cast("tuple[str, Any]", part)
+            if name in SIZES:
+                value = free(value) if type(value) is int else tuple([free(n) for n in value])
+            params[name] = value
+    return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides])

@@ -1,0 +1,90 @@
+"""Programs with symbolic sizes, run for the sizes of a call: by a native entry where these come often, or at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from nacre.base.types import TensorType
+from nacre.codegen.entry.points import entry
+from nacre.runtime.executable import Executable, FixedExecutable
+from nacre.runtime.straight import StraightProgram, is_straight
+from nacre.trace.value import Value, make
+
+OFTEN: Final = 3  # calls for the same sizes before they get a native entry
+SMALL: Final = 400_000  # instructions of a run that one thread does in the time that an entry takes to write
+FORMS: Final = 256  # sizes of one program with native entries
+COUNTED: Final = 4096  # sizes whose calls are counted
+
+Numbers = tuple[int, ...]
+
+
+class SizedProgram:
+    """A program, and the names of its symbols in the order of the numbers that calls give."""
+
+    def __init__(self, executable: Executable, names: Sequence[str], strided: bool = False) -> None:
+        self.executable, self.names, self.strided = executable, tuple(names), strided
+        self.forms: dict[Numbers, Callable[..., Any]] = {}
+        self.calls: dict[Numbers, int] = {}
+        self.run: Callable[..., Any] | None = None
+        if is_straight(executable.plan):
+            self.run = StraightProgram(executable, names, strided).run(SMALL, make)
+
+    def __call__(self, inputs: Sequence[Value], numbers: Numbers) -> list[Value]:
+        """The results for inputs of the compiled strides, and numbers of the symbols."""
+        native = self.forms.get(numbers)
+        if native is None:
+            if self.count(numbers) <= OFTEN:
+                return self.once(inputs, numbers)
+            native = self.form(numbers)
+        found = native(*inputs)
+        return [found] if len(self.executable.output_types) == 1 else list(found)
+
+    def once(self, inputs: Sequence[Value], numbers: Numbers) -> list[Value]:
+        """The results, for sizes that may not come again."""
+        if self.run is not None:
+            found = self.run(*numbers, inputs)
+            if found is not None:
+                return found
+        native = self.forms.get(numbers) or self.form(numbers)
+        answer = native(*inputs)
+        return [answer] if len(self.executable.output_types) == 1 else list(answer)
+
+    def form(self, numbers: Numbers) -> Callable[..., Any]:
+        """A native entry for given sizes."""
+        fixed = self.at(numbers)
+        native = entry(fixed, lambda *xs: _answer(run_fixed(fixed, xs)), False, strided=self.strided)
+        if len(self.forms) >= FORMS:
+            self.forms.clear()
+        self.forms[numbers] = native
+        return native
+
+    def count(self, numbers: Numbers) -> int:
+        """Count a call for some sizes; how many there were."""
+        calls = self.calls
+        found = calls.get(numbers, 0) + 1
+        if found == 1 and len(calls) >= COUNTED:
+            calls.clear()
+        calls[numbers] = found
+        return found
+
+    def at(self, numbers: Numbers) -> FixedExecutable:
+        """The program for given sizes."""
+        return self.executable.at(dict(zip(self.names, numbers, strict=True)))
+
+
+def _offset(x: Value) -> int:
+    """The bytes before the first element of a value in its buffer."""
+    return 0 if x.layout is None else x.layout.offset * x.type.dtype.itemsize
+
+
+def run_fixed(executable: Executable, inputs: Sequence[Value]) -> list[Value]:
+    """Run a program of fixed sizes on inputs of the compiled strides, without an entry."""
+    held = [(x.content, _offset(x)) for x in inputs]  # other threads may give a value other memory meanwhile
+    buffers = executable.run([b.address + n for b, n in held], {})
+    types: Sequence[TensorType] = executable.output_types
+    return [make(t, b) for t, b in zip(types, buffers, strict=True)]
+
+
+def _answer(outputs: Sequence[Value]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
