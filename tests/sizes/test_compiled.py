@@ -156,6 +156,38 @@ def test_other_axes_stay_symbolic() -> None:
     assert [str(c.graph.input_types[0]) for c in f.concrete_functions] == ["f32[4, 2]", "f32[n0, 3]", "f32[n0, 2]"]
 
 
+POSITIONS = nc.tensor(np.random.default_rng(1).normal(size=(16, 3)).astype(np.float32))
+TRIANGLE = nc.tril(nc.ones((16, 16)))
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "positions": lambda x: x + POSITIONS[: x.shape[0]],
+    "mask": lambda x: (x @ x.T) * TRIANGLE[: x.shape[0], : x.shape[0]],
+    "last positions": lambda x: x + POSITIONS[-4:].sum(),
+    "behind the first": lambda x: x[2:] - x[:-2],
+    "window": lambda x: nn.functional.max_pool2d(x[None, None], 2, stride=1),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_tables_have_one_variant_within_bounds(name: str) -> None:
+    f = nc.jit(PARTS[name])
+    same(f, *[(rows(n),) for n in (8, 5, 12, 16, 3, 7, 16)])
+    assert kinds(f) == [False, True]
+
+
+def test_sizes_beyond_the_bounds_of_a_variant_have_another() -> None:
+    f = nc.jit(lambda x: nc.sum(POSITIONS[: x.shape[0]]) + x)
+    same(f, *[(rows(n),) for n in (8, 5, 30, 16, 17, 20, 9)])
+    assert [c.reason.rpartition(" varied")[2] for c in f.concrete_functions[1:]] == [" from 2 to 16", " from 17"]
+    g = nc.jit(PARTS["positions"])
+    same(g, *[(rows(n),) for n in (8, 5)])
+    for n in (17, 20):
+        with pytest.raises(nc.ShapeError, match="16 and"):
+            POSITIONS + rows(n)
+        with pytest.raises(nc.ShapeError):
+            g(rows(n))
+    same(g, (rows(9),))
+
+
 def test_powers_of_sizes() -> None:
     f = nc.jit(lambda x: nc.reshape(nc.broadcast_to(x[:, :1], (x.shape[0], x.shape[0])), (x.shape[0] ** 2,)))
     same(f, *[(rows(n),) for n in (4, 5, 6)])

@@ -219,3 +219,14 @@ def test_variables_and_modules() -> None:
             nc.sum(y * y).backward()
             found.append([canonical(y), *(canonical(p.grad) for p in layer.parameters())])
         assert found[0] == found[1], n
+
+
+@pytest.mark.parametrize("name", ["softmax", "product", "attention", "convolution"])
+def test_other_numerics(name: str) -> None:
+    f = CASES[name]
+    for shape in [*SHAPES, (300, 64), (500, 32)]:
+        exact = bits(f(nc.tensor(array(*shape))))
+        with nc.numerics("fast"):
+            found = [bits(f(nc.tensor(array(*shape)))) for _ in range(5)]
+            assert found == [bits(nc.jit(f, dynamic=False)(nc.tensor(array(*shape))))] * 5, shape
+        assert bits(f(nc.tensor(array(*shape)))) == exact, shape

@@ -26,7 +26,7 @@ from nacre.api.searching import where
 from nacre.api.taking import located
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
-from nacre.base.dims import LIMIT, Dim, Size, product
+from nacre.base.dims import LIMIT, Dim, Size, lower, product, upper
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
@@ -172,7 +172,7 @@ def _span(entry: slice, size: Size) -> Span:
         raise KindError(f"index: the step of a slice must be a known number; got {step}; write an int")
     if step == 0:
         raise ShapeError("index: the step of a slice must not be 0; got 0")
-    if isinstance(size, Dim):
+    if isinstance(size, Dim) or isinstance(entry.start, Dim) or isinstance(entry.stop, Dim):
         return _symbolic_span(entry, size, max(-LIMIT, min(step, LIMIT)))
     start, stop, step = entry.indices(size)
     count = len(range(start, stop, step))
@@ -184,29 +184,32 @@ def _span(entry: slice, size: Size) -> Span:
     return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
 
 
-def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
-    low, high = size.bounds()
+def _symbolic_span(entry: slice, size: Size, step: int) -> Span:
+    """The span of a slice of a symbolic size, or with symbolic ends, which are clamped to the axis as in NumPy."""
     if entry.start is None and entry.stop is None and step in (1, -1):
         return 0, size, 1, step < 0
-    ends: list[Size] = []
-    for given, default in ((entry.start, 0), (entry.stop, size)):
-        if step > 0 and isinstance(given, int) and not -high < given < high:  # clamped to the axis, as in NumPy
-            if (given > 0) is not (default is size):
-                return 0, 0, 1, False
-            given = None
-        end = default if given is None else given
-        if isinstance(end, int) and end < 0:
-            end = size + end
-        known = end == 0 or end == size or (isinstance(end, int) and end <= low) or isinstance(end, Dim)
-        if not known or step < 0 or (isinstance(given, int) and -given > low):
-            raise ShapeError(
-                f"index: the slice must be valid for every size of {size}; got {entry}; give the size a larger minimum"
-            )
-        ends.append(end)
-    start, stop = ends
-    if isinstance(start, int) and isinstance(stop, int) and start >= stop:
-        return 0, 0, 1, False
-    return start, stop, step, False
+    try:
+        if step > 0:
+            start, stop = (_end(n, size, default) for n, default in ((entry.start, 0), (entry.stop, size)))
+            return (start, stop, step, False) if start <= stop else (0, 0, 1, False)
+    except ShapeError as fault:
+        raise ShapeError(
+            f"index: the slice must be valid for every size of {size}; got {entry}; give the size a larger minimum"
+        ) from fault
+    raise ShapeError(f"index: the slice must be valid for every size of {size}; got {entry}; write a positive step")
+
+
+def _end(given: Size | None, size: Size, default: Size) -> Size:
+    """The start or the stop of a slice with a positive step."""
+    if given is None:
+        return default
+    if given < 0:
+        given = size + given
+        return 0 if given <= 0 else given
+    left = size - given
+    if lower(left) >= 0 or upper(left) <= 0:  # equal ends count to both
+        return given if lower(left) >= 0 else size
+    return size if given > size else given
 
 
 def _spans(key: Key, shape: Shape) -> list[Span]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from numbers import Integral
-from typing import Union
+from typing import Any, Union
 
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.places import is_users
@@ -26,10 +26,13 @@ LIMIT = 1 << 48  # larger than any size that fits in memory
 
 
 class Needs(threading.local):
-    """`note`, if there is one, is called with each size of which Python needs the number, before that is an error."""
+    """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
+
+    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.
+    """
 
     def __init__(self) -> None:
-        self.note: Callable[[Dim], None] | None = None
+        self.note: Callable[[Dim, str], None] | None = None
 
 
 NEEDS = Needs()
@@ -39,21 +42,35 @@ NEEDS = Needs()
 def noted_needs() -> Generator[list[Dim]]:
     """Collect the sizes of which Python needs the number in the block."""
     found: list[Dim] = []
-    before, NEEDS.note = NEEDS.note, found.append
+    before = NEEDS.note
+
+    def note(size: Dim, sign: str) -> None:
+        """Add a size."""
+        found.append(size)
+
+    NEEDS.note = note
     try:
         yield found
     finally:
         NEEDS.note = before
 
 
-def _need(size: Size) -> None:
+def _need(size: Size, sign: str = "") -> None:
     if NEEDS.note is not None and isinstance(size, Dim):
-        NEEDS.note(size)
+        NEEDS.note(size, sign)
 
 
 @cache
 def _is_outside(file: str) -> bool:
     return is_users(file, installed=True)
+
+
+def _caller() -> str:
+    """The file of the code that compares sizes."""
+    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def _from_outside() -> bool:
@@ -154,7 +171,7 @@ class Dim:
 
     def __hash__(self) -> int:
         if NEEDS.note is not None and _from_outside():  # as a key it would not be equal to its number
-            NEEDS.note(self)
+            NEEDS.note(self, "")
         return hash(self.terms)
 
     @staticmethod
@@ -324,7 +341,7 @@ class Dim:
 def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
     known = answer(*_bounds(difference))
     if known is None:
-        _need(difference)
+        _need(difference, "" if _is_outside(_caller()) else sign)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
 

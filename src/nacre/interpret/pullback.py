@@ -25,6 +25,10 @@ Positions = tuple[int, ...]
 Kept = TypeVar("Kept")  # a value, or an atom of a graph
 
 
+class NoRule(Exception):
+    """The derivative of an operation has no form for symbolic sizes; one for fixed sizes may exist."""
+
+
 @dataclass(frozen=True, eq=False)
 class Pull:
     """graph: (saved values, cotangents of some results) → cotangents of the operands `targets`."""

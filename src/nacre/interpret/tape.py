@@ -199,9 +199,13 @@ def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, A
     return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, may be saved
 
 
-def record_call(graph: Graph, sizes: Mapping[str, int], inputs: Sequence[Value]) -> Sequence[Value]:
-    """Call a graph with symbolic sizes on plain operands of given sizes, some of which have nodes, and record it."""
-    rule = rule_for(call_p, {"graph": graph}, graph.input_types, active_operands(inputs, 0))
+def call_rule(graph: Graph, inputs: Sequence[Value]) -> Rule | None:
+    """How a call of a graph with symbolic sizes is recorded; raises Error if its derivative has no form for them."""
+    return rule_for(call_p, {"graph": graph}, graph.input_types, active_operands(inputs, 0))
+
+
+def record_call(rule: Rule | None, graph: Graph, sizes: Mapping[str, int], inputs: Sequence[Value]) -> Sequence[Value]:
+    """Call a graph with symbolic sizes on plain operands of given sizes, and record it by its rule."""
     if rule is None:
         return PARTS.executor.execute(graph, inputs)
     results = PARTS.executor.execute(rule.params["graph"], inputs)

@@ -22,7 +22,7 @@ import numpy as np
 
 from nacre.base import tree
 from nacre.base.dims import Dim, evaluate
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, Error
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
@@ -35,7 +35,7 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import outer_level, refuse_sweep
-from nacre.interpret.tape import rebind, record_call
+from nacre.interpret.tape import call_rule, rebind, record_call
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph, specialised
 from nacre.ops.control import call
@@ -186,7 +186,9 @@ class Jitted:
             why = of.note if of.symbolic and not variants else f"{why}; {of.note}"
         with gc_paused(), compiling(self.name):
             if of.symbolic:
-                concrete = SizeUses().watched(lambda: self._with_symbols(of, why, self._numbers.changing(variants)))
+                concrete = SizeUses(of.numbers or {}).watched(
+                    lambda: self._with_symbols(of, why, self._numbers.changing(variants))
+                )
                 compile_symbolic(concrete)
             else:
                 concrete = self._trace(of, why, self._numbers.changing(variants))
@@ -297,7 +299,13 @@ class Jitted:
             return concrete.native(*map(bare, values))
         inputs += [v.gradient for v in concrete.gradient_inputs]  # as one operation, for interpreters and the tape
         if concrete.whole is not None and not STATE.word:
-            return self._put_back(concrete, values, record_call(concrete.whole.graph, concrete.sizes, inputs))
+            whole = concrete.whole.graph
+            try:
+                rule = call_rule(whole, inputs)
+            except Error:  # a derivative that has no form for symbolic sizes may have one for these
+                pass
+            else:
+                return self._put_back(concrete, values, record_call(rule, whole, concrete.sizes, inputs))
         graph = concrete.graph.written if isinstance(concrete.graph, FixedGraph) else concrete.graph
         return self._put_back(concrete, values, call(graph, *inputs))
 

@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nacre.base.dims import NEEDS, Dim, Size
+from nacre.base.dims import LIMIT, NEEDS, Dim, Size
 from nacre.base.locks import forkable
+from nacre.base.size_binding import linear
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.types import TensorType
 from nacre.interpret.stage import user_line
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
 
+TRIES = 64  # traces of a function for one call, each with other bounds of symbols, or fewer symbols
 MOST = 1024  # sizes with a variant of their own that are known for a kind
+
+
+Bounds = dict[str, tuple[int, int]]  # the least and the greatest numbers of symbols
 
 
 class Call(NamedTuple):
@@ -31,6 +36,7 @@ class Call(NamedTuple):
     kwargs: Any
     note: str = ""  # why a variant is made, beyond the differences of signatures
     symbolic: bool = False  # whether some sizes have become symbols because they changed
+    numbers: Mapping[str, int] | None = None  # of these symbols
 
     @property
     def shapes(self) -> tuple[Any, ...]:
@@ -48,22 +54,29 @@ class Call(NamedTuple):
 class SizeNeeded(Exception):
     """A variant with symbolic sizes is not possible: the trace needs numbers for some of them, or there was an error.
 
-    `symbols` has the names of those sizes; it is empty after another error.
+    `symbols` has the names of those sizes; it is empty after another error.  `bounds` are those of a symbol, if they
+    would be enough.
     """
 
-    def __init__(self, why: str, symbols: frozenset[str] = frozenset()) -> None:
+    def __init__(self, why: str, symbols: frozenset[str] = frozenset(), bounds: Bounds | None = None) -> None:
         super().__init__(why)
-        self.why, self.symbols = why, symbols
+        self.why, self.symbols, self.bounds = why, symbols, bounds
 
 
 class SizeUses:
-    """The symbols whose numbers a trace needs, each with the first line that does."""
+    """The symbols whose numbers a trace needs, each with the first line that does; `sizes` are those of the call."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
         self.lines: dict[str, str] = {}
+        self.bounds: Bounds | None = None
 
-    def note(self, size: Dim) -> None:
-        """Note that the number of a size is needed."""
+    def note(self, size: Dim, sign: str) -> None:
+        """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
+        if not self.lines and sign:
+            self.bounds = _enough(size, sign, self.sizes)
+        else:
+            self.bounds = None
         for symbol in size.symbols():
             self.lines.setdefault(symbol.name, user_line())
 
@@ -81,8 +94,26 @@ class SizeUses:
             NEEDS.note = before
         if self.lines:
             why = "; ".join(f"{line} needs the number" for line in dict.fromkeys(self.lines.values()))
-            raise SizeNeeded(why, frozenset(self.lines))
+            raise SizeNeeded(why, frozenset(self.lines), self.bounds)
         return found  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _enough(size: Dim, sign: str, sizes: Mapping[str, int]) -> Bounds | None:
+    """The bounds of a symbol that decide in the same way as for given sizes whether a size is "< 0" or "<= 0"."""
+    known = linear(size)
+    if known is None or known[0].name not in sizes:
+        return None
+    symbol, factor, offset = known
+    most = -1 if sign == "<" else 0  # of the size, if it is so
+    value = factor * sizes[symbol.name] + offset
+    low, high = symbol.bounds()
+    upper = (value <= most) == (factor > 0)
+    limit = (most if value <= most else most + 1) - offset  # of factor · symbol
+    if upper:
+        high = min(high, limit // factor)
+    else:
+        low = max(low, -(-limit // factor))
+    return {symbol.name: (low, high)} if low <= sizes[symbol.name] <= high else None
 
 
 def compile_symbolic(concrete: ConcreteFunction) -> None:
@@ -117,14 +148,22 @@ class CallKind:
     def __init__(self, pattern: SizePattern) -> None:
         self.pattern = pattern
         self.exact: dict[tuple[int, ...], None] = {}  # the sizes with a variant of their own
+        self.regions: list[Bounds] = []  # bounds of symbols for which there are variants
         self.numbers: dict[int, str] = {}  # the axes that keep their numbers, and why
 
-    def symbols(self, pattern: SizePattern, types: Sequence[TensorType]) -> dict[int, Dim]:
-        """The axes that become symbols, with these; `types` are those of the arguments, which may have symbols, too."""
+    def symbols(self, pattern: SizePattern, types: Sequence[TensorType]) -> dict[int, str]:
+        """The axes that become symbols, and names; `types` are those of the arguments, which may have symbols, too."""
         taken = _names(n for t in types for n in t.shape)
         free = [f"n{k}" for k in range(len(pattern.groups) + len(taken)) if f"n{k}" not in taken]
         axes = [k for k in sorted(pattern.varied) if k not in self.numbers]
-        return {k: Dim.symbol(free[pattern.groups[k]], min=LEAST) for k in axes}
+        return {k: free[pattern.groups[k]] for k in axes}
+
+    def region(self, numbers: Mapping[str, int]) -> Bounds:
+        """Known bounds of symbols that hold for numbers."""
+        for region in self.regions:
+            if all(low <= numbers.get(symbol, low) <= high for symbol, (low, high) in region.items()):
+                return region
+        return {}
 
 
 class SizeHistory:
@@ -147,17 +186,29 @@ class SizeHistory:
         if kind is None or sizes in kind.exact:
             return self.served_exactly(call, name, sizes, find)
         pattern = kind.pattern.joined(sizes)
+        names = kind.symbols(pattern, call.types)
+        numbers = {name: sizes[k] for k, name in names.items()}
+        bounds = dict(kind.region(numbers))
         refused: dict[int, str] = {}
-        while axes := {k: symbol for k, symbol in kind.symbols(pattern, call.types).items() if k not in refused}:
+        for _ in range(TRIES):
+            axes = {k: name for k, name in names.items() if k not in refused}
+            if not axes:
+                break
             try:
-                found = find(self.with_symbols(call, axes, _reasons(pattern, {**kind.numbers, **refused})))
+                made = self.with_symbols(call, axes, bounds, _reasons(pattern, {**kind.numbers, **refused}))
+                found = find(made._replace(numbers=numbers))
             except SizeNeeded as fault:
-                named = [k for k, symbol in axes.items() if str(symbol) in fault.symbols]
-                refused |= dict.fromkeys(named or axes, fault.why)
+                if fault.bounds is not None:
+                    bounds |= fault.bounds
+                    continue
+                needed = [k for k, name in axes.items() if name in fault.symbols]
+                refused |= dict.fromkeys(needed or axes, fault.why)
                 continue
             with self.changing:
                 kind.pattern = kind.pattern.joined(sizes)
                 kind.numbers |= refused
+                if bounds and bounds not in kind.regions:
+                    kind.regions.append(bounds)
             return found
         found = find(call._replace(note="; ".join(_reasons(pattern, {**kind.numbers, **refused}))))
         with self.changing:
@@ -175,7 +226,7 @@ class SizeHistory:
             _remember(kind.exact, sizes)
         return found
 
-    def with_symbols(self, call: Call, axes: Mapping[int, Dim], others: Sequence[str]) -> Call:
+    def with_symbols(self, call: Call, axes: Mapping[int, str], bounds: Bounds, others: Sequence[str]) -> Call:
         """The call with symbols for some axes; `others` are the reasons why others keep their numbers."""
         types: list[TensorType] = []
         varied: list[str] = []
@@ -187,8 +238,10 @@ class SizeHistory:
             shape = list(type.shape)
             for axis in _axes(type):
                 if at in axes:
-                    shape[axis] = axes[at]
-                    varied.append(f"axis {axis} of argument {leaf} varied")
+                    low, high = bounds.get(axes[at], (LEAST, LIMIT))
+                    shape[axis] = Dim.symbol(axes[at], min=low, max=high)
+                    within = f" from {low} to {high}" if high < LIMIT else f" from {low}" if low > LEAST else ""
+                    varied.append(f"axis {axis} of argument {leaf} varied{within}")
                 at += 1
             types.append(type.with_shape(shape))
         given = iter(types)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.codegen.entry.layouts import NodeRule
-from nacre.interpret.pullback import Rule
+from nacre.interpret.pullback import NoRule, Rule
 from nacre.interpret.tape import active_operands
 from nacre.native.records import pack
 from nacre.runtime.tables import memory_of
@@ -20,7 +20,7 @@ MOST: Final = 6  # operands of an operation that native code records
 class Recording:
     """How an operation with one result is recorded, for each set of operands with nodes.
 
-    `rule_for(active)` derives the rule if these operands have nodes; None if no node is needed.
+    `rule_for(active)` derives the rule if these operands have nodes; None if no node is needed.  It may raise NoRule.
     """
 
     def __init__(self, operands: int, rule_for: Callable[[tuple[int, ...]], Rule | None]) -> None:
@@ -37,7 +37,10 @@ class Recording:
         if not mask or self.table[mask] or any(x.node is not None and x.node.level for x in inputs):
             return
         if all(map(is_concrete, inputs)):
-            rule = self.rule_for(active)
+            try:
+                rule = self.rule_for(active)
+            except NoRule:  # Python records these calls
+                return
             written = memory_of(pack(NodeRule)) if rule is None else _written(rule)
             self.referenced += [rule, written]
             self.table[mask] = written.ctypes.data

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from nacre.base.dims import Dim, Size, noted_needs
+from nacre.base.dims import Dim, Size, noted_needs, product
+from nacre.base.errors import Error
 from nacre.base.locks import Turns
 from nacre.base.records import dataclass
 from nacre.base.size_pattern import LEAST, SizePattern
@@ -20,9 +21,10 @@ from nacre.base.types import TensorType, row_major
 from nacre.compile.extensions import generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.sized import Numbers, SizedProgram
-from nacre.interpret.pullback import Positions, Rule
+from nacre.interpret.pullback import NoRule, Positions, Rule
 from nacre.interpret.tape import active_operands, new_node
 from nacre.ir.graph import Graph
+from nacre.ir.primitive import Primitive
 from nacre.trace.value import Value, make
 
 SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
@@ -95,24 +97,29 @@ class SizedOperation:
             layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
             executable = program(written.graph, layouts)  # type: ignore[arg-type]
             self.program = SizedProgram(executable, self.names, strides is not None)
-        self.rules: dict[Positions, Rule | None] = {}
+        self.rules: dict[Positions, Rule | NoRule | None] = {}
 
-    def rule(self, active: Positions) -> Rule | None:
-        """How it is recorded where these operands have nodes."""
+    def rule(self, active: Positions, numbers: Numbers) -> Rule | None:
+        """How it is recorded for given sizes where these operands have nodes.
+
+        Raises NoRule if its derivative has no form for symbolic sizes.
+        """
         if active not in self.rules:
-            self.rules[active] = self.written.rule(active)
-        return self.rules[active]
+            try:
+                self.rules[active] = self.written.rule(active)
+            except Error as fault:
+                self.rules[active] = NoRule(str(fault))
+        found = self.rules[active]
+        if isinstance(found, NoRule):
+            raise found
+        return None if found is None else found.at(dict(zip(self.names, numbers, strict=True)))
 
-    def fixed_rule(self, active: Positions, numbers: Numbers) -> Rule | None:
-        """The same for given sizes."""
-        rule = self.rule(active)
-        return None if rule is None else rule.at(dict(zip(self.names, numbers, strict=True)))
-
-    def recorded(self, inputs: Sequence[Value], numbers: Numbers, results: Sequence[Value]) -> Value:
-        """The only result, with a node if operands have nodes."""
-        y = results[0]
+    def __call__(self, inputs: Sequence[Value], numbers: Numbers) -> Value:
+        """The only result, with a node if operands have nodes; raises NoRule."""
+        assert self.program is not None
         active = active_operands(inputs, 0) if STATE.gradients else ()
-        rule = self.fixed_rule(active, numbers) if active else None
+        rule = self.rule(active, numbers) if active else None
+        (y,) = self.program.once(inputs, numbers)
         if rule is None:
             return y
         node = new_node(rule, inputs, (y,), 0)
@@ -157,7 +164,7 @@ class Kinds:
 
         None where the call is to be compiled for its own sizes.  `strides` are those of operands that are views.
         """
-        parts: list[object] = []
+        parts: list[object] = [STATE.numerics]
         sizes: tuple[int, ...] = ()
         for part in key:
             if type(part) is TensorType:
@@ -165,17 +172,16 @@ class Kinds:
                 sizes += part.sizes
             elif type(part) is tuple and part[0] in SIZES:
                 name, value = cast("tuple[str, Any]", part)
-                marks, more = _marked(value)
-                parts.append((name, marks))
-                sizes += more
+                each = cast("tuple[Any, ...]", value if type(value) is tuple else (value,))
+                if not all([type(n) is int for n in each]):
+                    return None
+                parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
+                sizes += tuple([n for n in each if n >= LEAST])
             else:
-                parts.append(part)
-        if strides is not None:
-            for each in strides:
-                parts.append(
-                    None if each is None else tuple([n if -LEAST < n < LEAST else "+" if n > 0 else "-" for n in each])
-                )
-                sizes += tuple([abs(n) for n in each or () if not -LEAST < n < LEAST])  # type: ignore[misc,arg-type]
+                parts.append(cast("object", part))
+        for layout in strides or ():
+            parts.append(_marks(layout))
+            sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
         named = tuple(parts)
         kind = self.known.get(named)
         if kind is None:
@@ -232,14 +238,9 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     return None if needs else made
 
 
-def _marked(sizes: Any) -> tuple[object, tuple[int, ...]]:
-    """A parameter without its sizes, and the sizes."""
-    if type(sizes) is int:
-        return (-1, (sizes,)) if sizes >= LEAST else (sizes, ())
-    return (
-        tuple([-1 if type(n) is not int or n >= LEAST else n for n in sizes]),
-        tuple([n for n in sizes if type(n) is int and n >= LEAST]),
-    )
+def _marks(layout: tuple[Any, ...] | None) -> tuple[object, ...] | None:
+    """What a kind has of strides: those that are 0, 1 or -1, and the signs of the others."""
+    return None if layout is None else tuple([n if abs(n) < LEAST else "+" if n > 0 else "-" for n in layout])
 
 
 def _symbolic(
@@ -265,4 +266,20 @@ def _symbolic(
             if name in SIZES:
                 value = free(value) if type(value) is int else tuple([free(n) for n in value])
             params[name] = value
+    if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
+        params["shape"] = _with_elements(types[0], params["shape"])
     return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides])
+
+
+def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:
+    """A shape in which the only symbol that the type does not have is the one that gives it the type's elements.
+
+    So a reshape has a form for all sizes although its parameter is a product of them.
+    """
+    own = {s for n in type.shape if isinstance(n, Dim) for s in n.symbols()}
+    free = [k for k, n in enumerate(shape) if isinstance(n, Dim) and not n.symbols() <= own]
+    if len(free) != 1:
+        return tuple(shape)
+    (at,) = free
+    rest = product([n for k, n in enumerate(shape) if k != at])
+    return tuple([type.size // rest if k == at else n for k, n in enumerate(shape)])

@@ -12,6 +12,7 @@ broadcasting, it is one program.  Where it consists of one primitive, it shares 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from nacre.base.cached_property import cached_property
@@ -28,7 +29,7 @@ from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, run_fixed
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
-from nacre.interpret.pullback import Rule, rule_for
+from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
@@ -184,7 +185,10 @@ class Operations:
                 return self._fill(key, lambda: target(inputs))(*inputs)
             operation, numbers = found
             if sized.count(numbers) <= OFTEN or len(inputs) > MOST:
-                return operation.recorded(inputs, numbers, sized.once(inputs, numbers))
+                try:
+                    return operation(inputs, numbers)
+                except NoRule:
+                    return general(*inputs)
             return self._fill(key, lambda: _at(operation, sized.at(numbers), numbers, inputs, general))(*inputs)
         made: Function = OnViews(self, key, general, target, write)  # it has no code, so each thread may make one
         if len(NATIVE) < REMEMBERED:
@@ -245,10 +249,11 @@ class Operations:
         self, primitive: Primitive, types: Types, params: Mapping[str, Any], active: tuple[int, ...]
     ) -> Rule | None:
         """How an equation on plain operands is recorded where some of them have nodes."""
-        if STATE.numerics == "exact" and not (primitive.multiple or primitive.effects):
+        if not (primitive.multiple or primitive.effects):
             found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive))
             if found is not None:
-                return found[0].fixed_rule(active, found[1])
+                with suppress(NoRule):
+                    return found[0].rule(active, found[1])
         return rule_for(primitive, params, types, active)
 
     # ---- operations without nodes, for interpreters
@@ -290,7 +295,7 @@ class Operations:
         self, primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None = None
     ) -> tuple[SizedProgram, Numbers] | None:
         """The program of an operation that is known for all sizes, and the numbers of its symbols; None for others."""
-        if primitive.multiple or STATE.numerics != "exact":
+        if primitive.multiple:
             return None
         found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive), strides)
         return None if found is None or found[0].program is None else (found[0].program, found[1])
@@ -408,7 +413,7 @@ def _at(
     operation: SizedOperation, executable: Executable, numbers: Numbers, inputs: Sequence[Value], general: Function
 ) -> Function:
     """The target of an operation for given sizes, and its program for them."""
-    recording = _recording(inputs, lambda active: operation.fixed_rule(active, numbers))
+    recording = _recording(inputs, lambda active: operation.rule(active, numbers))
     return entry(executable, recording.fallback(general), recording)
 
 

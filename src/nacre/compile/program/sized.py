@@ -51,9 +51,9 @@ class SizedProgram:
         return [answer] if len(self.executable.output_types) == 1 else list(answer)
 
     def form(self, numbers: Numbers) -> Callable[..., Any]:
-        """A native entry for given sizes."""
+        """A native entry for given sizes, in the numerics mode for which the program is."""
         fixed = self.at(numbers)
-        native = entry(fixed, lambda *xs: _answer(run_fixed(fixed, xs)), False, strided=self.strided)
+        native = entry(fixed, lambda *xs: _answer(run_fixed(fixed, xs)), False, strided=self.strided, any_mode=True)
         if len(self.forms) >= FORMS:
             self.forms.clear()
         self.forms[numbers] = native
