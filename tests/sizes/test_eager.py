@@ -37,7 +37,7 @@ def bits(results: Any) -> list[bytes]:
     return list(map(canonical, results if isinstance(results, tuple) else (results,)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_operations(row: Row) -> None:
     for dtype in dtypes(row, False):
@@ -105,6 +105,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients_are_those_of_exact_programs(name: str) -> None:
     f = CASES[name]
@@ -129,6 +130,7 @@ def test_results_and_gradients_are_those_of_exact_programs(name: str) -> None:
         assert [canonical(y), canonical(x.grad)] == [canonical(value), canonical(slope)], shape
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_no_program_for_further_sizes(name: str) -> None:
     f = CASES[name]
@@ -151,6 +153,13 @@ def test_errors_name_the_sizes_of_the_call() -> None:
         assert (nc.ones(n) + nc.ones(n)).shape == (n,)
         with pytest.raises(nc.ShapeError, match=rf"\({n},\) and \({n + 1},\)"):
             _ = nc.ones(n) + nc.ones(n + 1)
+
+
+def test_products_without_rows() -> None:
+    for columns in (4, 5, 6):
+        assert (nc.ones((0, 3)) @ nc.ones((3, columns))).shape == (0, columns)
+        assert (nc.ones((columns, 0)) @ nc.ones((0, 2))).tolist() == [[0.0, 0.0]] * columns
+        assert nn.Linear(columns, 3)(nc.ones((0, columns))).shape == (0, 3)
 
 
 def test_second_derivatives_on_the_tape() -> None:

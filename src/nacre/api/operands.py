@@ -13,8 +13,8 @@ import numpy as np
 
 from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
-from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
-from nacre.base.dims import Dim, Size
+from nacre.base.conversion import bounds, element, elements, natural_dtype, not_numbers, plain
+from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
 from nacre.base.errors import (
     CHECKED,
@@ -37,6 +37,7 @@ from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable, scope
 
 Scalar = bool | int | float | Dim
+HALF = 65504  # the greatest float16
 TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
 DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
@@ -70,6 +71,9 @@ def constant(value: bool | int | float, dtype: DType) -> Any:
 def scalar(value: Scalar, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number or a symbolic size."""
     if isinstance(value, Dim):
+        kind = dtype if dtype.is_integer else int64
+        low, high = bounds(kind)
+        require_fitting(value, *((-HALF, HALF) if dtype.is_float and dtype.bits <= 16 else (low, high)))
         number = pointwise.dimension(value)
         return number if dtype is int64 else pointwise.cast(number, dtype)
     return constant(value, dtype)

@@ -9,20 +9,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from numbers import Integral
-from typing import Any, Union
+from typing import Any, Final, Union
 
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.places import is_users
 from nacre.base.records import dataclass
-from nacre.base.state import STATE
 
+PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
+LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 
 
 class Needs(threading.local):
@@ -33,6 +35,7 @@ class Needs(threading.local):
 
     def __init__(self) -> None:
         self.note: Callable[[Dim, str], None] | None = None
+        self.symbols: Collection[str] = ()  # the names of sizes that have become symbols because they changed
 
 
 NEEDS = Needs()
@@ -65,17 +68,28 @@ def _is_outside(file: str) -> bool:
     return is_users(file, installed=True)
 
 
+@cache
+def _is_inside(file: str) -> bool:
+    return file.startswith(PACKAGE)
+
+
 def _caller() -> str:
-    """The file of the code that compares sizes."""
+    """The file of the code that uses a size: of the user, of an installed package, or of this one.
+
+    Python's own library, as `contextlib` and `collections`, acts for its caller.
+    """
     frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and (_is_inside(file) or _is_outside(file)):
+            return file
         frame = frame.f_back
     return frame.f_code.co_filename
 
 
 def _from_outside() -> bool:
     """Whether the caller of a method of sizes is code of the user, or of an installed package."""
-    return _is_outside(sys._getframe(2).f_code.co_filename)  # pyright: ignore[reportPrivateUsage]
+    return _is_outside(_caller())
 
 
 @dataclass(frozen=True)
@@ -151,8 +165,8 @@ Size = Union[int, "Dim"]
 class Dim:
     """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int.
 
-    Equal polynomials are equal.  Code that is traced may not ask whether others are equal that may have equal numbers:
-    that raises ShapeError.
+    Equal polynomials are equal.  While needs are noted, code outside of the package may not ask whether others that may
+    have equal numbers are equal: that raises ShapeError.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -162,7 +176,7 @@ class Dim:
             return True
         if isinstance(other, float) and other.is_integer():
             other = int(other)
-        if STATE.word and isinstance(other, int | Dim) and _from_outside():
+        if NEEDS.note is not None and isinstance(other, int | Dim) and _from_outside():
             low, high = _bounds(self - other)
             if low <= 0 <= high:
                 _need(self - other)
@@ -171,8 +185,17 @@ class Dim:
 
     def __hash__(self) -> int:
         if NEEDS.note is not None and _from_outside():  # as a key it would not be equal to its number
-            NEEDS.note(self, "")
+            self._needed("the hash")
         return hash(self.terms)
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The class; for `isinstance` in code that is traced for sizes that changed, that of the number."""
+        own = sys._getframe(1).f_code.co_filename == __file__  # pyright: ignore[reportPrivateUsage]
+        if NEEDS.note is not None and not own and _from_outside():
+            NEEDS.note(self, "")
+            return int
+        return Dim
 
     @staticmethod
     def symbol(name: str, min: int = 0, max: int | None = None) -> Dim:
@@ -325,6 +348,11 @@ class Dim:
         )
 
     def __str__(self) -> str:
+        if NEEDS.note is not None and _from_outside():
+            NEEDS.note(self, "")
+        return self._shown()
+
+    def _shown(self) -> str:
         parts: list[str] = []
         for monomial, c in self.terms:
             factors = [str(a) if p == 1 else f"{a}^{p}" for a, p in monomial]
@@ -335,7 +363,9 @@ class Dim:
         return "".join(parts) or "0"
 
     def __repr__(self) -> str:
-        return f"Dim({self})"
+        if NEEDS.note is not None and _from_outside():
+            NEEDS.note(self, "")
+        return f"Dim({self._shown()})"
 
 
 def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
@@ -344,6 +374,38 @@ def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | Non
         _need(difference, "" if _is_outside(_caller()) else sign)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
+
+
+def note_kept(size: Dim) -> None:
+    """Note that the number of a size is needed that has become a symbol, and that an object refers to after a trace."""
+    if NEEDS.note is not None and any(s.name in NEEDS.symbols for s in size.symbols()):
+        NEEDS.note(size, "")
+
+
+def require_known(*sizes: Size) -> None:
+    """Where needs are noted: note symbolic sizes whose numbers decide the bits of a result, and raise ShapeError."""
+    for size in sizes:
+        if isinstance(size, Dim) and NEEDS.note is not None:
+            NEEDS.note(size, "")
+            raise ShapeError(f"dimension: {size} must have a number here, because it decides an order of sums")
+
+
+def require_fitting(size: Size, least: int, greatest: int) -> None:
+    """Note that the number of a size is needed, if that may be out of bounds, and raise ShapeError.
+
+    An exact number that does not fit the dtype of an operation raises an error, and a symbol cannot.
+    """
+    if isinstance(size, Dim) and NEEDS.note is not None:
+        low = high = 0
+        for monomial, c in size.terms:
+            a = b = c
+            for atom, power in monomial:
+                lo, hi = atom.bounds()
+                a, b = a * lo**power, b * min(hi, LONGEST) ** power
+            low, high = low + min(a, b), high + max(a, b)
+        if low < least or high > greatest:
+            NEEDS.note(size, "")
+            raise ShapeError(f"dimension: {size} must have a number here, because it may not fit its dtype")
 
 
 def _bounds(size: Size) -> tuple[int, int]:

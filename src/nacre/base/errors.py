@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from nacre.base.state import STATE
+
 __all__ = [
     "ArgumentError",
     "AxisError",
@@ -36,6 +38,11 @@ TRACED: Final = "Inside nc.jit, nc.vmap, nc.jvp, nc.jacfwd, nc.hessian, nc.check
 
 class Error(Exception):
     """The base class of all of Nacre's exceptions."""
+
+    def __init__(self, *args: object, **more: object) -> None:
+        super().__init__(*args, **more)
+        if STATE.note_error is not None:
+            STATE.note_error(self)
 
 
 class ShapeError(Error, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ class State(threading.local):
         self.numerics = "exact"
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
+        self.note_error: Callable[[Any], None] | None = None  # called with each of Nacre's errors, also handled ones
 
     def settle(self) -> None:
         """Update `ambient` from both modes; equal states share one object."""

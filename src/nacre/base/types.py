@@ -8,7 +8,7 @@ from sys import getrefcount
 from typing import Any, ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
-from nacre.base.dims import Dim, Size, evaluate, product
+from nacre.base.dims import NEEDS, Dim, Size, evaluate, product
 from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
 from nacre.base.locks import forkable
@@ -61,6 +61,8 @@ class TensorType:
             if type(s) is not int:
                 static = static and not isinstance(s, Dim)
                 shape = tuple([n if isinstance(n, Dim) else index(n) for n in shape])
+        if not static and NEEDS.note is not None and any([isinstance(n, Dim) and n < 0 for n in shape]):
+            raise ShapeError(f"tensor: sizes must not be negative; got {show_shape(shape)}")
         with _listing:
             known = cls._interned.get((shape, dtype))
             if known is not None:  # another thread has made it

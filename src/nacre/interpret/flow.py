@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.base.dims import Size
+from nacre.base.dims import Size, require_known
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -322,6 +322,7 @@ class _Scan:
             def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
                 """Whether the values to be stacked for a term are no larger than the sum that it is added to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
+                require_known(*fresh, room)
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
-from nacre.base.errors import GradientError
+from nacre.base.dims import noted_needs
+from nacre.base.errors import Error, GradientError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret.changes import Changes
-from nacre.interpret.pullback import Positions, Pull, Rule, rule_for
+from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -200,8 +201,21 @@ def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, A
 
 
 def call_rule(graph: Graph, inputs: Sequence[Value]) -> Rule | None:
-    """How a call of a graph with symbolic sizes is recorded; raises Error if its derivative has no form for them."""
-    return rule_for(call_p, {"graph": graph}, graph.input_types, active_operands(inputs, 0))
+    """How a call of a graph with symbolic sizes is recorded; raises NoRule if its derivative has no form for them."""
+    active = active_operands(inputs, 0)
+    key = "rule", active
+    found = graph.kept.get(key)
+    if found is None:
+        try:
+            with noted_needs():
+                found = rule_for(call_p, {"graph": graph}, graph.input_types, active), None
+        except Error as fault:
+            found = None, NoRule(str(fault))
+        graph.kept[key] = found
+    rule, refused = found
+    if refused is not None:
+        raise refused
+    return rule
 
 
 def record_call(rule: Rule | None, graph: Graph, sizes: Mapping[str, int], inputs: Sequence[Value]) -> Sequence[Value]:

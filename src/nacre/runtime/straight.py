@@ -92,7 +92,7 @@ class StraightProgram:
         if scratch != "0":
             yield f"scratch = allocate({scratch})"
         place = "0" if scratch == "0" else "scratch.address"
-        yield f"kernel{k}(pack{k}({', '.join(arguments)}), 0, {extent}, {place})"
+        yield f"if {extent} > 0: kernel{k}(pack{k}({', '.join(arguments)}), 0, {extent}, {place})"
 
     def slot(self, slot: Slot) -> str:
         """The expression of a kernel's argument."""

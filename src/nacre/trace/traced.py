@@ -9,6 +9,7 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
+from nacre.base.dims import Dim, note_kept
 from nacre.base.tree import is_own
 from nacre.trace.value import Payload, Value
 from nacre.trace.variable import Variable
@@ -37,6 +38,8 @@ def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) ->
                 and (not ended or getattr(x.content.interpreter, "ended", False))
             ):
                 return x
+        elif type(x) is Dim:
+            note_kept(x)
         elif not isinstance(x, PLAIN):
             for part in islice(_parts(x), max(most - len(seen), 0)):
                 if id(part) not in seen:

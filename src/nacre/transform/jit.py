@@ -22,7 +22,7 @@ import numpy as np
 
 from nacre.base import tree
 from nacre.base.dims import Dim, evaluate
-from nacre.base.errors import ArgumentError, Error
+from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
@@ -33,6 +33,7 @@ from nacre.codegen.entry.points import begin_step
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
+from nacre.interpret.pullback import NoRule
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import outer_level, refuse_sweep
 from nacre.interpret.tape import call_rule, rebind, record_call
@@ -302,7 +303,7 @@ class Jitted:
             whole = concrete.whole.graph
             try:
                 rule = call_rule(whole, inputs)
-            except Error:  # a derivative that has no form for symbolic sizes may have one for these
+            except NoRule:  # a derivative that has no form for symbolic sizes may have one for these
                 pass
             else:
                 return self._put_back(concrete, values, record_call(rule, whole, concrete.sizes, inputs))

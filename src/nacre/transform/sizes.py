@@ -11,9 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, NamedTuple
 
 from nacre.base.dims import LIMIT, NEEDS, Dim, Size
+from nacre.base.errors import Error, MissingAttribute
 from nacre.base.locks import forkable
 from nacre.base.size_binding import linear
 from nacre.base.size_pattern import LEAST, SizePattern
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.interpret.stage import user_line
 from nacre.trace.value import Value
@@ -70,6 +72,12 @@ class SizeUses:
         self.sizes = sizes
         self.lines: dict[str, str] = {}
         self.bounds: Bounds | None = None
+        self.errors: list[Error] = []
+
+    def fail(self, fault: Error) -> None:
+        """Note an error: with numbers there may be none.  Names do not depend on sizes."""
+        if not isinstance(fault, MissingAttribute):
+            self.errors.append(fault)
 
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
@@ -83,6 +91,8 @@ class SizeUses:
     def watched(self, work: Callable[[], Any]) -> Any:
         """What a function is traced to; raises SizeNeeded where a variant for numbers may succeed."""
         before, NEEDS.note = NEEDS.note, self.note
+        symbols, NEEDS.symbols = NEEDS.symbols, self.sizes.keys()
+        noting, STATE.note_error = STATE.note_error, self.fail
         try:
             found = work()
         except SizeNeeded:
@@ -91,7 +101,9 @@ class SizeUses:
             if not self.lines:
                 raise SizeNeeded(f"{type(fault).__name__} while it was traced with symbolic sizes: {fault}") from fault
         finally:
-            NEEDS.note = before
+            NEEDS.note, NEEDS.symbols, STATE.note_error = before, symbols, noting
+        if not self.lines and self.errors:
+            raise SizeNeeded(f"{type(self.errors[0]).__name__} was handled while it was traced: {self.errors[0]}")
         if self.lines:
             why = "; ".join(f"{line} needs the number" for line in dict.fromkeys(self.lines.values()))
             raise SizeNeeded(why, frozenset(self.lines), self.bounds)
