@@ -56,11 +56,8 @@ class TensorType:
         shape, dtype = key
         if len(shape) > MOST_AXES:
             raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(shape)}; merge some")
-        static = True
-        for s in shape:
-            if type(s) is not int:
-                static = static and not isinstance(s, Dim)
-                shape = tuple([n if isinstance(n, Dim) else index(n) for n in shape])
+        shape = tuple([s if type(s) is int or isinstance(s, Dim) else index(s) for s in shape])
+        static = all([type(s) is int for s in shape])
         if not static and NEEDS.note is not None and any([isinstance(n, Dim) and n < 0 for n in shape]):
             raise ShapeError(f"tensor: sizes must not be negative; got {show_shape(shape)}")
         with _listing:

@@ -190,11 +190,15 @@ def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, A
         return results
     if primitive.multiple:
         return _with_parts(new_node(rule, inputs, results, level), inputs, results)
-    y: Value = results
+    return recorded(rule, inputs, results, level)
+
+
+def recorded(rule: Rule, inputs: Sequence[Value], y: Value, level: int = 0) -> Value:
+    """The only result of an equation with its node; at level 0, y is a new value from the executor."""
     node = new_node(rule, inputs, (y,), level)
     if level:
         node.outer = y.node
-    elif not rule.keeps_results:  # y is a new value from the executor
+    elif not rule.keeps_results:
         y.node = node
         return y
     return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, may be saved

@@ -246,7 +246,7 @@ class Jitted:
 
     def _native(self, concrete: ConcreteFunction, key: Any) -> None:
         """Prepare the native way of a call, where the sizes are fixed."""
-        if not all(t.static for t in concrete.graph.input_types):
+        if concrete.symbolic:
             return
         if not concrete.bare:
             begin_step()

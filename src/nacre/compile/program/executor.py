@@ -12,12 +12,11 @@ from typing import Any
 from nacre.base.locks import Turns
 from nacre.base.progress import compiling
 from nacre.base.state import STATE
-from nacre.base.types import TensorType
 from nacre.codegen.entry.points import entry
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.operations import Operations
-from nacre.compile.program.sized import SizedProgram
+from nacre.compile.program.sized import SizedProgram, answer
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph
 from nacre.ops.copy import copy_p
@@ -61,7 +60,7 @@ class CompilingExecutor:
                 inputs,
                 executable.sizes([x.type.shape for x in inputs]),  # type: ignore[misc]
             )
-        native = entry(executable, lambda *xs: _answer(self.run_sized(executable, xs)), False, keeps=True)
+        native = entry(executable, lambda *xs: answer(self.run_sized(executable, xs)), False, keeps=True)
         if len(graph.output_types) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))
@@ -82,7 +81,7 @@ class CompilingExecutor:
 
     def answer(self, graph: Graph, *inputs: Value) -> Any:
         """The results of a graph as native code returns them: one, or a tuple."""
-        return _answer(self.execute(graph, inputs))
+        return answer(self.execute(graph, inputs))
 
     def run_sized(self, executable: Executable, inputs: Sequence[Value]) -> list[Value]:
         """Run for the sizes of these inputs."""
@@ -90,7 +89,7 @@ class CompilingExecutor:
         sizes = executable.sizes([x.type.shape for x in dense])  # type: ignore[misc]
         held = [x.content for x in dense]  # other threads may assign another value to x meanwhile
         buffers = executable.run([b.address for b in held], sizes)
-        types = [_fixed(t, sizes) for t in executable.output_types]
+        types = [t.at(sizes) for t in executable.output_types]
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
     def program(self, graph: Graph) -> Executable:
@@ -111,20 +110,10 @@ class CompilingExecutor:
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
 
 
-def _answer(outputs: Sequence[Value]) -> Any:
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-
 def _made(graph: Graph) -> Executable:
     """The program of a graph, compiled now."""
     with compiling(graph.name):
         return program(graph)
-
-
-def _fixed(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
-    if type.static:
-        return type
-    return type.with_shape([n if isinstance(n, int) else n.evaluate(sizes) for n in type.shape])
 
 
 EXECUTOR = CompilingExecutor()

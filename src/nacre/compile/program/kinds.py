@@ -22,15 +22,14 @@ from nacre.compile.extensions import generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.sized import Numbers, SizedProgram
 from nacre.interpret.pullback import NoRule, Positions, Rule
-from nacre.interpret.tape import active_operands, new_node
+from nacre.interpret.tape import active_operands, recorded
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
-from nacre.trace.value import Value, make
+from nacre.trace.value import Value
 
 SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
 MOST: Final = 4096  # kinds
 REFINED: Final = 8  # programs of one kind, each for fewer equal sizes than the one before
-UNKNOWN: Final[Any] = object()  # the answer to a call that has to be compiled for its own sizes
 
 Params = Mapping[str, Any]
 
@@ -120,13 +119,7 @@ class SizedOperation:
         active = active_operands(inputs, 0) if STATE.gradients else ()
         rule = self.rule(active, numbers) if active else None
         (y,) = self.program.once(inputs, numbers)
-        if rule is None:
-            return y
-        node = new_node(rule, inputs, (y,), 0)
-        if rule.keeps_results:
-            return make(y.type, y.content, y.layout, node)  # y without the node, which it would keep alive, is saved
-        y.node = node
-        return y
+        return y if rule is None else recorded(rule, inputs, y)
 
 
 def _items(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:

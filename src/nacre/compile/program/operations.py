@@ -25,7 +25,7 @@ from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.kinds import Kinds, SizedOperation, Strides, Writer, Written
-from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, run_fixed
+from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
@@ -239,11 +239,7 @@ class Operations:
 
     def _is_often(self, key: object) -> bool:
         """Count a call; whether there have been several with this key."""
-        count = self.calls.get(key, 0) + 1
-        if count == 1 and len(self.calls) >= REMEMBERED:
-            self.calls.clear()
-        self.calls[key] = count
-        return count > OFTEN
+        return counted(self.calls, key) > OFTEN
 
     def rule(
         self, primitive: Primitive, types: Types, params: Mapping[str, Any], active: tuple[int, ...]

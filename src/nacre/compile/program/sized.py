@@ -37,7 +37,10 @@ class SizedProgram:
             if self.count(numbers) <= OFTEN:
                 return self.once(inputs, numbers)
             native = self.form(numbers)
-        found = native(*inputs)
+        return self.listed(native(*inputs))
+
+    def listed(self, found: Any) -> list[Value]:
+        """The results of a native call as a list."""
         return [found] if len(self.executable.output_types) == 1 else list(found)
 
     def once(self, inputs: Sequence[Value], numbers: Numbers) -> list[Value]:
@@ -47,13 +50,12 @@ class SizedProgram:
             if found is not None:
                 return found
         native = self.forms.get(numbers) or self.form(numbers)
-        answer = native(*inputs)
-        return [answer] if len(self.executable.output_types) == 1 else list(answer)
+        return self.listed(native(*inputs))
 
     def form(self, numbers: Numbers) -> Callable[..., Any]:
         """A native entry for given sizes, in the numerics mode for which the program is."""
         fixed = self.at(numbers)
-        native = entry(fixed, lambda *xs: _answer(run_fixed(fixed, xs)), False, strided=self.strided, any_mode=True)
+        native = entry(fixed, lambda *xs: answer(run_fixed(fixed, xs)), False, strided=self.strided, any_mode=True)
         if len(self.forms) >= FORMS:
             self.forms.clear()
         self.forms[numbers] = native
@@ -61,16 +63,20 @@ class SizedProgram:
 
     def count(self, numbers: Numbers) -> int:
         """Count a call for some sizes; how many there were."""
-        calls = self.calls
-        found = calls.get(numbers, 0) + 1
-        if found == 1 and len(calls) >= COUNTED:
-            calls.clear()
-        calls[numbers] = found
-        return found
+        return counted(self.calls, numbers)
 
     def at(self, numbers: Numbers) -> FixedExecutable:
         """The program for given sizes."""
         return self.executable.at(dict(zip(self.names, numbers, strict=True)))
+
+
+def counted(calls: dict[Any, int], key: object) -> int:
+    """Count a call; how many there were with this key.  Beyond a limit of keys, counting begins again."""
+    found = calls.get(key, 0) + 1
+    if found == 1 and len(calls) >= COUNTED:
+        calls.clear()
+    calls[key] = found
+    return found
 
 
 def _offset(x: Value) -> int:
@@ -86,5 +92,6 @@ def run_fixed(executable: Executable, inputs: Sequence[Value]) -> list[Value]:
     return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
 
-def _answer(outputs: Sequence[Value]) -> Any:
+def answer(outputs: Sequence[Value]) -> Any:
+    """The results of a program as native code returns them: one, or a tuple."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
