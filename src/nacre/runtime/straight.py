@@ -21,6 +21,8 @@ from nacre.runtime.plan import Launch, Number, Plan, Slot
 KERNEL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 MOST_STEPS = 32
 
+Runner = Callable[..., Any]  # (the numbers of symbols, the list of inputs) -> the list of results, or None
+
 
 def is_straight(plan: Plan) -> bool:
     """Whether a plan can be run in this way."""
@@ -37,10 +39,9 @@ class StraightProgram:
     """The functions of a program: of the numbers of its symbols, in the order of `names`."""
 
     def __init__(self, executable: Executable, names: Sequence[str], strided: bool = False) -> None:
-        self.executable, self.strided = executable, strided
-        self.symbols = {name: f"n{k}" for k, name in enumerate(names)}
+        self.executable, self.strided, self.sizes = executable, strided, SizeExpressions(names)
 
-    def run(self, most: int, make: Callable[[TensorType, Any], Any]) -> Callable[..., Any]:
+    def run(self, most: int, make: Callable[..., Any]) -> Runner:
         """A function that runs it: of the numbers, and of the values of inputs as the last argument.
 
         It returns the list of results, which `make` makes of types and buffers, or None if the program would take more
@@ -49,7 +50,7 @@ class StraightProgram:
         executable, plan = self.executable, self.executable.plan
         executable.load()
         known: dict[str, Any] = {"allocate": allocate, "Type": TensorType, "make": make, "type_of": known_type}
-        terms = [f"{self.source(s.extent)} * max(1, {self.source(s.cost)})" for s in plan.steps]
+        terms = [f"{self.sizes.of(s.extent)} * max(1, {self.sizes.of(s.cost)})" for s in plan.steps]
         lines = [f"if {' + '.join(['0', *terms])} > {most}: return None"]
         lines += [f"{''.join(f'x{k}, ' for k in range(plan.inputs))}= inputs"] if plan.inputs else []
         for k, t in enumerate(executable.input_types):
@@ -61,32 +62,27 @@ class StraightProgram:
             if value.kind == "constant":
                 known[f"v{k}"] = next(constants).address
             elif value.kind == "output" or (value.kind == "temporary" and plan.root(k) == k):
-                lines += [f"b{k} = allocate({self.source(value.nbytes)})", f"v{k} = b{k}.address"]
+                lines += [f"b{k} = allocate({self.sizes.of(value.nbytes)})", f"v{k} = b{k}.address"]
         for k, step in enumerate(plan.steps):
             lines += self.launch(k, step, known)
+        of_inputs = {t: f"x{k}.type" for k, t in enumerate(executable.input_types)}
         results: list[str] = []
         for k, t in enumerate(executable.output_types):
             known[f"d{k}"] = t.dtype
-            shape = "".join(self.source(n) + ", " for n in t.shape)
-            results.append(f"make(type_of((({shape}), d{k})) or Type(({shape}), d{k}), b{plan.inputs + k})")
-        return self.function([*lines, f"return [{', '.join(results)}]"], known)
-
-    def function(self, lines: Sequence[str], known: dict[str, Any]) -> Callable[..., Any]:
-        """The function that consists of lines."""
-        head = f"def written({', '.join([*self.symbols.values(), 'inputs=None'])}):"
-        exec("\n    ".join([head, *lines]), known)
-        return known["written"]
+            shape = self.sizes.tuple(t.shape)
+            made = of_inputs.get(t) or f"type_of(({shape}, d{k})) or Type({shape}, d{k})"
+            results.append(f"make({made}, b{plan.inputs + k})")
+        return self.sizes.function([*lines, f"return [{', '.join(results)}]"], known)
 
     def launch(self, k: int, step: Launch, known: dict[str, Any]) -> Iterator[str]:
         """The lines that run a step."""
         arguments = [self.slot(slot) for slot in step.slots]
-        extent, scratch = self.source(step.extent), self.source(step.scratch)
+        extent, scratch = self.sizes.of(step.extent), self.sizes.of(step.scratch)
         known[f"kernel{k}"] = KERNEL(self.executable.addresses[step.code])
         known[f"pack{k}"] = Struct(f"{len(arguments)}q").pack
         if step.cut is not None:
             known[f"cut{k}"], known[f"pack{k}"] = step.cut, _packed
-            sizes = "".join(self.source(n) + ", " for n in step.cut_sizes)
-            yield f"cut = cut{k}(({sizes}), 1)"
+            yield f"cut = cut{k}({self.sizes.tuple(step.cut_sizes)}, 1)"
             arguments.append("*cut.arguments")
             extent, scratch = "cut.extent", "cut.scratch"
         if scratch != "0":
@@ -97,15 +93,22 @@ class StraightProgram:
     def slot(self, slot: Slot) -> str:
         """The expression of a kernel's argument."""
         if isinstance(slot, Number):
-            return self.source(slot.size)
+            return self.sizes.of(slot.size)
         plan = self.executable.plan
         value = plan.root(slot.value) if plan.values[slot.value].kind == "temporary" else slot.value
         if plan.values[value].kind == "packed":
             return "0"
-        offset = self.source(slot.offset)
+        offset = self.sizes.of(slot.offset)
         return f"v{value}" if offset == "0" else f"v{value} + {offset}"
 
-    def source(self, size: Size) -> str:
+
+class SizeExpressions:
+    """Sizes as expressions of Python over the parameters `n0`, `n1` … that stand for symbols, in their order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.symbols = {name: f"n{k}" for k, name in enumerate(names)}
+
+    def of(self, size: Size) -> str:
         """The expression of a size."""
         if not isinstance(size, Dim):
             return str(size)
@@ -119,7 +122,17 @@ class StraightProgram:
 
     def atom(self, atom: Symbol | Quotient) -> str:
         """The expression of a part of a size."""
-        return f"({self.source(atom.dim)} // {atom.divisor})" if isinstance(atom, Quotient) else self.symbols[atom.name]
+        return f"({self.of(atom.dim)} // {atom.divisor})" if isinstance(atom, Quotient) else self.symbols[atom.name]
+
+    def tuple(self, sizes: Sequence[Size]) -> str:
+        """The expression of several sizes."""
+        return f"({''.join(self.of(n) + ', ' for n in sizes)})"
+
+    def function(self, lines: Sequence[str], known: dict[str, Any]) -> Runner:
+        """The function of the numbers and of inputs that consists of lines, which read the names `known`."""
+        head = f"def written({', '.join([*self.symbols.values(), 'inputs'])}):"
+        exec("\n    ".join([head, *lines]), known)
+        return known["written"]
 
 
 def _packed(*values: int) -> bytes:

@@ -20,15 +20,16 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.compile.extensions import generation
 from nacre.compile.program.cache import program
-from nacre.compile.program.sized import Numbers, SizedProgram
+from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, view_function
 from nacre.interpret.pullback import NoRule, Positions, Rule
 from nacre.interpret.tape import active_operands, recorded
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
-from nacre.trace.value import Value
+from nacre.trace.value import Payload, Value
 
 SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
 MOST: Final = 4096  # kinds
+UNKNOWN: Final = object()  # a kind that no call belongs to
 REFINED: Final = 8  # programs of one kind, each for fewer equal sizes than the one before
 
 Params = Mapping[str, Any]
@@ -39,9 +40,9 @@ Strides = tuple["tuple[Size, ...] | None", ...]  # of operands; None for a dense
 
 @dataclass(frozen=True)
 class Written:
-    """An operation for symbolic sizes: its graph, or None if it is a view, and the rules by which it is recorded."""
+    """An operation for symbolic sizes: its graph, or the view that it is, and the rules by which it is recorded."""
 
-    graph: Graph | None
+    made: Graph | Value
     rule: Callable[[Positions], Rule | None]
 
 
@@ -91,12 +92,16 @@ class SizedOperation:
     def __init__(self, written: Written, symbols: SizeSymbols, strides: Strides | None) -> None:
         self.written, self.numbers = written, symbols.numbers
         self.names = [f"n{g}" for g in range(symbols.count)]
-        if written.graph is not None:
-            types = written.graph.input_types
-            layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
-            executable = program(written.graph, layouts)  # type: ignore[arg-type]
-            self.program = SizedProgram(executable, self.names, strides is not None)
+        self.calls: dict[Numbers, int] = {}
         self.rules: dict[Positions, Rule | NoRule | None] = {}
+        made = written.made
+        if isinstance(made, Value):
+            self.run = view_function(made, self.names)
+            return
+        types = made.input_types
+        layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
+        self.program = SizedProgram(program(made, layouts), self.names, strides is not None)  # type: ignore[arg-type]
+        self.run = self.program.run
 
     def rule(self, active: Positions, numbers: Numbers) -> Rule | None:
         """How it is recorded for given sizes where these operands have nodes.
@@ -113,8 +118,36 @@ class SizedOperation:
             raise found
         return None if found is None else found.at(dict(zip(self.names, numbers, strict=True)))
 
+    def is_often(self, numbers: Numbers) -> bool:
+        """Count a call; whether there were several with these sizes."""
+        return counted(self.calls, numbers) > OFTEN
+
+    def serve(self, inputs: Sequence[Value], numbers: Numbers) -> Value | None:
+        """The only result for dense operands, with a node if operands have nodes.
+
+        None where the sizes come often, operands are views or no plain tensors, or the program takes long.
+        """
+        nodes = False
+        for x in inputs:
+            if x.layout is not None or isinstance(x.content, Payload):
+                return None
+            nodes = nodes or x.node is not None
+        if self.run is None or self.calls.get(numbers, 0) >= OFTEN:
+            return None
+        rule: Rule | None = None
+        if nodes and STATE.gradients and (active := active_operands(inputs, 0)):
+            try:
+                rule = self.rule(active, numbers)
+            except NoRule:
+                return None
+        found = self.run(*numbers, inputs)
+        if found is None:
+            return None
+        counted(self.calls, numbers)
+        return found[0] if rule is None else recorded(rule, inputs, found[0])
+
     def __call__(self, inputs: Sequence[Value], numbers: Numbers) -> Value:
-        """The only result, with a node if operands have nodes; raises NoRule."""
+        """The same for a program that may take long; raises NoRule."""
         assert self.program is not None
         active = active_operands(inputs, 0) if STATE.gradients else ()
         rule = self.rule(active, numbers) if active else None
@@ -150,6 +183,18 @@ class Kinds:
         """Drop all kinds."""
         self.turns.clear(self.known)
 
+    def served(self, key: Sequence[object], inputs: Sequence[Value]) -> Value | None:
+        """The answer of an operation that is known for all sizes; None where it does not serve the call.
+
+        The call is one outside of interpreters, in the exact mode.
+        """
+        named, sizes = kind_of(key)
+        kind = self.known.get(named)
+        if kind is None or kind.operation is None or sizes == kind.pattern.first:
+            return None
+        numbers = kind.operation.numbers(sizes)
+        return None if numbers is None else kind.operation.serve(inputs, numbers)
+
     def find(
         self, key: Sequence[object], write: Writer, strides: Strides | None = None
     ) -> tuple[SizedOperation, Numbers] | None:
@@ -157,32 +202,13 @@ class Kinds:
 
         None where the call is to be compiled for its own sizes.  `strides` are those of operands that are views.
         """
-        parts: list[object] = [STATE.numerics]
-        sizes: tuple[int, ...] = ()
-        for part in key:
-            if type(part) is TensorType:
-                parts.append(part.kind)
-                sizes += part.sizes
-            elif type(part) is tuple and part[0] in SIZES:
-                name, value = cast("tuple[str, Any]", part)
-                each = cast("tuple[Any, ...]", value if type(value) is tuple else (value,))
-                if not all([type(n) is int for n in each]):
-                    return None
-                parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
-                sizes += tuple([n for n in each if n >= LEAST])
-            else:
-                parts.append(cast("object", part))
-        for layout in strides or ():
-            parts.append(_marks(layout))
-            sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
-        named = tuple(parts)
+        named, sizes = kind_of(key, strides)
         kind = self.known.get(named)
         if kind is None:
-            if not all([part.static for part in key if type(part) is TensorType]):
-                return None
-            if len(self.known) >= MOST:
-                self.known.clear()
-            self.known[named] = OperationKind(sizes)
+            if named is not UNKNOWN and all([part.static for part in key if type(part) is TensorType]):
+                if len(self.known) >= MOST:
+                    self.known.clear()
+                self.known[named] = OperationKind(sizes)
             return None
         if kind.refused or sizes == kind.pattern.first:
             return None
@@ -229,6 +255,29 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     except Exception:
         return None
     return None if needs else made
+
+
+def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[object, tuple[int, ...]]:
+    """The kind of a call, and the sizes that it leaves out; UNKNOWN where a size is no plain number."""
+    parts: list[object] = [STATE.numerics]
+    sizes: tuple[int, ...] = ()
+    for part in key:
+        if type(part) is TensorType:
+            parts.append(part.kind)
+            sizes += part.sizes
+        elif type(part) is tuple and part[0] in SIZES:
+            name, value = cast("tuple[str, Any]", part)
+            each = cast("tuple[Any, ...]", value if type(value) is tuple else (value,))
+            if not all([type(n) is int for n in each]):
+                return UNKNOWN, ()
+            parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
+            sizes += tuple([n for n in each if n >= LEAST])
+        else:
+            parts.append(part)
+    for layout in strides or ():
+        parts.append(_marks(layout))
+        sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
+    return tuple(parts), sizes
 
 
 def _marks(layout: tuple[Any, ...] | None) -> tuple[object, ...] | None:

@@ -123,6 +123,9 @@ class Operations:
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Answer a call of `bind` for which NATIVE has no target, and make the target."""
+        found = self._served(key, inputs)
+        if found is not None:
+            return found
         if has_effects(primitive, params):
             return apply(primitive, inputs, params)
         params = plain_params(params) if params else params
@@ -136,6 +139,8 @@ class Operations:
             return self._recorded(key, primitive, inputs, params, general)
 
         if may_be_view(primitive) and not self._is_often(key):
+            if not STATE.word:
+                self.kinds.find(key, _writer(primitive))
             viewed = self._viewed(primitive, inputs, params)
             return general(*inputs) if viewed is None else viewed
         return self.answer(key, inputs, general, target, _writer(primitive))
@@ -145,6 +150,10 @@ class Operations:
 
         The key begins with the function's name.  The function itself must not look for the key in NATIVE.
         """
+
+        found = self._served(key, tensors)
+        if found is not None:
+            return found
 
         def write(types: Sequence[TensorType], params: Mapping[str, Any]) -> Written | None:
             """The function for other sizes of operands."""
@@ -167,6 +176,10 @@ class Operations:
             self.numbers.add(kind)
         return result
 
+    def _served(self, key: Any, inputs: Sequence[Value]) -> Value | None:
+        """The answer of an operation that is known for all sizes; None where that does not serve the call."""
+        return None if STATE.word or STATE.numerics != "exact" else self.kinds.served(key, inputs)
+
     def answer(self, key: Any, inputs: Sequence[Value], general: Function, target: Target, write: Writer) -> Any:
         """Make the target of a key and call it; calls that no native code supports go to `general`.
 
@@ -184,7 +197,7 @@ class Operations:
             if found is None or (sized := found[0].program) is None:
                 return self._fill(key, lambda: target(inputs))(*inputs)
             operation, numbers = found
-            if sized.count(numbers) <= OFTEN or len(inputs) > MOST:
+            if not operation.is_often(numbers) or len(inputs) > MOST:
                 try:
                     return operation(inputs, numbers)
                 except NoRule:
@@ -385,8 +398,8 @@ def _written(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> W
     if primitive.multiple or primitive.effects or primitive.expansion is not None:
         return None
     graph = _graph(primitive, types, params)
-    viewed = view(primitive, [make(t, None) for t in types], params, graph.output_types[0]) is not None
-    return Written(None if viewed else graph, lambda active: rule_for(primitive, params, types, active))
+    viewed = view(primitive, [make(t, None) for t in types], params, graph.output_types[0])
+    return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))
 
 
 def _writer(primitive: Primitive) -> Writer:

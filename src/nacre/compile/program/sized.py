@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from nacre.base.types import TensorType
+from nacre.base.types import TensorType, known_type, row_major
 from nacre.codegen.entry.points import entry
+from nacre.ir.primitive import Layout
 from nacre.runtime.executable import Executable, FixedExecutable
-from nacre.runtime.straight import StraightProgram, is_straight
+from nacre.runtime.straight import Runner, SizeExpressions, StraightProgram, is_straight
 from nacre.trace.value import Value, make
 
 OFTEN: Final = 3  # calls for the same sizes before they get a native entry
@@ -26,7 +27,7 @@ class SizedProgram:
         self.executable, self.names, self.strided = executable, tuple(names), strided
         self.forms: dict[Numbers, Callable[..., Any]] = {}
         self.calls: dict[Numbers, int] = {}
-        self.run: Callable[..., Any] | None = None
+        self.run: Runner | None = None
         if is_straight(executable.plan):
             self.run = StraightProgram(executable, names, strided).run(SMALL, make)
 
@@ -77,6 +78,22 @@ def counted(calls: dict[Any, int], key: object) -> int:
         calls.clear()
     calls[key] = found
     return found
+
+
+def view_function(seen: Value, names: Sequence[str]) -> Runner:
+    """The function of numbers and one dense input for a view that is given for symbols."""
+    sizes = SizeExpressions(names)
+    shape = sizes.tuple(seen.type.shape)
+    known: dict[str, Any] = {"Type": TensorType, "make": make, "type_of": known_type, "dtype": seen.type.dtype}
+    lines = ["x, = inputs", f"t = type_of(({shape}, dtype)) or Type({shape}, dtype)"]
+    if seen.layout is None:
+        lines.append("return [make(t, x.content)]")
+    else:
+        known["Layout"] = Layout
+        dense = f"(0, {sizes.tuple(row_major(seen.type.shape))})"  # as `interpret.evaluate.view` leaves it out
+        lines.append(f"at, strides = {sizes.of(seen.layout.offset)}, {sizes.tuple(seen.layout.strides)}")
+        lines.append(f"return [make(t, x.content, None if (at, strides) == {dense} else Layout(at, strides))]")
+    return sizes.function(lines, known)
 
 
 def _offset(x: Value) -> int:
