@@ -39,6 +39,7 @@ from nacre.trace.variable import Variable
 __all__ = ["index", "index_update"]
 
 NEW_AXIS = object()
+WHOLE: slice[Any, Any, Any] = slice(None)
 
 
 @dataclass
@@ -55,23 +56,23 @@ class Key:
 
 def parse(key: Any, shape: Shape, known: bool = False) -> Key:
     """Check a key against a shape and return one entry for each axis; `known` as in `located`."""
-    parts: list[Any] = [*key] if isinstance(key, tuple) else [key]
     opened: list[Any] = []
-    for part in parts:
-        opened += _entries(part)
-    used = sum(entry is not NEW_AXIS and entry is not Ellipsis for entry in opened)
+    for part in key if isinstance(key, tuple) else (key,):
+        opened += (part,) if type(part) is int or type(part) is slice else _entries(part)
     dots = [k for k, entry in enumerate(opened) if entry is Ellipsis]
+    used = len(opened) - len(dots) - len([entry for entry in opened if entry is NEW_AXIS])
     if len(dots) > 1:
         raise ShapeError("index: a key may have one `...`; got several")
     if used > len(shape):
         raise ShapeError(f"index: a key for shape {shape} may have at most {len(shape)} entries; got {used}")
     at = dots[0] if dots else len(opened)
-    opened[at : at + 1] = [slice(None)] * (len(shape) - used)
+    opened[at : at + 1] = [WHOLE] * (len(shape) - used)
     axis = 0
     for k, entry in enumerate(opened):
         if entry is NEW_AXIS:
             continue
-        opened[k] = _checked(entry, shape[axis], axis, known)
+        if entry is not WHOLE:
+            opened[k] = _checked(entry, shape[axis], axis, known)
         axis += 1
     return Key(opened)
 
@@ -126,21 +127,21 @@ _MASK = explain(
 
 
 def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
+    if _is_slice(entry):
+        return _whole_slice(entry)
     if isinstance(entry, _Mask):
         if entry.size != size:
             raise ShapeError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
         return entry.places
     if isinstance(entry, int):
         return _place(entry, size, axis)
-    if _is_slice(entry):
-        return _whole_slice(entry)
     return located(entry, size, axis, known)
 
 
 def _whole_slice(entry: slice[Any, Any, Any]) -> slice[Any, Any, Any]:
     """A slice of plain or symbolic numbers; raises KindError for other parts."""
     parts = entry.start, entry.stop, entry.step
-    if all(p is None or type(p) is int for p in parts):
+    if PLAIN_PARTS.issuperset(map(type, parts)):
         return entry
     for p in parts:
         if p is not None and not isinstance(p, bool | np.bool_) and not is_whole(p):
@@ -162,17 +163,18 @@ def _place(entry: int, size: Size, axis: int) -> Size:
     return entry % size
 
 
+PLAIN_PARTS: frozenset[type] = frozenset((int, type(None)))
 Span = tuple[Size, Size, int, bool]  # start, stop, step > 0, and whether the result is to be flipped
 
 
 def _span(entry: slice, size: Size) -> Span:
     """The start, stop and step of a slice on an axis."""
     step: Any = 1 if entry.step is None else entry.step
-    if isinstance(step, Dim):
+    if type(step) is not int and isinstance(step, Dim):
         raise KindError(f"index: the step of a slice must be a known number; got {step}; write an int")
     if step == 0:
         raise ShapeError("index: the step of a slice must not be 0; got 0")
-    if isinstance(size, Dim) or isinstance(entry.start, Dim) or isinstance(entry.stop, Dim):
+    if not (type(size) is int and PLAIN_PARTS.issuperset((type(entry.start), type(entry.stop)))):
         return _symbolic_span(entry, size, max(-LIMIT, min(step, LIMIT)))
     start, stop, step = entry.indices(size)
     count = len(range(start, stop, step))
@@ -219,19 +221,15 @@ def _spans(key: Key, shape: Shape) -> list[Span]:
         if entry is NEW_AXIS:
             continue
         size = shape[len(spans)]
-        if _is_slice(entry):
-            spans.append(_span(entry, size))
+        if entry is WHOLE or isinstance(entry, Value):
+            spans.append((0, size, 1, False))
         else:
-            spans.append((0, size, 1, False) if isinstance(entry, Value) else (entry, entry + 1, 1, False))
+            spans.append(_span(entry, size) if _is_slice(entry) else (entry, entry + 1, 1, False))
     return spans
 
 
 def _count(start: Size, stop: Size, step: int) -> Size:
     return (stop - start + (step - 1)) // step  # the formula of `slice`, so that symbolic sizes are equal
-
-
-def _flipped(spans: Sequence[Span]) -> tuple[int, ...]:
-    return tuple(axis for axis, span in enumerate(spans) if span[3])
 
 
 def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
@@ -240,22 +238,30 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
     spans = _spans(key, shape)
     result: list[Size] = []
     arrays: list[Any] = []
-    each = iter(spans)
+    flips: list[int] = []
+    axis = 0
     for entry in key.entries:
         if entry is NEW_AXIS:
             result.append(1)
             arrays.append(None)
             continue
-        start, stop, step, _ = next(each)
-        if isinstance(entry, slice | Value):
+        start, stop, step, flip = spans[axis]
+        if flip:
+            flips.append(axis)
+        if _is_slice(entry):
             result.append(_count(start, stop, step))
-            arrays.append(entry if isinstance(entry, Value) else None)
-    starts, stops, steps = (tuple(span[k] for span in spans) for k in range(3))
-    if stops != shape or any(starts) or any(s != 1 for s in steps):
+            arrays.append(None)
+        elif isinstance(entry, Value):
+            result.append(stop)
+            arrays.append(entry)
+        axis += 1
+    if spans:
+        starts, stops, steps, _ = zip(*spans, strict=True)
         x = view.slice_(x, starts, stops, steps)
-    if flips := _flipped(spans):
+    if flips:
         x = view.flip(x, flips)
-    return (x if x.type.shape == tuple(result) else view.reshape(x, tuple(result))), arrays
+    sizes = tuple(result)
+    return (x if x.type.shape == sizes else view.reshape(x, sizes)), arrays
 
 
 def index(x: TensorLike, key: Any, /) -> Tensor:
@@ -348,7 +354,7 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
     spans = _spans(key, x.type.shape)
     sizes = tuple(_count(start, stop, step) for start, stop, step, _ in spans)
     block = view.reshape(_fitted(value, target.type.shape), sizes)
-    if flips := _flipped(spans):
+    if flips := [axis for axis, span in enumerate(spans) if span[3]]:
         block = view.flip(block, flips)
     if all(step == 1 for _, _, step, _ in spans):
         return picking.dynamic_update_slice(x, block, tuple(scalar(start, int64) for start, *_ in spans))

@@ -44,7 +44,7 @@ def _rank(x: Any) -> int:
 def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) -> Shape:
     sizes = list(whole_sizes(shape, operation))
     free = [k for k, s in enumerate(sizes) if s == -1]
-    if len(free) > 1 or any(isinstance(s, int) and s < -1 for s in sizes):
+    if len(free) > 1 or any([isinstance(s, int) and s < -1 for s in sizes]):
         raise ShapeError(f"{operation}: at most one size may be -1, and others must be at least 0; got {shape}")
     if free:
         rest = product([s for k, s in enumerate(sizes) if k != free[0]])
@@ -94,9 +94,10 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     """
     held = as_tensor(x)
     listed = whole_numbers(axes, "permute_dims", "axes")
-    order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in listed)
-    if sorted(order) != list(range(_rank(held))):
-        raise ShapeError(f"permute_dims: axes must name each of {_rank(held)} axes once; got {listed}")
+    rank = _rank(held)
+    order = tuple([normal_axis(a, rank, "permute_dims") for a in listed])
+    if len(order) != rank or len(set(order)) != rank:
+        raise ShapeError(f"permute_dims: axes must name each of {rank} axes once; got {listed}")
     return distinct(view.permute(held, order), held)
 
 

@@ -393,4 +393,4 @@ def whole_sizes(shape: Any, operation: str) -> Shape:
         if type(s) is not int and not is_whole(s):
             raise KindError(f"{operation}: sizes must be integers; got {shown(s)}; write int(n) or n // 2")
         require_addressable(s, operation)
-    return tuple(s if isinstance(s, Dim) else int(s) for s in listed)
+    return tuple([s if type(s) is int or isinstance(s, Dim) else int(s) for s in listed])

@@ -24,6 +24,7 @@ from nacre.base.records import dataclass
 Test = Callable[[Any], bool]
 BYTES_SHOWN: Final = 60
 MOST: Final = 1 << 24  # maximum length of a list of numbers
+PLAIN: Final[frozenset[type]] = frozenset((int,))
 FEW: Final = 1024  # maximum number of sizes, axes and similar arguments
 
 
@@ -83,6 +84,8 @@ def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
     >>> few(iter([3, 4]), "zeros")
     (3, 4)
     """
+    if type(values) is tuple and len(values) <= FEW:
+        return values
     listed = tuple(islice(values, FEW + 1))
     if len(listed) > FEW:
         raise KindError(f"{operation}: at most {FEW} numbers are allowed; got {shown(values)}; write a tuple")
@@ -122,6 +125,8 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
     ((3, 3), (1, 2))
     """
     held = cast("Any", value)
+    if type(held) is tuple and count is None and len(held) <= FEW and PLAIN.issuperset(map(type, held)):
+        return held
     listed: tuple[Any, ...] = (held,)
     if type(held) is not int and not is_whole(held) and not isinstance(held, str | bytes) and _is_iterable(held):
         listed = few(held, operation) if count is None else tuple(islice(held, count + 1))

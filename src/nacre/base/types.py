@@ -7,7 +7,7 @@ from operator import index
 from sys import getrefcount
 from typing import Any, ClassVar, Final, NoReturn, cast
 
-from nacre.base.arguments import few, is_whole, shown
+from nacre.base.arguments import PLAIN, few, is_whole, shown
 from nacre.base.dims import NEEDS, Dim, Size, evaluate, product
 from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
@@ -25,7 +25,7 @@ _listing = forkable()
 
 def require_addressable(size: Size, operation: str) -> None:
     """Raise OutOfMemory for a size that no machine addresses."""
-    if not isinstance(size, Dim) and size >= 1 << 63:
+    if (type(size) is int or not isinstance(size, Dim)) and size >= 1 << 63:
         raise OutOfMemory(f"{operation}: a size must fit the machine's address space; got {size}; use a smaller size")
 
 
@@ -37,7 +37,7 @@ class TensorType:
     dtype: DType
     static: bool  # every size is a plain int
     kind: tuple[object, ...] | None  # the dtype, and the sizes that are 0 or 1; equal types have one; None if symbolic
-    sizes: tuple[int, ...]  # the other sizes
+    sizes: tuple[int, ...]  # the other sizes; none if one is symbolic
 
     _interned: ClassVar[dict[tuple[Shape, DType], TensorType]] = {}
     _most: ClassVar[int] = MOST_TYPES  # types at which those that nothing refers to are dropped
@@ -56,8 +56,10 @@ class TensorType:
         shape, dtype = key
         if len(shape) > MOST_AXES:
             raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(shape)}; merge some")
-        shape = tuple([s if type(s) is int or isinstance(s, Dim) else index(s) for s in shape])
-        static = all([type(s) is int for s in shape])
+        static = PLAIN.issuperset(map(type, shape))
+        if not static:
+            shape = tuple([s if type(s) is int or isinstance(s, Dim) else index(s) for s in shape])
+            static = PLAIN.issuperset(map(type, shape))
         if not static and NEEDS.note is not None and any([isinstance(n, Dim) and n < 0 for n in shape]):
             raise ShapeError(f"tensor: sizes must not be negative; got {show_shape(shape)}")
         with _listing:
@@ -84,16 +86,14 @@ class TensorType:
         """`kind` and `sizes`, when one of them is first read."""
         if name not in ("kind", "sizes"):
             raise AttributeError(f"TensorType has no attribute {name!r}")
-        marks: list[int] = []
-        sizes: list[int] = []
-        for s in self.shape:
-            if type(s) is int and s < LEAST:
-                marks.append(s)
-            else:
-                marks.append(-1)
-                sizes.append(s)  # type: ignore[arg-type]
-        self.sizes = tuple(sizes)
-        self.kind = (self.dtype, tuple(marks)) if self.static else None
+        shape = cast("tuple[int, ...]", self.shape)
+        if not self.static:
+            self.sizes, self.kind = (), None
+        elif not shape or min(shape) >= LEAST:
+            self.sizes, self.kind = shape, _kind(self.dtype, (-1,) * len(shape))
+        else:
+            self.sizes = tuple([s for s in shape if s >= LEAST])
+            self.kind = _kind(self.dtype, tuple([s if s < LEAST else -1 for s in shape]))
         return getattr(self, name)
 
     @property
@@ -137,6 +137,12 @@ class TensorType:
         return TensorType, (self.shape, self.dtype)
 
 
+def _kind(dtype: DType, marks: tuple[int, ...]) -> tuple[object, ...]:
+    """The kind of types, which equal ones share."""
+    return _kinds.setdefault((dtype, marks), (dtype, marks))
+
+
+_kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
 known_type: Final = TensorType._interned.get  # pyright: ignore[reportPrivateUsage] - of (shape, dtype), of plain ints
 
 
@@ -206,6 +212,8 @@ def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> 
     """Sorted, distinct, non-negative axes; None means all axes."""
     if axes is None:
         return tuple(range(rank))
+    if type(axes) is int:
+        return (normal_axis(axes, rank, operation),)
     given: object = axes
     one = isinstance(given, str) or getattr(given, "shape", None) == ()
     single = one or is_whole(given) or not hasattr(type(given), "__iter__")
