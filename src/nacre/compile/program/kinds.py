@@ -8,7 +8,6 @@ symbols: sizes that were equal in all calls share one.  Sizes that the symbols d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Final, cast
 
 from nacre.base.dims import Dim, Size, noted_needs, product
@@ -46,8 +45,8 @@ class Written:
     rule: Callable[[Positions], Rule | None]
 
 
-# (the operands' types, the parameters) -> the operation, or None if it is not one program
-Writer = Callable[[Sequence[TensorType], Params], Written | None]
+# (the operands' types, the parameters, the strides of views) -> the operation, or None if it is not one program
+Writer = Callable[[Sequence[TensorType], Params, Strides | None], Written | None]
 
 
 class SizeSymbols:
@@ -59,28 +58,32 @@ class SizeSymbols:
     def __init__(self, pattern: SizePattern, least: Mapping[int, int]) -> None:
         self.groups, self.least = pattern.groups, least
         self.count = max(self.groups) + 1
-        self.first = _items([self.groups.index(g) for g in range(self.count)])
-        self.spread = _items(self.groups)
-        known = self.first(pattern.first)
-        self.fixed = [(g, known[g]) for g in range(self.count) if g not in least]
-        self.bounds = [(g, n) for g, n in least.items() if n > LEAST]
+        known = [pattern.first[self.groups.index(g)] for g in range(self.count)]
+        self.fixed = {g: known[g] for g in range(self.count) if g not in least}
+        self.numbers = self.reader()
 
-    def numbers(self, sizes: tuple[int, ...]) -> Numbers | None:
-        """The numbers of all groups; None if the sizes do not fit."""
-        found = self.first(sizes)
-        if self.spread(found) != sizes:
-            return None
-        for g, n in self.fixed:
-            if found[g] != n:
-                return None
-        for g, n in self.bounds:
-            if found[g] < n:
-                return None
-        return found
+    def reader(self) -> Callable[[tuple[int, ...]], Numbers | None]:
+        """A function of sizes for the numbers of all groups; it returns None if the sizes do not fit."""
+        tests: list[str] = []
+        for k, g in enumerate(self.groups):
+            at = self.groups.index(g)
+            if at < k:
+                tests.append(f"m{k} != m{at}")
+            elif g in self.fixed:
+                tests.append(f"m{k} != {self.fixed[g]}")
+            elif self.least[g] > LEAST:
+                tests.append(f"m{k} < {self.least[g]}")
+        numbers = "".join([f"m{self.groups.index(g)}, " for g in range(self.count)])
+        names = "".join([f"m{k}, " for k in range(len(self.groups))])
+        found: dict[str, Any] = {}
+        answer = f"return None if {' or '.join(tests) or 'False'} else ({numbers})"
+        lines = ["def read(sizes):", f"{names}= sizes", answer]
+        exec("\n    ".join(lines), found)
+        return found["read"]
 
     def sizes(self) -> Iterator[Size]:
         """The symbols and numbers, in order of the sizes."""
-        fixed = dict(self.fixed)
+        fixed = self.fixed
         return iter([fixed[g] if g in fixed else Dim.symbol(f"n{g}", min=self.least[g]) for g in self.groups])
 
 
@@ -96,7 +99,7 @@ class SizedOperation:
         self.rules: dict[Positions, Rule | NoRule | None] = {}
         made = written.made
         if isinstance(made, Value):
-            self.run = view_function(made, self.names)
+            self.run = view_function(made, self.names, strides is not None)
             return
         types = made.input_types
         layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
@@ -122,20 +125,15 @@ class SizedOperation:
         """Count a call; whether there were several with these sizes."""
         return counted(self.calls, numbers) > OFTEN
 
-    def serve(self, inputs: Sequence[Value], numbers: Numbers) -> Value | None:
-        """The only result for dense operands, with a node if operands have nodes.
+    def serve(self, inputs: Sequence[Value], numbers: Numbers, nodes: bool) -> Value | None:
+        """The only result for plain operands, with a node if operands have nodes, which `nodes` says.
 
-        None where the sizes come often, operands are views or no plain tensors, or the program takes long.
+        None where the sizes come often, or the program takes long.
         """
-        nodes = False
-        for x in inputs:
-            if x.layout is not None or isinstance(x.content, Payload):
-                return None
-            nodes = nodes or x.node is not None
         if self.run is None or self.calls.get(numbers, 0) >= OFTEN:
             return None
         rule: Rule | None = None
-        if nodes and STATE.gradients and (active := active_operands(inputs, 0)):
+        if nodes and (active := active_operands(inputs, 0)):
             try:
                 rule = self.rule(active, numbers)
             except NoRule:
@@ -153,13 +151,6 @@ class SizedOperation:
         rule = self.rule(active, numbers) if active else None
         (y,) = self.program.once(inputs, numbers)
         return y if rule is None else recorded(rule, inputs, y)
-
-
-def _items(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-    """A function for the tuple of some items."""
-    if len(places) == 1:
-        return lambda items: (items[places[0]],)
-    return itemgetter(*places)
 
 
 class OperationKind:
@@ -188,12 +179,18 @@ class Kinds:
 
         The call is one outside of interpreters, in the exact mode.
         """
-        named, sizes = kind_of(key)
+        nodes = views = False
+        for x in inputs:
+            if isinstance(x.content, Payload):
+                return None
+            views = views or x.layout is not None
+            nodes = nodes or x.node is not None
+        named, sizes = kind_of(key, strides_of(inputs) if views else None)
         kind = self.known.get(named)
         if kind is None or kind.operation is None or sizes == kind.pattern.first:
             return None
         numbers = kind.operation.numbers(sizes)
-        return None if numbers is None else kind.operation.serve(inputs, numbers)
+        return None if numbers is None else kind.operation.serve(inputs, numbers, nodes and STATE.gradients)
 
     def find(
         self, key: Sequence[object], write: Writer, strides: Strides | None = None
@@ -250,7 +247,7 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     try:
         with noted_needs() as needs:
             types, params, layouts = _symbolic(key, strides, symbols.sizes())
-            written = write(types, params)
+            written = write(types, params, layouts)
             made = None if written is None else SizedOperation(written, symbols, layouts)
     except Exception:
         return None
@@ -278,6 +275,11 @@ def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[obje
         parts.append(_marks(layout))
         sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
     return tuple(parts), sizes
+
+
+def strides_of(inputs: Sequence[Value]) -> Strides:
+    """The strides of operands, some of which are views."""
+    return tuple([x.layout and x.layout.strides for x in inputs])
 
 
 def _marks(layout: tuple[Any, ...] | None) -> tuple[object, ...] | None:

@@ -24,7 +24,7 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
-from nacre.compile.program.kinds import Kinds, SizedOperation, Strides, Writer, Written
+from nacre.compile.program.kinds import Kinds, SizedOperation, Strides, Writer, Written, strides_of
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
@@ -33,7 +33,7 @@ from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
-from nacre.ir.primitive import Element, Host, Primitive, RangeCheck
+from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, plain_params
 from nacre.trace.value import Payload, Value, is_concrete, make
@@ -139,8 +139,8 @@ class Operations:
             return self._recorded(key, primitive, inputs, params, general)
 
         if may_be_view(primitive) and not self._is_often(key):
-            if not STATE.word:
-                self.kinds.find(key, _writer(primitive))
+            if not STATE.word and not isinstance(inputs[0].content, Payload):
+                self.kinds.find(key, _writer(primitive), None if dense(inputs) else strides_of(inputs))
             viewed = self._viewed(primitive, inputs, params)
             return general(*inputs) if viewed is None else viewed
         return self.answer(key, inputs, general, target, _writer(primitive))
@@ -155,9 +155,9 @@ class Operations:
         if found is not None:
             return found
 
-        def write(types: Sequence[TensorType], params: Mapping[str, Any]) -> Written | None:
+        def write(types: Sequence[TensorType], params: Mapping[str, Any], strides: Strides | None) -> Written | None:
             """The function for other sizes of operands."""
-            return _written_function(function, tuple(types))
+            return _written_function(function, tuple(types), strides)
 
         return self.answer(key, tensors, function, lambda tensors: self._fused(function, tensors), write)
 
@@ -206,6 +206,10 @@ class Operations:
         made: Function = OnViews(self, key, general, target, write)  # it has no code, so each thread may make one
         if len(NATIVE) < REMEMBERED:
             made = NATIVE.setdefault(key, made)
+        found = self.kinds.find(key, write, strides_of(inputs))
+        if found is not None and found[0].program is not None and not found[0].is_often(found[1]):
+            with suppress(NoRule):
+                return found[0](inputs, found[1])
         return made(*inputs)
 
     def _fill(self, key: object, made: Callable[[], Function]) -> Function:
@@ -358,7 +362,7 @@ class Operations:
 
     def _evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run on operands that are views: their strides are part of the kernel, their offsets arguments of the call."""
-        strides = tuple([x.layout and x.layout.strides for x in inputs])
+        strides = strides_of(inputs)
         key = (primitive, *[x.type for x in inputs], *params.items(), strides, STATE.numerics)
         operation = self.known.get(key)
         if operation is None and all(map(is_concrete, inputs)):
@@ -393,28 +397,30 @@ def may_be_view(primitive: Primitive) -> bool:
     return isinstance(primitive.lowering, Element) and primitive.lowering.view is not None
 
 
-def _written(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Written | None:
-    """A primitive with one result; one that is a view of dense operands has no program."""
+def _written(primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None) -> Written | None:
+    """A primitive with one result: its program, or the view that it is."""
     if primitive.multiple or primitive.effects or primitive.expansion is not None:
         return None
     graph = _graph(primitive, types, params)
-    viewed = view(primitive, [make(t, None) for t in types], params, graph.output_types[0])
+    layouts = [s and Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
+    inputs = [make(t, None, layout) for t, layout in zip(types, layouts, strict=True)]
+    viewed = view(primitive, inputs, params, graph.output_types[0])
     return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))
 
 
 def _writer(primitive: Primitive) -> Writer:
     """The writer of a primitive for other sizes of operands and parameters."""
-    return lambda types, params: _written(primitive, tuple(types), params)
+    return lambda types, params, strides: _written(primitive, tuple(types), params, strides)
 
 
-def _written_function(function: Function, types: Types) -> Written | None:
+def _written_function(function: Function, types: Types, strides: Strides | None) -> Written | None:
     """A public function with one result."""
     trace = _traced(function, types)
     if trace is None or trace.captures or trace.variables or not trace.graph.equations:
         return None
     graph, single = trace.graph, _single(trace.graph)
     if single is not None:
-        return _written(single.primitive, types, single.params)
+        return _written(single.primitive, types, single.params, strides)
     return Written(graph, lambda active: fused_rule(graph, active))
 
 

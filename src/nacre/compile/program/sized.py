@@ -10,7 +10,7 @@ from nacre.codegen.entry.points import entry
 from nacre.ir.primitive import Layout
 from nacre.runtime.executable import Executable, FixedExecutable
 from nacre.runtime.straight import Runner, SizeExpressions, StraightProgram, is_straight
-from nacre.trace.value import Value, make
+from nacre.trace.value import Value, layout_of, make
 
 OFTEN: Final = 3  # calls for the same sizes before they get a native entry
 SMALL: Final = 400_000  # instructions of a run that one thread does in the time that an entry takes to write
@@ -80,18 +80,20 @@ def counted(calls: dict[Any, int], key: object) -> int:
     return found
 
 
-def view_function(seen: Value, names: Sequence[str]) -> Runner:
-    """The function of numbers and one dense input for a view that is given for symbols."""
+def view_function(seen: Value, names: Sequence[str], strided: bool) -> Runner:
+    """The function of numbers and one input for a view that is given for symbols, and for an input at offset 0."""
     sizes = SizeExpressions(names)
     shape = sizes.tuple(seen.type.shape)
     known: dict[str, Any] = {"Type": TensorType, "make": make, "type_of": known_type, "dtype": seen.type.dtype}
     lines = ["x, = inputs", f"t = type_of(({shape}, dtype)) or Type({shape}, dtype)"]
-    if seen.layout is None:
+    if seen.layout is None and not strided:
         lines.append("return [make(t, x.content)]")
     else:
         known["Layout"] = Layout
+        layout = layout_of(seen)
         dense = f"(0, {sizes.tuple(row_major(seen.type.shape))})"  # as `interpret.evaluate.view` leaves it out
-        lines.append(f"at, strides = {sizes.of(seen.layout.offset)}, {sizes.tuple(seen.layout.strides)}")
+        begin = "x.layout.offset + " if strided else ""
+        lines.append(f"at, strides = {begin}{sizes.of(layout.offset)}, {sizes.tuple(layout.strides)}")
         lines.append(f"return [make(t, x.content, None if (at, strides) == {dense} else Layout(at, strides))]")
     return sizes.function(lines, known)
 
