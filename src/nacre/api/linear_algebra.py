@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
 
-from nacre.api.elementwise.apply import of_two, require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, as_tensor, distinct, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
@@ -58,7 +58,7 @@ def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
     >>> nc.matmul(x, x.mT, dtype=nc.int32)
     Tensor([[20000]], i32[1, 1])
     """
-    return of_two("matmul", _matmul, x, y) if dtype is None else _matmul(x, y, dtype)
+    return of_tensors("matmul", _matmul, (x, y)) if dtype is None else _matmul(x, y, dtype)
 
 
 def _matmul(x: TensorLike, y: TensorLike, dtype: Any = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import NUMERIC, require
+from nacre.api.elementwise.apply import NUMERIC, of_tensors, require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -38,6 +38,10 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
             "where: a value for each case is required; got a condition alone; write nacre.where(mask, x, y), or "
             "numpy.nonzero(mask.numpy()) for positions"
         )
+    return of_tensors("where", _where, (condition, x, y))
+
+
+def _where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Any:
     chosen = as_tensor(condition)
     if chosen.type.dtype is not bool_:
         raise DTypeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.operands import TensorLike, as_tensor, distinct, filled, scalar, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
@@ -87,9 +87,16 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
     >>> nc.mean([1.0, 2.0, 6.0])
     Tensor(3., f32[])
     """
-    held = as_tensor(x)
-    require("mean", held.type.dtype, FLOATING)
-    return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
+
+    def averaged(x: TensorLike) -> Any:
+        """The mean with these settings."""
+        held = as_tensor(x)
+        require("mean", held.type.dtype, FLOATING)
+        return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
+
+    if not (axis is None or type(axis) is int) or type(keepdims) is not bool:
+        return averaged(x)
+    return of_tensors("mean", averaged, (x,), ("axis", axis), ("keepdims", keepdims))
 
 
 def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:

@@ -58,12 +58,19 @@ def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted
     return _binary(op, operation, accepted, x, y)
 
 
-def of_two(operation: str, function: Operation, x: TensorLike, y: TensorLike) -> Any:
-    """function(x, y), which for tensors is one operation with a target of its own."""
-    if type(x) is Tensor and type(y) is Tensor:
-        native = _target((operation, x.type, y.type))
-        return _first((operation, x.type, y.type), function, (x, y)) if native is None else native(x, y)
-    return function(x, y)
+def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, ...], *params: tuple[str, Any]) -> Any:
+    """function(*operands), which for tensors is one operation with a target of its own.
+
+    `params` are the names and values of what the function uses besides its operands.
+    """
+    types: list[Any] = []
+    for x in operands:
+        if type(x) is not Tensor:
+            return function(*operands)
+        types.append(x.type)
+    key = (operation, *types, *params)
+    native = _target(key)
+    return _first(key, function, operands) if native is None else native(*operands)  # type: ignore[arg-type]
 
 
 def _binary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike, y: TensorLike) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import NUMERIC, Operation, binary, of_two, require, unary
+from nacre.api.elementwise.apply import NUMERIC, Operation, binary, of_tensors, require, unary
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -81,7 +81,7 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.divide([1.0, 2.0], 4)
     Tensor([0.25, 0.5 ], f32[2])
     """
-    return of_two("divide", _divide, x, y)
+    return of_tensors("divide", _divide, (x, y))
 
 
 def _divide(x: TensorLike, y: TensorLike) -> Any:
@@ -101,7 +101,7 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.floor_divide([7, -7], 2)
     Tensor([ 3, -4], i64[2])
     """
-    return of_two("floor_divide", _floor_divide, x, y)
+    return of_tensors("floor_divide", _floor_divide, (x, y))
 
 
 def _floor_divide(x: TensorLike, y: TensorLike) -> Any:
@@ -146,7 +146,7 @@ def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.remainder([7, -7], 3)
     Tensor([1, 2], i64[2])
     """
-    return of_two("remainder", _remainder, x, y)
+    return of_tensors("remainder", _remainder, (x, y))
 
 
 def _remainder(x: TensorLike, y: TensorLike) -> Any:
@@ -168,7 +168,7 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.pow([1.0, 2.0, 3.0], 2)
     Tensor([1., 4., 9.], f32[3])
     """
-    return of_two("pow", _pow, x, y)
+    return of_tensors("pow", _pow, (x, y))
 
 
 def _pow(x: TensorLike, y: TensorLike) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.api import random, statistical
-from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import split
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, view
@@ -71,6 +71,10 @@ def relu(x: TensorLike) -> Tensor:
     >>> F.relu([-1.0, 2.0])
     Tensor([0., 2.], f32[2])
     """
+    return of_tensors("relu", _relu, (x,))
+
+
+def _relu(x: TensorLike) -> Any:
     held = as_tensor(x)
     require("relu", held.type.dtype, NUMERIC)
     zero = filled(held, 0)
