@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -136,4 +137,9 @@ class SizeExpressions:
 
 
 def _packed(*values: int) -> bytes:
-    return Struct(f"{len(values)}q").pack(*values)
+    return _packer(len(values))(*values)
+
+
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    return Struct(f"{count}q").pack

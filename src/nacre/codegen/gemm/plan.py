@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heapreplace
+from typing import NamedTuple
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError
@@ -18,6 +19,7 @@ STRIPS = 4  # vectors of columns that the GEMV kernel advances together where co
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the L1 cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the L2 cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
+RANKED = 100_000  # those from which on blocks for one thread are ranked
 MANY = 16  # items for each thread from which on the load counts as balanced
 EACH = 4  # items of a thread that reads columns of B
 MEASURED = 8  # blockings of a product that a search measures
@@ -44,8 +46,7 @@ class GemmTiling:
     group: int = 1  # numbers of k in an element of packed factors
 
 
-@dataclass(frozen=True)
-class GemmPlan:
+class GemmPlan(NamedTuple):
     """The blocking of one product.
 
     A kernel takes `items` items, `grain` at least at a time, with `scratch` bytes for each thread;
@@ -60,8 +61,7 @@ class GemmPlan:
     swap: int
 
 
-@dataclass(frozen=True)
-class Orientation:
+class Orientation(NamedTuple):
     """A product as a block sees it: sizes and B's contiguous axis, after the factors are swapped or not."""
 
     m: int
@@ -77,11 +77,10 @@ class Orientation:
 def orient(tiling: GemmTiling, m: int, n: int, k: int, axes: str) -> Orientation:
     """Compute Cᵀ instead of C where that fills vectors better."""
     a_axis, b_axis = axes
-    swapped = Orientation(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
     if n <= tiling.lanes and n < m:
         plain = _cost(tiling, m, n, k, b_axis == "n")
-        if _cost(tiling, n, m, k, swapped.axis == "n") + m * n / 2 < plain:
-            return swapped
+        if _cost(tiling, n, m, k, a_axis == "m") + m * n / 2 < plain:
+            return Orientation(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
     return Orientation(m, n, b_axis, False)
 
 
@@ -117,11 +116,11 @@ def make_plans(
         cuts = [(m, _gemv_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
         found = _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap))
-        if total < SMALL:  # ranking would take longer than the product
+        if total < (SMALL if threads > 1 else RANKED):  # ranking would take longer than the product
             cuts = [next(found)]
         else:
             cuts = sorted(found, key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"))
-    return tuple(_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED])
+    return tuple([_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED]])
 
 
 def _plan(
@@ -168,10 +167,9 @@ def _cuts(
     tiling: GemmTiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
 ) -> Iterator[tuple[int, int]]:
     """Candidate block sizes: even cuts of m and n, of whole tiles and panels or strips."""
-    depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
+    depth = max(1, -(-min(k, BLOCK) // tiling.group) + (tiling.group > 1))
     widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
-    tallest = 256 if spills and k > BLOCK else m
-    fewest_n, fewest_m = _up(n, widest), _up(m, tallest)
+    fewest_n, fewest_m = -(-n // widest), -(-m // 256) if spills and k > BLOCK else 1
     seen: set[tuple[int, int]] = set()
     for pieces_n in range(fewest_n, fewest_n + 2 * threads):
         share = _up(n, pieces_n)
@@ -233,10 +231,10 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
 
 def product_cut(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
-    return choose(
-        f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.gemv:d} {sizes} {threads}",
-        product_cuts(tiling, sizes, threads),
-    )
+    cuts = product_cuts(tiling, sizes, threads)
+    if len(cuts) == 1:
+        return cuts[0]
+    return choose(f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.gemv:d} {sizes} {threads}", cuts)
 
 
 @lru_cache(maxsize=4096)
@@ -244,4 +242,4 @@ def product_cuts(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> tu
     """The divisions of a product that are worth measuring, the model's best first."""
     m, n, k, batch, am, ak, bk, bn = sizes
     plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
-    return tuple(Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans)
+    return tuple([Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans])
