@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size
 from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
 
 HEAVY = frozenset(
@@ -15,6 +15,7 @@ HEAVY = frozenset(
 )
 
 UNKNOWN = 64  # assumed iterations of a loop of unknown length
+TYPICAL = 1024  # assumed number of a symbol
 ACCESS = 4  # the cost of a vector read or written: instructions that take as long where it is in no near cache
 
 
@@ -66,6 +67,18 @@ def _scalar(body: Sequence[Stmt], lanes: int) -> int:
 
 def _rounds(extent: Size) -> int:
     return extent if isinstance(extent, int) else UNKNOWN
+
+
+def typical(size: Size) -> int:
+    """A size, or its number where its symbols are large.
+
+    >>> from nacre.base.dims import Dim
+    >>> typical(3), typical(2 * Dim.symbol("n"))
+    (3, 2048)
+    """
+    if not isinstance(size, Dim):
+        return size
+    return size.evaluate({s.name: min(max(s.low, TYPICAL), s.high) for s in size.symbols()})
 
 
 def work(e: Expr) -> int:

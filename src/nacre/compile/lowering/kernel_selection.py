@@ -197,7 +197,7 @@ def product_step(
         code,
         slots,
         product((batch, m, n)),
-        k // 8 + 1 if isinstance(k, int) else k,
+        k // 8 + 1,
         0,
         (*views, *(v for v, _ in operands)),
         tuple(v for v, _ in outputs),

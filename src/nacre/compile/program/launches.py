@@ -15,6 +15,7 @@ from nacre.codegen.loops.kernel import Generated, generate
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import Carry, overwritable
 from nacre.compile.fusion.materialisation import View
+from nacre.compile.lowering.cost import typical
 from nacre.compile.lowering.lower import copy_kernel
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.lowering.template_step import ArgSlot, PrepackedOperand, Scratch, TemplateStep
@@ -145,9 +146,8 @@ class LaunchWriter:
             rounds = rounds * body[0].extent
             body = body[0].body
         lanes = self.isa.lanes("float")
-        if isinstance(rounds, Dim) or isinstance(extent, Dim) or not extent:
-            return max(1, cost * 4 // lanes)
-        return max(1, cost * rounds // (extent * lanes))
+        rounds, extent = typical(rounds), typical(extent)
+        return max(1, cost * rounds // (extent * lanes) if extent else cost * 4 // lanes)
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""

@@ -13,7 +13,7 @@ from nacre.runtime.straight import Runner, SizeExpressions, StraightProgram, is_
 from nacre.trace.value import Value, layout_of, make
 
 OFTEN: Final = 3  # calls for the same sizes before they get a native entry
-SMALL: Final = 400_000  # instructions of a run that one thread does in the time that an entry takes to write
+SMALL: Final = 1_000_000  # instructions of a run that one thread does in the time that an entry takes to write
 FORMS: Final = 256  # sizes of one program with native entries
 COUNTED: Final = 4096  # sizes whose calls are counted
 
