@@ -94,9 +94,7 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
         require("mean", held.type.dtype, FLOATING)
         return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
 
-    if not (axis is None or type(axis) is int) or type(keepdims) is not bool:
-        return averaged(x)
-    return of_tensors("mean", averaged, (x,), ("axis", axis), ("keepdims", keepdims))
+    return of_tensors("mean", averaged, (x,), axis=axis, keepdims=keepdims)
 
 
 def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:

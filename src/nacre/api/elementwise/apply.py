@@ -58,17 +58,23 @@ def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted
     return _binary(op, operation, accepted, x, y)
 
 
-def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, ...], *params: tuple[str, Any]) -> Any:
+def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, ...], **settings: Any) -> Any:
     """function(*operands), which for tensors is one operation with a target of its own.
 
-    `params` are the names and values of what the function uses besides its operands.
+    `settings` are all values that the function uses besides its operands.  Those that are equal and differ in meaning,
+    as zeros of two signs, are left to the function itself.
     """
-    types: list[Any] = []
+    parts: list[Any] = [operation]
     for x in operands:
         if type(x) is not Tensor:
             return function(*operands)
-        types.append(x.type)
-    key = (operation, *types, *params)
+        parts.append(x.type)
+    for name, value in settings.items():
+        kind = type(value)
+        if not (value is None or kind is bool or kind is int or kind is str or (kind is float and value)):
+            return function(*operands)
+        parts.append((name, str(value) if kind is bool else value))
+    key = tuple(parts)
     native = _target(key)
     return _first(key, function, operands) if native is None else native(*operands)  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ float32, and cast down.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nacre.api import random, statistical
@@ -55,11 +55,27 @@ SELU_ALPHA: Final = 1.6732632423543772848170429916717
 SELU_SCALE: Final = 1.0507009873554804934193349852946
 
 
-def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
-    """Apply f, which computes half types in float32; the result has the dtype of x."""
-    held = as_tensor(x)
-    require(operation, held.type.dtype, FLOATING)
-    return as_tensor(f(statistical.wide_float(held)), held.type.dtype)
+def composite(
+    operation: str,
+    x: TensorLike,
+    f: Callable[..., Any],
+    settings: Mapping[str, Any] | None = None,
+    parameters: Sequence[TensorLike] = (),
+) -> Any:
+    """Apply f, which computes half types in float32, to x and parameters; the result has the dtype of x.
+
+    With `settings`, which are all values that f uses besides its operands, it is one operation for tensors.
+    """
+
+    def computed(x: TensorLike, *parameters: Any) -> Any:
+        """f on operands of any dtypes."""
+        held = as_tensor(x)
+        require(operation, held.type.dtype, FLOATING)
+        return as_tensor(f(statistical.wide_float(held), *parameters), held.type.dtype)
+
+    if settings is None:
+        return computed(x, *parameters)
+    return of_tensors(operation, computed, (x, *map(as_tensor, parameters)), **settings)
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -126,7 +142,7 @@ def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ArgumentError(f'gelu: approximate must be "none" or "tanh"; got {approximate!r}')
-    return composite("gelu", x, _gelu if approximate == "none" else _gelu_tanh)
+    return composite("gelu", x, _gelu if approximate == "none" else _gelu_tanh, {"approximate": approximate})
 
 
 def _gelu(v: Any) -> Any:
@@ -149,7 +165,7 @@ def silu(x: TensorLike) -> Tensor:
     >>> F.silu([0.0])
     Tensor([0.], f32[1])
     """
-    return composite("silu", x, lambda v: pointwise.mul(v, pointwise.sigmoid(v)))
+    return composite("silu", x, lambda v: pointwise.mul(v, pointwise.sigmoid(v)), {})
 
 
 def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -221,7 +237,7 @@ def logsigmoid(x: TensorLike) -> Tensor:
     >>> F.logsigmoid([-100.0])
     Tensor([-100.], f32[1])
     """
-    return composite("logsigmoid", x, lambda v: pointwise.neg(_soft(pointwise.neg(v))))
+    return composite("logsigmoid", x, lambda v: pointwise.neg(_soft(pointwise.neg(v))), {})
 
 
 def mish(x: TensorLike) -> Tensor:
@@ -233,7 +249,7 @@ def mish(x: TensorLike) -> Tensor:
     >>> F.mish([0.0])
     Tensor([0.], f32[1])
     """
-    return composite("mish", x, lambda v: pointwise.mul(v, pointwise.tanh(_soft(v))))
+    return composite("mish", x, lambda v: pointwise.mul(v, pointwise.tanh(_soft(v))), {})
 
 
 def selu(x: TensorLike) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nacre.api import linear_algebra, statistical
-from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
 from nacre.api.primitives import attending, pointwise, view
 from nacre.api.tensor import Tensor
@@ -44,6 +44,29 @@ def scaled_dot_product_attention(
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
     Tensor([[2.]], f32[1, 1])
     """
+    dropout_p = check_probability("scaled_dot_product_attention", dropout_p)
+
+    def attended(query: TensorLike, key: TensorLike, value: TensorLike, mask: TensorLike | None = None) -> Any:
+        """Attention with these settings."""
+        return _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+
+    operands = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+    if dropout_p:
+        return attended(*operands)
+    return of_tensors("attention", attended, operands, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+def _attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    attn_mask: TensorLike | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Any:
+    """Attention of operands of any dtypes."""
     (q, k, v), dtype = meet("attention", (query, key, value))
     require("attention", dtype, FLOATING)
     if len(q.type.shape) < 2 or q.type.shape[-1] != k.type.shape[-1] or k.type.shape[-2] != v.type.shape[-2]:
@@ -55,7 +78,6 @@ def scaled_dot_product_attention(
     heads = q.type.shape
     if enable_gqa:
         q, k, v, attn_mask = _grouped(q, k, v, attn_mask)
-    dropout_p = check_probability("scaled_dot_product_attention", dropout_p)
     found = _attended(q, k, v, attn_mask, dropout_p, is_causal, scale)
     if enable_gqa:
         found = view.reshape(found, (*heads[:-1], found.type.shape[-1]))

@@ -83,13 +83,17 @@ def layer_norm(
         raise ShapeError(f"layer_norm: the shape must end in {list(shape)}; got {list(held.type.shape)}")
     axes = tuple(range(rank - len(shape), rank))
 
-    def compute(v: Any) -> Any:
+    given = [p for p in (weight, bias) if p is not None]
+
+    def compute(v: Any, *given: Any) -> Any:
         """The centred values over their standard deviation, scaled and shifted."""
         _, centred, variance = _moments(v, axes)
         scale = view.broadcast(_inverse_root(variance, eps), v.type.shape, tuple(range(rank - len(shape))))
-        return affine(pointwise.mul(centred, scale), weight, bias, axes)
+        w = None if weight is None else given[0]
+        return affine(pointwise.mul(centred, scale), w, None if bias is None else given[-1], axes)
 
-    return composite("layer_norm", held, compute)
+    settings = {"axes": len(shape), "eps": eps, "scaled": weight is not None}
+    return composite("layer_norm", held, compute, settings, given)
 
 
 def affine(v: Any, weight: TensorLike | None, bias: TensorLike | None, axes: tuple[int, ...]) -> Any:
@@ -128,15 +132,16 @@ def rms_norm(
     require("rms_norm", held.type.dtype, FLOATING)
     least = float(finfo(held.type.dtype).eps) if eps is None else eps
 
-    def compute(v: Any) -> Any:
+    def compute(v: Any, *given: Any) -> Any:
         """The values over the root of their mean square, scaled."""
         total = reduce.sum_(pointwise.mul(v, v), axes)
         share = spread(_part(product(shape), v.type.dtype), total.type.shape)
         scale = _inverse_root(pointwise.mul(total, share), least)
         wide = view.broadcast(scale, v.type.shape, tuple(range(rank - len(shape))))
-        return affine(pointwise.mul(v, wide), weight, None, axes)
+        return affine(pointwise.mul(v, wide), *(given or (None,)), None, axes)
 
-    return composite("rms_norm", held, compute)
+    settings = {"axes": len(shape), "eps": least}
+    return composite("rms_norm", held, compute, settings, () if weight is None else (weight,))
 
 
 def group_norm(

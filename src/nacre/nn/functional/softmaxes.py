@@ -9,7 +9,6 @@ from nacre.api import random, searching
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce, view
-from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.types import normal_axis
@@ -48,7 +47,7 @@ def softmax(x: TensorLike, dim: int = -1) -> Tensor:
         raised, total = exponentials(v, at)
         return pointwise.mul(raised, along(share(total), v, at))
 
-    return composite("softmax", held, compute)
+    return composite("softmax", held, compute, {"axis": at})
 
 
 def exponentials(v: Any, axis: int, empties: bool = False) -> tuple[Any, Any]:
@@ -143,7 +142,10 @@ def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
     held = as_tensor(x)
     require("log_softmax", held.type.dtype, FLOATING)
     at = normal_axis(dim, len(held.type.shape), "log_softmax")
-    v = wide_float(held)
-    moved, total = shifted_logits(v, at)
-    result = pointwise.sub(moved, along(total, v, at))
-    return as_tensor(result, held.type.dtype)
+
+    def compute(v: Any) -> Any:
+        """The logarithms of the shares."""
+        moved, total = shifted_logits(v, at)
+        return pointwise.sub(moved, along(total, v, at))
+
+    return composite("log_softmax", held, compute, {"axis": at})
