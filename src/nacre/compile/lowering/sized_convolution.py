@@ -1,22 +1,132 @@
-"""Kernels of convolutions over images whose sizes are symbols."""
+"""Kernels of convolutions over images whose sizes are symbols: one kernel for all sizes, which reads them.
+
+Channels are in vector lanes where there are enough of them; otherwise a nest of kernel IR has pixels in lanes.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
+
+from nacre.base.dims import Dim, Size, product
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.general import SIZES, GeneralAxis
+from nacre.codegen.convolution.general_direct import GeneralCorrelation, GeneralSteps, correlate
+from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering import convolution_nests as nests
 from nacre.compile.lowering.kernel_registry import register_kernel
+from nacre.compile.lowering.kernel_selection import strided
+from nacre.compile.lowering.template_step import ArgSlot, Place, Scratch, TemplateStep
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Nest
 from nacre.native.isa import Isa
 from nacre.ops.convolution import convolve_p, input_grad_p, weight_grad_p
+from nacre.runtime.executable import Code
+
+FEW_OUTPUTS: Final = 4  # output channels of a group up to which pixels fill vectors better
 
 
 def has_sized_images(isa: Isa, e: Equation) -> bool:
     """Whether the sizes of images are symbols, and channels, groups and windows are numbers."""
-    planes = [n for type in (*(x.type for x in e.inputs), e.outputs[0].type) for n in type.shape[2:]]
-    channels = [n for type in (*(x.type for x in e.inputs), e.outputs[0].type) for n in type.shape[1:2]]
-    return not all(isinstance(n, int) for n in planes) and all(isinstance(n, int) for n in channels)
+    types = (*(x.type for x in e.inputs), e.outputs[0].type)
+    planes = [n for type in types for n in type.shape[2:]]
+    return not all(isinstance(n, int) for n in planes) and all(isinstance(type.shape[1], int) for type in types)
 
+
+@dataclass(frozen=True)
+class GeneralForm:
+    """A convolution without the sizes of its images: channels and filters of a group, and both axes."""
+
+    groups: int
+    channels: int
+    filters: int
+    rows: GeneralAxis
+    columns: GeneralAxis
+    backward: bool = False
+
+    @property
+    def outputs(self) -> int:
+        """The channels of the result in a group."""
+        return self.channels if self.backward else self.filters
+
+
+def _form(e: Equation, backward: bool) -> GeneralForm:
+    w, p = e.inputs[1].type.shape, e.params
+    rows, columns = (
+        GeneralAxis(int(w[k + 2]), p["stride"][k], p["padding"][k][0], p["dilation"][k]) for k in range(2)
+    )
+    return GeneralForm(p["groups"], int(w[1]), int(w[0]) // p["groups"], rows, columns, backward)
+
+
+@lru_cache(maxsize=256)
+def _steps(isa: Isa, scalar: str, form: GeneralForm) -> GeneralSteps:
+    rows, columns = (axis.taps(form.backward) for axis in (form.rows, form.columns))
+    taps = form.rows.kernel * form.columns.kernel
+    inputs, outputs = (form.filters, form.channels) if form.backward else (form.channels, form.filters)
+    strides = (taps, outputs * taps) if form.backward else (inputs * taps, taps)
+    about = GeneralCorrelation(form.groups, inputs, outputs, rows, columns)
+    return correlate(isa, scalar, about, strides, ("dy", "dx") if form.backward else ("x", "y"))
+
+
+@dataclass(frozen=True)
+class GeneralFamily:
+    """The kernels of a convolution or of the gradient of its image."""
+
+    backward: bool
+
+    def match(self, isa: Isa, e: Equation) -> bool:
+        """Whether channels fill vectors."""
+        if not has_sized_images(isa, e) or e.outputs[0].type.dtype.is_widened:
+            return False
+        return _form(e, self.backward).outputs > FEW_OUTPUTS
+
+    def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launches over dense operands."""
+        missing = strided(e, views)
+        if missing:
+            return missing
+        x, w, y = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
+        steps = _steps(isa, y.dtype.memory, _form(e, self.backward))
+        panels = Scratch("panels", steps.panels, views[1], steps.fill)
+        pack, kernel = steps.pack, steps.kernel
+        sizes: dict[str, Size] = dict(zip(map(str, SIZES), (x.shape[0], *x.shape[2:], *y.shape[2:]), strict=True))
+        batch = x.shape[0]
+        packing = TemplateStep(
+            Code(pack.text, pack.name),
+            (_address(views[1]), _address(panels), batch),
+            pack.items.fixed,
+            max(1, product(w.shape) // max(1, 4 * pack.items.fixed)),
+            0,
+            (views[1],),
+            (panels,),
+            0,
+        )
+        main = TemplateStep(
+            Code(kernel.text, kernel.name),
+            (_address(views[0]), _address(panels), _address(result), *sizes.values()),
+            _known(kernel.items, sizes),
+            _known(kernel.cost, sizes),
+            _known(kernel.scratch, sizes),
+            (views[0], panels),
+            (result,),
+            2 * product(y.shape) * steps.products,
+        )
+        return [packing, main]
+
+
+def _known(size: Size, sizes: dict[str, Size]) -> Size:
+    return size.substitute(sizes) if isinstance(size, Dim) else size
+
+
+def _address(place: Place) -> ArgSlot:
+    return place, place.offset * place.base.type.dtype.itemsize if isinstance(place, View) else 0
+
+
+FORWARD: Final = GeneralFamily(False)
+INPUT_GRAD: Final = GeneralFamily(True)
 
 register_kernel(convolve_p, "*", has_sized_images, Nest(nests.forward))
+register_kernel(convolve_p, "*", FORWARD.match, FORWARD.build)
 register_kernel(input_grad_p, "*", has_sized_images, Nest(nests.input_grad))
+register_kernel(input_grad_p, "*", INPUT_GRAD.match, INPUT_GRAD.build)
 register_kernel(weight_grad_p, "*", has_sized_images, Nest(nests.weight_grad))
