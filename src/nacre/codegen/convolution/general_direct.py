@@ -135,7 +135,7 @@ class GeneralCorrelationKernel:
             self._write_row(planes, group, panel, row, part)
         f.ret()
         items = c.groups * self.layout.panels * BATCH * RESULT_HEIGHT
-        scratch = (self.columns + EDGE * c.columns.phases) * self.layout.width * k.element + 64
+        scratch = (self.columns + max(EDGE * c.columns.phases, k.lanes)) * self.layout.width * k.element + 64
         cost = c.inputs * c.taps * (self.layout.width // k.lanes) * self._typical // max(1, c.columns.phases)
         return GeneralStep(
             k.name,

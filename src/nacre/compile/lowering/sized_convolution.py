@@ -10,8 +10,10 @@ from typing import Final
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.general import SIZES, GeneralAxis
+from nacre.base.types import TensorType
+from nacre.codegen.convolution.general import SIZES, GeneralAxis, GeneralStep
 from nacre.codegen.convolution.general_direct import GeneralCorrelation, GeneralSteps, correlate
+from nacre.codegen.convolution.general_weight import GeneralWeightKernel, GeneralWeights
 from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering import convolution_nests as nests
 from nacre.compile.lowering.kernel_registry import register_kernel
@@ -50,8 +52,8 @@ class GeneralForm:
         return self.channels if self.backward else self.filters
 
 
-def _form(e: Equation, backward: bool) -> GeneralForm:
-    w, p = e.inputs[1].type.shape, e.params
+def _form(e: Equation, filters: TensorType, backward: bool = False) -> GeneralForm:
+    w, p = filters.shape, e.params
     rows, columns = (
         GeneralAxis(int(w[k + 2]), p["stride"][k], p["padding"][k][0], p["dilation"][k]) for k in range(2)
     )
@@ -78,7 +80,7 @@ class GeneralFamily:
         """Whether channels fill vectors."""
         if not has_sized_images(isa, e) or e.outputs[0].type.dtype.is_widened:
             return False
-        return _form(e, self.backward).outputs > FEW_OUTPUTS
+        return _form(e, e.inputs[1].type, self.backward).outputs > FEW_OUTPUTS
 
     def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
         """The launches over dense operands."""
@@ -86,7 +88,7 @@ class GeneralFamily:
         if missing:
             return missing
         x, w, y = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
-        steps = _steps(isa, y.dtype.memory, _form(e, self.backward))
+        steps = _steps(isa, y.dtype.memory, _form(e, e.inputs[1].type, self.backward))
         panels = Scratch("panels", steps.panels, views[1], steps.fill)
         pack, kernel = steps.pack, steps.kernel
         sizes: dict[str, Size] = dict(zip(map(str, SIZES), (x.shape[0], *x.shape[2:], *y.shape[2:]), strict=True))
@@ -101,17 +103,52 @@ class GeneralFamily:
             (panels,),
             0,
         )
-        main = TemplateStep(
-            Code(kernel.text, kernel.name),
-            (_address(views[0]), _address(panels), _address(result), *sizes.values()),
-            _known(kernel.items, sizes),
-            _known(kernel.cost, sizes),
-            _known(kernel.scratch, sizes),
-            (views[0], panels),
-            (result,),
-            2 * product(y.shape) * steps.products,
-        )
-        return [packing, main]
+        flops = 2 * product(y.shape) * steps.products
+        return [packing, _launch(kernel, sizes, (views[0], panels), result, flops)]
+
+
+class GeneralWeightFamily:
+    """The kernels of the gradient of a convolution's filters."""
+
+    def match(self, isa: Isa, e: Equation) -> bool:
+        """Whether filters fill vectors better than anything else."""
+        if not has_sized_images(isa, e) or e.outputs[0].type.dtype.is_widened:
+            return False
+        form = _form(e, e.outputs[0].type)
+        return form.channels > 0 and form.filters > 0 and not form.groups > form.filters == form.channels == 1
+
+    def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launch over dense operands."""
+        missing = strided(e, views)
+        if missing:
+            return missing
+        x, g, w = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
+        kernel = _weight_step(isa, w.dtype.memory, _form(e, w))
+        sizes: dict[str, Size] = dict(zip(map(str, SIZES), (x.shape[0], *x.shape[2:], *g.shape[2:]), strict=True))
+        flops = 2 * product(g.shape) * product(w.shape[1:])
+        return [_launch(kernel, sizes, (views[0], views[1]), result, flops)]
+
+
+@lru_cache(maxsize=256)
+def _weight_step(isa: Isa, scalar: str, form: GeneralForm) -> GeneralStep:
+    about = GeneralWeights(form.groups, form.channels, form.filters, form.rows, form.columns)
+    return GeneralWeightKernel(isa, scalar, about).write()
+
+
+def _launch(
+    kernel: GeneralStep, sizes: dict[str, Size], reads: tuple[Place, ...], result: Place, flops: Size
+) -> TemplateStep:
+    """The launch of a kernel for images of the given sizes."""
+    return TemplateStep(
+        Code(kernel.text, kernel.name),
+        (*map(_address, (*reads, result)), *sizes.values()),
+        _known(kernel.items, sizes),
+        _known(kernel.cost, sizes),
+        _known(kernel.scratch, sizes),
+        reads,
+        (result,),
+        flops,
+    )
 
 
 def _known(size: Size, sizes: dict[str, Size]) -> Size:
@@ -124,9 +161,11 @@ def _address(place: Place) -> ArgSlot:
 
 FORWARD: Final = GeneralFamily(False)
 INPUT_GRAD: Final = GeneralFamily(True)
+WEIGHT_GRAD: Final = GeneralWeightFamily()
 
 register_kernel(convolve_p, "*", has_sized_images, Nest(nests.forward))
 register_kernel(convolve_p, "*", FORWARD.match, FORWARD.build)
 register_kernel(input_grad_p, "*", has_sized_images, Nest(nests.input_grad))
 register_kernel(input_grad_p, "*", INPUT_GRAD.match, INPUT_GRAD.build)
 register_kernel(weight_grad_p, "*", has_sized_images, Nest(nests.weight_grad))
+register_kernel(weight_grad_p, "*", WEIGHT_GRAD.match, WEIGHT_GRAD.build)
