@@ -164,6 +164,23 @@ def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) 
     return g.with_shape(shape)
 
 
+def fitted_input_grad(types: Sequence[TensorType], params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """The operands' types, where the parameter `shape` decides the cotangent's."""
+    g, w = types
+    about = {name: value for name, value in params.items() if name != "shape"}
+    return g.with_shape(result_shape("convolve_input_grad", params["shape"], w.shape, **about)), w
+
+
+def filter_sizes(types: Sequence[TensorType], params: Mapping[str, Any]) -> Shape:
+    """The sizes of filters, which are an operand."""
+    return types[1].shape
+
+
+def result_sizes(types: Sequence[TensorType], params: Mapping[str, Any]) -> Shape:
+    """The sizes of filters, which are the result."""
+    return tuple(params["shape"])
+
+
 def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any) -> TensorType:
     operation = "convolve_weight_grad"
     require_kind(operation, x, FLOATING)
@@ -274,6 +291,7 @@ convolve_p = Primitive(
     Template("convolve"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: convolve_p, FORWARD),
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 input_grad_p = Primitive(
@@ -282,6 +300,8 @@ input_grad_p = Primitive(
     Template("convolve_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: input_grad_p, INPUT_GRAD),
+    fitted=fitted_input_grad,
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 weight_grad_p = Primitive(
@@ -290,4 +310,5 @@ weight_grad_p = Primitive(
     Template("convolve_weight_grad"),
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
     batch_rule(lambda: weight_grad_p, WEIGHT_GRAD),
+    numbers=result_sizes,
 )

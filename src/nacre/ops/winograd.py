@@ -25,7 +25,10 @@ from nacre.ops.convolution import (
     convolve,
     convolve_input_grad,
     convolve_weight_grad,
+    filter_sizes,
+    fitted_input_grad,
     result_shape,
+    result_sizes,
 )
 from nacre.ops.rules import require_dtype, require_shape, show
 from nacre.ops.shape import Source
@@ -150,6 +153,7 @@ winograd_p = Primitive(
     Template("winograd"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: winograd_p, FORWARD),
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 winograd_input_grad_p = Primitive(
@@ -158,6 +162,8 @@ winograd_input_grad_p = Primitive(
     Template("winograd_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: winograd_input_grad_p, INPUT_GRAD),
+    numbers=filter_sizes,
+    fitted=lambda types, params: fitted_input_grad(types, {**params, **DENSE}),
     takes_epilogue=True,
 )
 winograd_weight_grad_p = Primitive(
@@ -166,4 +172,5 @@ winograd_weight_grad_p = Primitive(
     Template("winograd_weight_grad"),
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
     batch_rule(lambda: winograd_weight_grad_p, WEIGHT_GRAD),
+    numbers=result_sizes,
 )

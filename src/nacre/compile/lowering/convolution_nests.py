@@ -86,10 +86,10 @@ class Sum:
 
     def taps(self, start: Expr, channels: int) -> tuple[Stmt, ...]:
         """The loops over the taps of some channels."""
-        channel = index_add(start, Index("k"))
+        channel = index_add(start, Index("k")) if channels > 1 else start
         a, b = self.term(channel, self.row[0], self.column[0])
         step = Store("chain", (), apply("fma", a, b, Load("chain", (), self.dtype)))
-        inner = _where(self.column[1], (For("k", channels, (step,)),))
+        inner = _where(self.column[1], (For("k", channels, (step,)),) if channels > 1 else (step,))
         return (For("i", self.kernel[0], _where(self.row[1], (For("j", self.kernel[1], inner),))),)
 
 
