@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size, lower, require_known
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
@@ -98,13 +98,35 @@ def window_count(operation: str, size: Size, kernel: Size, stride: int, pad: Pai
             f"got stride {stride}, dilation {dilation}, padding {pad}"
         )
     span = size + pad[0] + pad[1] - ((kernel - 1) * dilation + 1)
-    if not span >= 0:
+    if not _fits(operation, span, size):
         raise ShapeError(
             f"{operation}: the window must fit the padded axis; got size {size} with padding "
             f"{pad} for a window of {kernel} with dilation {dilation}; "
             "use more padding or a smaller window"
         )
     return span // stride + 1
+
+
+def _fits(operation: str, span: Size, size: Size) -> bool:
+    """Whether a window fits an axis of a size, which leaves it `span` steps."""
+    try:
+        return span >= 0
+    except ShapeError:
+        raise ShapeError(
+            f"{operation}: the window must fit every size of an axis; got {size}, which may be as small as "
+            f"{lower(size)}, where {span} must be at least 0; give its Dim a greater `min`"
+        ) from None
+
+
+def _require_numbers(operation: str, x: Shape, w: Shape) -> None:
+    """Refuse symbols as channels, filters and windows: the order of sums depends on them."""
+    symbols = [n for n in (x[1], *w) if isinstance(n, Dim)]
+    if symbols:
+        require_known(*symbols)
+        raise ShapeError(
+            f"{operation}: channels, filters and windows must have fixed sizes; got images {show(x)} and filters "
+            f"{show(w)}; give numbers in place of {', '.join(map(str, symbols))}"
+        )
 
 
 def result_shape(
@@ -114,6 +136,7 @@ def result_shape(
         raise ShapeError(
             f"{operation}: images must be [N, C, H, W] and filters [O, C/groups, kh, kw]; got {show(x)} and {show(w)}"
         )
+    _require_numbers(operation, x, w)
     if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
             f"{operation}: output channels must be divisible by groups; got {w[0]} and {groups} "
