@@ -61,8 +61,8 @@ class Sum:
         if whole == 0 or (whole == 1 and rest == 0):
             return self.chain(const(0), self.channels, True)
         first = self.chain(const(0), span, True)
-        at = index_mul(index_add(Index("chain"), const(1)), const(span))
-        middle = (For("chain", whole - 1, self.chain(at, span, False)),) if whole > 1 else ()
+        at = index_mul(index_add(Index("span"), const(1)), const(span))
+        middle = (For("span", whole - 1, self.chain(at, span, False)),) if whole > 1 else ()
         last = self.chain(const(whole * span), rest, False) if rest else ()
         return (*first, *middle, *last)
 
