@@ -127,24 +127,28 @@ def _points(grid: Sequence[Sequence[Expr]], place: Callable[[Expr], tuple[Expr, 
     return [Store("y", place(const(k)), value) for k, value in enumerate(flat)]
 
 
-# ---- primitives: [36, groups, channels, N, rows of tiles, columns of tiles] are the values of images
+# ---- primitives: [36, groups, channels, N, rows of tiles, columns of tiles] are the values of images; in products over
+# tiles, channels are last
 
 
-def _values_type(x: TensorType, groups: int, low: Pair, tiles: Shape, gradient: bool) -> TensorType:
-    images, channels = x.shape[:2]
-    return x.with_shape((POINTS, groups, channels // groups, images, *tiles))
+def _values_type(x: TensorType, groups: int, low: Pair, tiles: Shape, last: bool, gradient: bool) -> TensorType:
+    images, channels = x.shape[0], x.shape[1] // groups
+    return x.with_shape((POINTS, groups, *((images, *tiles, channels) if last else (channels, images, *tiles))))
 
 
-def _values(types: Types, results: Types, groups: int, low: Pair, tiles: Shape, gradient: bool) -> Kernel:
+def _values(
+    types: Types, results: Types, groups: int, low: Pair, tiles: Shape, last: bool, gradient: bool
+) -> Kernel:
     """The values of image tiles at the points, or those of a result's gradient."""
     (x,), (y,) = types, results
-    k = Lets(x.dtype)
-    pixels = [[k.bound(v) for v in row] for row in _tiles(x, TILE if gradient else PATCH, low, C, int(y.shape[2]))]
+    k, order = Lets(x.dtype), (G, N, DOWN, ACROSS, C) if last else (G, C, N, DOWN, ACROSS)
+    each = int(x.shape[1]) // groups
+    pixels = [[k.bound(v) for v in row] for row in _tiles(x, TILE if gradient else PATCH, low, C, each)]
     if gradient:
         pixels = [[k.mul(v, RESULT_SCALE[i][j]) for j, v in enumerate(row)] for i, row in enumerate(pixels)]
     grid = both_ways(k, of_gradient if gradient else of_input, pixels)
-    body = [*k.statements, *_points(grid, lambda p: (p, G, C, N, DOWN, ACROSS))]
-    return _kernel("winograd_values", types, y, loops((G, C, N, DOWN, ACROSS), y.shape[1:], body))
+    body = [*k.statements, *_points(grid, lambda p: (p, *order))]
+    return _kernel("winograd_values", types, y, loops(order, y.shape[1:], body))
 
 
 def _filters_type(w: TensorType, groups: int, turned: bool) -> TensorType:
@@ -196,7 +200,7 @@ def _results(types: Types, results: Types, shape: Shape) -> Kernel:
 
 
 def _sums_type(v: TensorType, z: TensorType) -> TensorType:
-    return v.with_shape((POINTS, v.shape[1], z.shape[2], v.shape[2]))
+    return v.with_shape((POINTS, v.shape[1], z.shape[5], v.shape[5]))
 
 
 def _sums(types: Types, results: Types) -> Kernel:
@@ -204,22 +208,23 @@ def _sums(types: Types, results: Types) -> Kernel:
     (v, z), (y,) = types, results
     dtype, point = v.dtype, Index("p")
     chain, block, total = (Load(name, (), dtype) for name in ("chain", "block", "total"))
-    factors = (Load("z", (point, G, O, N, DOWN, ACROSS), dtype), Load("x", (point, G, C, N, DOWN, ACROSS), dtype))
-    rows = apply("maximum", apply("idiv", const(CHAIN_TILES), size_expr(v.shape[5])), const(1))
-    chain_ends = _ends(DOWN, v.shape[4], rows)
-    block_ends = _ends(N, v.shape[3], const(BLOCK_IMAGES))
+    factors = (Load("z", (point, G, N, DOWN, ACROSS, O), dtype), Load("x", (point, G, N, DOWN, ACROSS, C), dtype))
+    images, down, across = v.shape[2:5]
+    rows = apply("maximum", apply("idiv", const(CHAIN_TILES), size_expr(across)), const(1))
+    chain_ends = _ends(DOWN, down, rows)
+    block_ends = _ends(N, images, const(BLOCK_IMAGES))
     line = (
-        For("across", v.shape[5], (Store("chain", (), apply("fma", *factors, chain)),)),
+        For("across", across, (Store("chain", (), apply("fma", *factors, chain)),)),
         If(chain_ends, _moved("chain", chain, "block", block)),
     )
-    image = (For("down", v.shape[4], line), If(block_ends, _moved("block", block, "total", total)))
+    image = (For("down", down, line), If(block_ends, _moved("block", block, "total", total)))
     names = ("chain", "block", "total")
     body = (
         *(Alloc(Buffer(name, dtype, ())) for name in names),
         *(Alloc(Buffer(f"{name}_seen", bool_, ())) for name in names),
         *(Store(name, (), Const(0, dtype)) for name in names),
         *(Store(f"{name}_seen", (), Const(False, bool_)) for name in names),
-        For("n", v.shape[3], image),
+        For("n", images, image),
         Store("y", (point, G, O, C), total),
     )
     return _kernel("winograd_sums", types, y, loops((point, G, O, C), y.shape, body))
@@ -314,9 +319,8 @@ class _Writer:
         (x, w), y, groups = e.inputs, e.outputs[0].type.shape, e.params["groups"]
         lows = [pad[0] for pad in e.params["padding"]]
         low = tuple(2 - n for n in lows) if turned else tuple(lows)
-        v = self.value(
-            e, values_p, (x,), {"groups": groups, "low": low, "tiles": _tile_counts(y), "gradient": False}
-        )
+        about = {"groups": groups, "tiles": _tile_counts(y), "last": False, "gradient": False}
+        v = self.value(e, values_p, (x,), {**about, "low": low})
         u = self.value(e, filters_p, (w,), {"groups": groups, "turned": turned})
         m = self.value(e, dot_p, (u, v), {"batch": ((0, 1), (0, 1)), "contract": ((3,), (2,))})
         self.result(e, results_p, (m,), {"shape": y})
@@ -325,7 +329,7 @@ class _Writer:
         """The gradient of filters."""
         (x, g), groups = e.inputs, e.params["groups"]
         low = tuple(pad[0] for pad in e.params["padding"])
-        about = {"groups": groups, "tiles": _tile_counts(g.type.shape)}
+        about = {"groups": groups, "tiles": _tile_counts(g.type.shape), "last": True}
         v = self.value(e, values_p, (x,), {**about, "low": low, "gradient": False})
         z = self.value(e, values_p, (g,), {**about, "low": (0, 0), "gradient": True})
         s = self.value(e, sums_p, (v, z), {})
