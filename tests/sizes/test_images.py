@@ -99,7 +99,9 @@ OTHERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "mean3d": (3, lambda x: F.avg_pool3d(x, 2)),
     "up and down": (
         2,
-        lambda x: F.conv_transpose2d(F.max_pool2d(x, 2), nc.ones((3, 3, 2, 2)), stride=2)[:, :, :4, :4] + x[:, :, :4, :4],
+        lambda x: (
+            F.conv_transpose2d(F.max_pool2d(x, 2), nc.ones((3, 3, 2, 2)), stride=2)[:, :, :4, :4] + x[:, :, :4, :4]
+        ),
     ),
 }
 
@@ -136,6 +138,23 @@ def test_threads_and_batches_do_not_matter(one_thread: Callable[[], None]) -> No
     assert [bits(ranged(x)) for x in calls] == wanted
     one_thread()
     assert [bits(ranged(x)) for x in calls] == wanted
+
+
+@pytest.mark.parametrize(("channels", "filters", "padding", "n"), [(16, 16, 1, 2), (24, 40, 0, 9), (300, 17, 2, 1)])
+def test_winograd_has_one_program_for_all_sizes(channels: int, filters: int, padding: int, n: int) -> None:
+    w = images(filters, channels, 3, 3)
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: F.conv2d(x, w, padding=padding),
+        lambda x: nc.grad(lambda y: nc.sum(F.conv2d(y, w, padding=padding) ** 2))(x),
+        lambda x: nc.grad(lambda v: nc.sum(F.conv2d(x, v, padding=padding) ** 2))(w),
+    ]
+    with nc.numerics("fast"):
+        for f in functions:
+            ranged, exact = nc.jit(f, dynamic_shapes={"x": dims(2, 3)}), nc.jit(f, dynamic=False)
+            for sizes in ((8, 9), (17, 7), (4, 90), (3, 5)):
+                x = images(n, channels, *sizes)
+                assert bits(ranged(x)) == bits(exact(x)), sizes
+            assert len(ranged.concrete_functions) == 1
 
 
 # ---- networks

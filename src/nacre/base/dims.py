@@ -455,17 +455,14 @@ def _divide(a: Dim, b: Size) -> Size | None:
 
 
 def _quotient(a: Dim, divisor: int) -> Size:
-    """⌊a / divisor⌋, with what is divisible outside of the quotient, so that its dividend is as small as it can be.
+    """⌊a / divisor⌋, with divisible terms outside of the quotient.
 
-    >>> n = Dim.symbol("n")
-    >>> print((2 * n + 3) // 2, (n - 1) // 2 + 1)
+    >>> print((2 * Dim.symbol("n") + 3) // 2, (Dim.symbol("n") - 1) // 2 + 1)
     n + 1 ((n + 1)//2)
     """
-    whole: dict[Monomial, int] = {m: c // divisor for m, c in a.terms if not m or c % divisor == 0}
+    whole = _collect({m: c // divisor for m, c in a.terms if not m or c % divisor == 0})
     rest = _collect({m: c % divisor if not m else c for m, c in a.terms if not m or c % divisor})
-    if isinstance(rest, int):
-        return _collect(whole)
-    return Dim(((((Quotient(rest, divisor), 1),), 1),)) + _collect(whole)
+    return whole if isinstance(rest, int) else whole + Dim(((((Quotient(rest, divisor), 1),), 1),))
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ group, and at least `FEWEST` input and output channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import float32, float64
@@ -113,6 +114,10 @@ def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, padding: Paddi
     return x.with_shape(shape)
 
 
+def _fitted(types: Sequence[TensorType], params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    return fitted_input_grad(types, {**params, **DENSE})
+
+
 # ---- transposes
 
 
@@ -163,7 +168,7 @@ winograd_input_grad_p = Primitive(
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: winograd_input_grad_p, INPUT_GRAD),
     numbers=filter_sizes,
-    fitted=lambda types, params: fitted_input_grad(types, {**params, **DENSE}),
+    fitted=_fitted,
     takes_epilogue=True,
 )
 winograd_weight_grad_p = Primitive(

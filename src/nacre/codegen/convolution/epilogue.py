@@ -101,7 +101,9 @@ class PixelWriter:
         pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]
         columns = transposed(f, [joined(f, pieces[i::size]) for i in range(size)], size)
         for i, value in enumerate(columns):
-            place = ResultPlace(f.add(first[0], i), f.add(f.add(first[1], product(f, i, self.plane)), at), mask, self.operands)
+            place = ResultPlace(
+                f.add(first[0], i), f.add(f.add(first[1], product(f, i, self.plane)), at), mask, self.operands
+            )
             if self.outputs % size == 0 or i == 0:
                 self._vector(value, place)
             else:

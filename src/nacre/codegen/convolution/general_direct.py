@@ -1,7 +1,7 @@
 """Direct convolution of images of any size, with channels in vector lanes: forward, and the gradient of the image.
 
-The sums and the packed weights are those of `direct`; sizes are numbers that the kernel reads.  A work item is a part of
-one result row of an image, for one panel of weights.  Pixels with all taps of their row are computed in long tiles.
+The sums and the packed weights are those of `direct`; sizes are numbers that the kernel reads.  A work item is a part
+of one result row of an image, for one panel of weights.  Pixels with all taps of their row are computed in long tiles.
 At the edges of an image a tile has few pixels, and a tap that some of them do not have is masked.
 """
 
@@ -79,7 +79,9 @@ def correlate(
     element = bits_of(scalar) // 8
     pack = pack_weights(SequenceKernel(isa, scalar, "conv_pack", ("w", "panels")), layout, strides)
     kernel = GeneralCorrelationKernel(isa, scalar, c, layout, buffers).write()
-    return GeneralSteps(pack, kernel, layout.size * element, partial(packed_panels, layout, strides, element), c.inputs * c.taps)
+    return GeneralSteps(
+        pack, kernel, layout.size * element, partial(packed_panels, layout, strides, element), c.inputs * c.taps
+    )
 
 
 class GeneralCorrelationKernel:
@@ -201,7 +203,7 @@ class GeneralCorrelationKernel:
 
     def _write_row(self, planes: Operand, group: Operand, panel: Operand, row: Val, part: Val) -> None:
         """Write the pixels of a part of a row from scratch to the result."""
-        k, f = self.k, self.k.f
+        f = self.k.f
         begin = f.mul(part, self.columns)
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(self.c.outputs), lane), self.layout.width)

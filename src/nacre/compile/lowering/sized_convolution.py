@@ -54,9 +54,7 @@ class GeneralForm:
 
 def _form(e: Equation, filters: TensorType, backward: bool = False) -> GeneralForm:
     w, p = filters.shape, e.params
-    rows, columns = (
-        GeneralAxis(int(w[k + 2]), p["stride"][k], p["padding"][k][0], p["dilation"][k]) for k in range(2)
-    )
+    rows, columns = (GeneralAxis(int(w[k + 2]), p["stride"][k], p["padding"][k][0], p["dilation"][k]) for k in range(2))
     return GeneralForm(p["groups"], int(w[1]), int(w[0]) // p["groups"], rows, columns, backward)
 
 

@@ -136,9 +136,7 @@ def _values_type(x: TensorType, groups: int, low: Pair, tiles: Shape, last: bool
     return x.with_shape((POINTS, groups, *((images, *tiles, channels) if last else (channels, images, *tiles))))
 
 
-def _values(
-    types: Types, results: Types, groups: int, low: Pair, tiles: Shape, last: bool, gradient: bool
-) -> Kernel:
+def _values(types: Types, results: Types, groups: int, low: Pair, tiles: Shape, last: bool, gradient: bool) -> Kernel:
     """The values of image tiles at the points, or those of a result's gradient."""
     (x,), (y,) = types, results
     k, order = Lets(x.dtype), (G, N, DOWN, ACROSS, C) if last else (G, C, N, DOWN, ACROSS)
@@ -205,7 +203,7 @@ def _sums_type(v: TensorType, z: TensorType) -> TensorType:
 
 def _sums(types: Types, results: Types) -> Kernel:
     """The sums over images and tiles of the products of both values: [36, groups, outputs, inputs]."""
-    (v, z), (y,) = types, results
+    v, (y,) = types[0], results
     dtype, point = v.dtype, Index("p")
     chain, block, total = (Load(name, (), dtype) for name in ("chain", "block", "total"))
     factors = (Load("z", (point, G, N, DOWN, ACROSS, O), dtype), Load("x", (point, G, N, DOWN, ACROSS, C), dtype))
@@ -288,8 +286,10 @@ def divide_winograd(graph: Graph) -> Graph:
 
 
 def _applies(e: Equation) -> bool:
+    if e.primitive not in PARTS:
+        return False
     types = (*(x.type for x in e.inputs), e.outputs[0].type)
-    return e.primitive in PARTS and any(isinstance(n, Dim) for type in types for n in type.shape[2:])
+    return any(isinstance(n, Dim) for type in types for n in type.shape[2:])
 
 
 def _tile_counts(shape: Shape) -> Shape:
