@@ -12,6 +12,7 @@ from nacre.base.dims import Dim, Size, product
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.convolution.general import SIZES, GeneralAxis, GeneralStep
+from nacre.codegen.convolution.general_depthwise import GeneralDepthwiseKernel, has_adjacent_pixels
 from nacre.codegen.convolution.general_direct import GeneralCorrelation, GeneralSteps, correlate
 from nacre.codegen.convolution.general_weight import GeneralWeightKernel, GeneralWeights
 from nacre.compile.fusion.materialisation import View
@@ -47,6 +48,11 @@ class GeneralForm:
     backward: bool = False
 
     @property
+    def inputs(self) -> int:
+        """The channels of a group that are summed."""
+        return self.filters if self.backward else self.channels
+
+    @property
     def outputs(self) -> int:
         """The channels of the result in a group."""
         return self.channels if self.backward else self.filters
@@ -62,7 +68,7 @@ def _form(e: Equation, filters: TensorType, backward: bool = False) -> GeneralFo
 def _steps(isa: Isa, scalar: str, form: GeneralForm) -> GeneralSteps:
     rows, columns = (axis.taps(form.backward) for axis in (form.rows, form.columns))
     taps = form.rows.kernel * form.columns.kernel
-    inputs, outputs = (form.filters, form.channels) if form.backward else (form.channels, form.filters)
+    inputs, outputs = form.inputs, form.outputs
     strides = (taps, outputs * taps) if form.backward else (inputs * taps, taps)
     about = GeneralCorrelation(form.groups, inputs, outputs, rows, columns)
     return correlate(isa, scalar, about, strides, ("dy", "dx") if form.backward else ("x", "y"))
@@ -103,6 +109,39 @@ class GeneralFamily:
         )
         flops = 2 * product(y.shape) * steps.products
         return [packing, _launch(kernel, sizes, (views[0], panels), result, flops)]
+
+
+@lru_cache(maxsize=256)
+def _depthwise_step(isa: Isa, scalar: str, form: GeneralForm) -> GeneralStep:
+    axes = form.rows.taps(form.backward), form.columns.taps(form.backward)
+    buffers = ("dy", "dx") if form.backward else ("x", "y")
+    return GeneralDepthwiseKernel(isa, scalar, form.groups, form.outputs, axes, buffers).write()
+
+
+@dataclass(frozen=True)
+class GeneralDepthwiseFamily:
+    """The kernels of a convolution, or of the gradient of its image, that reads one channel for each result."""
+
+    backward: bool
+
+    def match(self, isa: Isa, e: Equation) -> bool:
+        """Whether few results read one channel, and neighbours read neighbours."""
+        if not has_sized_images(isa, e) or e.outputs[0].type.dtype.is_widened:
+            return False
+        form = _form(e, e.inputs[1].type, self.backward)
+        single = form.inputs == 1 and 0 < form.outputs <= FEW_OUTPUTS
+        return single and has_adjacent_pixels(form.columns.taps(self.backward))
+
+    def build(self, isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+        """The launch over dense operands."""
+        missing = strided(e, views)
+        if missing:
+            return missing
+        x, y, form = e.inputs[0].type, e.outputs[0].type, _form(e, e.inputs[1].type, self.backward)
+        sizes: dict[str, Size] = dict(zip(map(str, SIZES), (x.shape[0], *x.shape[2:], *y.shape[2:]), strict=True))
+        flops = 2 * product(y.shape) * form.rows.kernel * form.columns.kernel
+        kernel = _depthwise_step(isa, y.dtype.memory, form)
+        return [_launch(kernel, sizes, (views[0], views[1]), result, flops)]
 
 
 class GeneralWeightFamily:
@@ -159,11 +198,15 @@ def _address(place: Place) -> ArgSlot:
 
 FORWARD: Final = GeneralFamily(False)
 INPUT_GRAD: Final = GeneralFamily(True)
+DEPTHWISE: Final = GeneralDepthwiseFamily(False)
+DEPTHWISE_INPUT_GRAD: Final = GeneralDepthwiseFamily(True)
 WEIGHT_GRAD: Final = GeneralWeightFamily()
 
 register_kernel(convolve_p, "*", has_sized_images, Nest(nests.forward))
+register_kernel(convolve_p, "*", DEPTHWISE.match, DEPTHWISE.build)
 register_kernel(convolve_p, "*", FORWARD.match, FORWARD.build)
 register_kernel(input_grad_p, "*", has_sized_images, Nest(nests.input_grad))
+register_kernel(input_grad_p, "*", DEPTHWISE_INPUT_GRAD.match, DEPTHWISE_INPUT_GRAD.build)
 register_kernel(input_grad_p, "*", INPUT_GRAD.match, INPUT_GRAD.build)
 register_kernel(weight_grad_p, "*", has_sized_images, Nest(nests.weight_grad))
 register_kernel(weight_grad_p, "*", WEIGHT_GRAD.match, WEIGHT_GRAD.build)
