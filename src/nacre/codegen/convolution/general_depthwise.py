@@ -1,7 +1,7 @@
 """Convolution of one channel for each result channel, for images of any size: pixels are in vector lanes.
 
-A work item is a row of a plane of the result.  Its vectors of pixels are adjacent in the source, because neighbours read
-neighbours.  Vectors at the edges of a row have masks for each tap.
+A work item is a row of a plane of the result.  Its vectors of pixels are adjacent in the source, because neighbours
+read neighbours.  Vectors at the edges of a row have masks for each tap.
 """
 
 from __future__ import annotations

@@ -49,8 +49,10 @@ from nacre.kernel.order_winograd import (
     of_product,
     of_sums,
 )
+from nacre.ops.copy import copy_p
 from nacre.ops.dot import dot_p
 from nacre.ops.reduce import loops
+from nacre.ops.shape import reshape_p
 from nacre.ops.winograd import winograd_input_grad_p, winograd_p, winograd_weight_grad_p
 
 Types = Sequence[TensorType]
@@ -171,30 +173,37 @@ def _filters(types: Types, results: Types, groups: int, turned: bool) -> Kernel:
     return _kernel("winograd_filters", types, y, loops((G, O, C), y.shape[1:], body))
 
 
-def _results_type(m: TensorType, shape: Shape) -> TensorType:
-    return m.with_shape(shape)
+def _results_type(m: TensorType) -> TensorType:
+    _, groups, outputs, images, down, across = m.shape
+    return m.with_shape((images, groups, outputs, down, TILE, across, TILE))
 
 
-def _results(types: Types, results: Types, shape: Shape) -> Kernel:
-    """Images [N, C, H, W] of the sums of products at the points."""
+def _results(types: Types, results: Types) -> Kernel:
+    """The tiles of images, [N, groups, C, rows of tiles, 4, columns of tiles, 4], of sums of products at the points."""
     (m,), (y,) = types, results
-    k, channel = Lets(m.dtype), index_add(index_mul(G, const(int(m.shape[2]))), O)
+    k = Lets(m.dtype)
     sums = [
         [k.bound(Load("x", (const(i * PATCH + j), G, O, N, DOWN, ACROSS), m.dtype)) for j in range(PATCH)]
         for i in range(PATCH)
     ]
-    pixels = both_ways(k, of_product, sums)
     stores: list[Stmt] = []
-    for i in range(TILE):
-        row = index_add(index_mul(DOWN, const(TILE)), const(i))
-        line: list[Stmt] = []
-        for j in range(TILE):
-            column = index_add(index_mul(ACROSS, const(TILE)), const(j))
-            store = Store("y", (N, channel, row, column), k.mul(pixels[i][j], RESULT_SCALE[i][j]))
-            line.append(If(apply("lt", column, size_expr(shape[3])), (store,)))
-        stores.append(If(apply("lt", row, size_expr(shape[2])), tuple(line)))
+    for i, row in enumerate(both_ways(k, of_product, sums)):
+        for j, pixel in enumerate(row):
+            at = (N, G, O, DOWN, const(i), ACROSS, const(j))
+            stores.append(Store("y", at, k.mul(pixel, RESULT_SCALE[i][j])))
     body = [*k.statements, *stores]
     return _kernel("winograd_results", types, y, loops((G, O, N, DOWN, ACROSS), m.shape[1:], body))
+
+
+def _cut_type(x: TensorType, shape: Shape) -> TensorType:
+    return x.with_shape(shape)
+
+
+def _cut(types: Types, results: Types, shape: Shape) -> Kernel:
+    """Images without the pixels beyond them, which the last tiles have."""
+    (x,), (y,) = types, results
+    at = (N, C, DOWN, ACROSS)
+    return _kernel("winograd_cut", types, y, loops(at, shape, [Store("y", at, Load("x", at, x.dtype))]))
 
 
 def _sums_type(v: TensorType, z: TensorType) -> TensorType:
@@ -245,26 +254,27 @@ def _moved(name: str, value: Expr, to: str, held: Expr) -> tuple[Stmt, ...]:
     )
 
 
-def _taps_type(s: TensorType, shape: Shape) -> TensorType:
-    return s.with_shape(shape)
+def _taps_type(s: TensorType) -> TensorType:
+    return s.with_shape((*s.shape[1:], 3, 3))
 
 
-def _taps(types: Types, results: Types, shape: Shape) -> Kernel:
-    """The gradient of filters [O, C/groups, 3, 3] from sums at the points."""
+def _taps(types: Types, results: Types) -> Kernel:
+    """The gradient of filters [groups, O, C, 3, 3] from sums at the points."""
     (s,), (y,) = types, results
-    k, filter = Lets(s.dtype), index_add(index_mul(G, const(int(s.shape[2]))), O)
+    k = Lets(s.dtype)
     grid = [
         [k.mul(Load("x", (const(i * PATCH + j), G, O, C), s.dtype), FILTER_SCALE[i][j]) for j in range(PATCH)]
         for i in range(PATCH)
     ]
     taps = both_ways(k, of_sums, grid)
-    stores = [Store("y", (filter, C, const(i), const(j)), taps[i][j]) for i in range(3) for j in range(3)]
+    stores = [Store("y", (G, O, C, const(i), const(j)), taps[i][j]) for i in range(3) for j in range(3)]
     return _kernel("winograd_taps", types, y, loops((G, O, C), s.shape[1:], [*k.statements, *stores]))
 
 
 values_p: Final = Primitive("winograd_values", _values_type, Nest(_values))
 filters_p: Final = Primitive("winograd_filters", _filters_type, Nest(_filters))
 results_p: Final = Primitive("winograd_results", _results_type, Nest(_results))
+cut_p: Final = Primitive("winograd_cut", _cut_type, Nest(_cut))
 sums_p: Final = Primitive("winograd_sums", _sums_type, Nest(_sums))
 taps_p: Final = Primitive("winograd_taps", _taps_type, Nest(_taps))
 
@@ -323,7 +333,10 @@ class _Writer:
         v = self.value(e, values_p, (x,), {**about, "low": low})
         u = self.value(e, filters_p, (w,), {"groups": groups, "turned": turned})
         m = self.value(e, dot_p, (u, v), {"batch": ((0, 1), (0, 1)), "contract": ((3,), (2,))})
-        self.result(e, results_p, (m,), {"shape": y})
+        tiles = self.value(e, results_p, (m,), {})
+        plane = tuple(TILE * n for n in _tile_counts(y))
+        plain = self.value(e, reshape_p, (tiles,), {"shape": (*y[:2], *plane)})
+        self.result(e, cut_p, (plain,), {"shape": y})
 
     def filters_grad(self, e: Equation) -> None:
         """The gradient of filters."""
@@ -333,7 +346,8 @@ class _Writer:
         v = self.value(e, values_p, (x,), {**about, "low": low, "gradient": False})
         z = self.value(e, values_p, (g,), {**about, "low": (0, 0), "gradient": True})
         s = self.value(e, sums_p, (v, z), {})
-        self.result(e, taps_p, (s,), {"shape": e.outputs[0].type.shape})
+        taps = self.value(e, taps_p, (s,), {})
+        self.result(e, copy_p, (self.value(e, reshape_p, (taps,), {"shape": e.outputs[0].type.shape}),), {})
 
 
 PARTS: Final[Mapping[Primitive, Callable[[_Writer, Equation], None]]] = {
