@@ -257,7 +257,7 @@ class Dim:
         if exact is not None:
             return exact
         if isinstance(other, int) and other > 0:
-            return Dim(((((Quotient(self, other), 1),), 1),))
+            return _quotient(self, other)
         _need(self)
         _need(other)
         raise ShapeError(f"dimension: {self} is not divisible by {other} for every size")
@@ -452,6 +452,17 @@ def _divide(a: Dim, b: Size) -> Size | None:
             return None
         total[tuple((atom, p) for atom, p in powers.items() if p)] = x // c
     return _collect(total)
+
+
+def _quotient(a: Dim, divisor: int) -> Size:
+    """⌊a / divisor⌋, with divisible terms outside of the quotient.
+
+    >>> print((2 * Dim.symbol("n") + 3) // 2, (Dim.symbol("n") - 1) // 2 + 1)
+    n + 1 ((n + 1)//2)
+    """
+    whole = _collect({m: c // divisor for m, c in a.terms if not m or c % divisor == 0})
+    rest = _collect({m: c % divisor if not m else c for m, c in a.terms if not m or c % divisor})
+    return whole if isinstance(rest, int) else whole + Dim(((((Quotient(rest, divisor), 1),), 1),))
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:

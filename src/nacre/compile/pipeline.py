@@ -23,6 +23,7 @@ from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.passes.strip_mining import strip_mine
+from nacre.compile.passes.winograd import divide_winograd
 from nacre.compile.program.launches import LaunchWriter, Stage
 from nacre.compile.program.values import ValueNumbers
 from nacre.compile.scheduling.barriers import barrier_order, better
@@ -111,6 +112,12 @@ PASSES: tuple[Pass, ...] = (
         "rematerialisation",
         "a large factor that is cheap to compute is computed again where it is read late",
         rematerialise,
+    ),
+    GraphPass(
+        "winograd-parts",
+        "Winograd convolutions of symbolic sizes are transforms and products",
+        divide_winograd,
+        bodies=True,
     ),
     GraphPass("nchwc-layout", "images between convolutions are in blocks of channels where that pays", choose_nchwc),
     ProgramPass("fusion", "each equation is in one cluster, or is a node alone; each value has its place", _fuse),

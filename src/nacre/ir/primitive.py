@@ -251,6 +251,8 @@ class Primitive:
     is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be 1
     expansion: Callable[[Params], Any] | None = None  # (params): the graph that is equivalent to an equation
     axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
+    fitted: Callable[..., Any] | None = None  # (types, params): the types, those that others determine made from them
+    numbers: Callable[..., Any] | None = None  # (types, params): the sizes that its kernels must have as numbers
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order
     converts: bool = False  # each element of the result is the operand's element in another dtype
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`

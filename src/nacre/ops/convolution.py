@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size, lower, require_known
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
@@ -98,13 +98,35 @@ def window_count(operation: str, size: Size, kernel: Size, stride: int, pad: Pai
             f"got stride {stride}, dilation {dilation}, padding {pad}"
         )
     span = size + pad[0] + pad[1] - ((kernel - 1) * dilation + 1)
-    if not span >= 0:
+    if not _fits(operation, span, size):
         raise ShapeError(
             f"{operation}: the window must fit the padded axis; got size {size} with padding "
             f"{pad} for a window of {kernel} with dilation {dilation}; "
             "use more padding or a smaller window"
         )
     return span // stride + 1
+
+
+def _fits(operation: str, span: Size, size: Size) -> bool:
+    """Whether a window fits an axis of a size, which leaves it `span` steps."""
+    try:
+        return span >= 0
+    except ShapeError:
+        raise ShapeError(
+            f"{operation}: the window must fit every size of an axis; got {size}, which may be as small as "
+            f"{lower(size)}, where {span} must be at least 0; give its Dim a greater `min`"
+        ) from None
+
+
+def _require_numbers(operation: str, x: Shape, w: Shape) -> None:
+    """Refuse symbols as channels, filters and windows: the order of sums depends on them."""
+    symbols = [n for n in (x[1], *w) if isinstance(n, Dim)]
+    if symbols:
+        require_known(*symbols)
+        raise ShapeError(
+            f"{operation}: channels, filters and windows must have fixed sizes; got images {show(x)} and filters "
+            f"{show(w)}; give numbers in place of {', '.join(map(str, symbols))}"
+        )
 
 
 def result_shape(
@@ -114,6 +136,7 @@ def result_shape(
         raise ShapeError(
             f"{operation}: images must be [N, C, H, W] and filters [O, C/groups, kh, kw]; got {show(x)} and {show(w)}"
         )
+    _require_numbers(operation, x, w)
     if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
             f"{operation}: output channels must be divisible by groups; got {w[0]} and {groups} "
@@ -162,6 +185,23 @@ def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) 
     _require_small(operation, stride=params["stride"])
     require_shape(operation, "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
+
+
+def fitted_input_grad(types: Sequence[TensorType], params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """The operands' types, where the parameter `shape` decides the cotangent's."""
+    g, w = types
+    about = {name: value for name, value in params.items() if name != "shape"}
+    return g.with_shape(result_shape("convolve_input_grad", params["shape"], w.shape, **about)), w
+
+
+def filter_sizes(types: Sequence[TensorType], params: Mapping[str, Any]) -> Shape:
+    """The sizes of filters, which are an operand."""
+    return types[1].shape
+
+
+def result_sizes(types: Sequence[TensorType], params: Mapping[str, Any]) -> Shape:
+    """The sizes of filters, which are the result."""
+    return tuple(params["shape"])
 
 
 def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any) -> TensorType:
@@ -274,6 +314,7 @@ convolve_p = Primitive(
     Template("convolve"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: convolve_p, FORWARD),
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 input_grad_p = Primitive(
@@ -282,6 +323,8 @@ input_grad_p = Primitive(
     Template("convolve_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: input_grad_p, INPUT_GRAD),
+    fitted=fitted_input_grad,
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 weight_grad_p = Primitive(
@@ -290,4 +333,5 @@ weight_grad_p = Primitive(
     Template("convolve_weight_grad"),
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
     batch_rule(lambda: weight_grad_p, WEIGHT_GRAD),
+    numbers=result_sizes,
 )

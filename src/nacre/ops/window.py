@@ -7,7 +7,7 @@ element are added in ascending order of the windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.dims import Size
@@ -362,6 +362,13 @@ def _sum_grad_transpose(h: Value, g: Source, shape: Shape, **params: Any) -> Val
     return window_sum(h, **params)
 
 
+def _fitted(types: Types, params: Mapping[str, Any]) -> Types:
+    """The cotangent's type, which the parameter `shape` decides."""
+    (g,) = types
+    about = {name: value for name, value in params.items() if name != "shape"}
+    return (g.with_shape(WindowGeometry(params["shape"], **about).result("window_sum_grad")),)
+
+
 def _batch(apply_to: Callable[..., Value]) -> BatchRule:
     """Merge the examples of a batch into the images."""
 
@@ -404,5 +411,6 @@ window_sum_grad_p = Primitive(
     Nest(_sum_grad_kernel),
     Linear((_sum_grad_transpose,)),
     _batch(window_sum_grad),
+    fitted=_fitted,
     **FUSES,
 )

@@ -7,6 +7,7 @@ group, and at least `FEWEST` input and output channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import float32, float64
@@ -25,7 +26,10 @@ from nacre.ops.convolution import (
     convolve,
     convolve_input_grad,
     convolve_weight_grad,
+    filter_sizes,
+    fitted_input_grad,
     result_shape,
+    result_sizes,
 )
 from nacre.ops.rules import require_dtype, require_shape, show
 from nacre.ops.shape import Source
@@ -110,6 +114,10 @@ def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, padding: Paddi
     return x.with_shape(shape)
 
 
+def _fitted(types: Sequence[TensorType], params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    return fitted_input_grad(types, {**params, **DENSE})
+
+
 # ---- transposes
 
 
@@ -150,6 +158,7 @@ winograd_p = Primitive(
     Template("winograd"),
     Multilinear((_x_of, _w_of)),
     batch_rule(lambda: winograd_p, FORWARD),
+    numbers=filter_sizes,
     takes_epilogue=True,
 )
 winograd_input_grad_p = Primitive(
@@ -158,6 +167,8 @@ winograd_input_grad_p = Primitive(
     Template("winograd_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: winograd_input_grad_p, INPUT_GRAD),
+    numbers=filter_sizes,
+    fitted=_fitted,
     takes_epilogue=True,
 )
 winograd_weight_grad_p = Primitive(
@@ -166,4 +177,5 @@ winograd_weight_grad_p = Primitive(
     Template("winograd_weight_grad"),
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
     batch_rule(lambda: winograd_weight_grad_p, WEIGHT_GRAD),
+    numbers=result_sizes,
 )

@@ -28,7 +28,7 @@ class PixelWriter:
     out: Val
     operands: tuple[Val, ...]
     epilogue: ConvolutionEpilogue | None
-    plane: int
+    plane: Operand
     outputs: int
     width: int
     along: tuple[Val, ...]
@@ -37,7 +37,7 @@ class PixelWriter:
     def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
         """The index in the result of a pixel of a channel of an image and group (`planes`)."""
         f = self.k.f
-        first = product(f, planes, self.outputs * self.plane)
+        first = product(f, planes, product(f, self.outputs, self.plane))
         if self.blocked:
             return total(f, first, in_block(f, lane, self.plane), product(f, pixel, CHANNEL_BLOCK))
         return total(f, first, product(f, lane, self.plane), pixel)
@@ -101,7 +101,9 @@ class PixelWriter:
         pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]
         columns = transposed(f, [joined(f, pieces[i::size]) for i in range(size)], size)
         for i, value in enumerate(columns):
-            place = ResultPlace(f.add(first[0], i), f.add(f.add(first[1], i * self.plane), at), mask, self.operands)
+            place = ResultPlace(
+                f.add(first[0], i), f.add(f.add(first[1], product(f, i, self.plane)), at), mask, self.operands
+            )
             if self.outputs % size == 0 or i == 0:
                 self._vector(value, place)
             else:

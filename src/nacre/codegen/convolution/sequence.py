@@ -154,11 +154,11 @@ def total(f: Function, *terms: Operand) -> Operand:
     return result
 
 
-def in_block(f: Function, lane: Operand, plane: int, step: Operand = 1) -> Operand:
+def in_block(f: Function, lane: Operand, plane: Operand, step: Operand = 1) -> Operand:
     """The index of a channel in blocks of channels with some pixels; channels of a block are `step` elements apart."""
     if isinstance(lane, int):
         block, within = lane // CHANNEL_BLOCK, lane % CHANNEL_BLOCK
-        return total(f, block * CHANNEL_BLOCK * plane, product(f, within, step))
+        return total(f, product(f, block * CHANNEL_BLOCK, plane), product(f, within, step))
     whole = f.and_(lane, -CHANNEL_BLOCK)
     return f.add(f.mul(whole, plane), f.mul(f.sub(lane, whole), step))
 

@@ -271,6 +271,8 @@ def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[obje
             sizes += tuple([n for n in each if n >= LEAST])
         else:
             parts.append(part)
+    if isinstance(key[0], Primitive) and key[0].numbers is not None:
+        parts.append(key[0].numbers([p for p in key if type(p) is TensorType], dict(_parameters(key))))
     for layout in strides or ():
         parts.append(_marks(layout))
         sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
@@ -312,7 +314,14 @@ def _symbolic(
             params[name] = value
     if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
         params["shape"] = _with_elements(types[0], params["shape"])
+    if isinstance(key[0], Primitive) and key[0].fitted is not None:
+        types = list(key[0].fitted(types, params))
     return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides])
+
+
+def _parameters(key: Sequence[object]) -> Iterator[tuple[str, Any]]:
+    """The parameters in a key, by name."""
+    return (cast("tuple[str, Any]", part) for part in key if type(part) is tuple)
 
 
 def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:

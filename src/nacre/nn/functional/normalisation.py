@@ -37,11 +37,16 @@ __all__ = [
 ]
 
 
+def _count(n: Size, dtype: DType) -> Any:
+    """A number of elements of one tensor, which always fits an integer."""
+    return scalar(n, dtype) if isinstance(n, int) else pointwise.cast(pointwise.dimension(n), dtype)
+
+
 def _part(n: Size, dtype: DType) -> Any:
     """1 / n, rounded once."""
     if isinstance(n, int):
         return scalar(1.0 / n if n else math.inf, dtype)
-    counted = scalar(n, dtype)
+    counted = _count(n, dtype)
     return pointwise.div(filled(counted, 1.0), counted)
 
 
@@ -241,7 +246,7 @@ def _require_channels(operation: str, x: Any, *given: Any) -> None:
 
 
 def _unbiased(variance: Any, v: Any, axes: tuple[int, ...]) -> Any:
-    n = scalar(product([v.type.shape[a] for a in axes]), v.type.dtype)
+    n = _count(product([v.type.shape[a] for a in axes]), v.type.dtype)
     one = filled(n, 1.0)
     factor = pointwise.div(n, pointwise.maximum(pointwise.sub(n, one), one))
     return pointwise.mul(variance, spread(factor, variance.type.shape))
