@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-import re
 
 from nacre.base.errors import CompileError
 from nacre.native.python.declarations import NativeFunction
@@ -55,9 +54,10 @@ def _first(lines: list[str]) -> str:
 
 def is_changeable(name: str, function: NativeFunction) -> bool:
     """Whether a function's module assigns a global name without declaring it Final."""
-    text = "".join(_lines(function))
-    assigned = re.search(rf"^ *{name} *(:(?! *Final\b)[^=\n]*)?=(?!=)", text, re.MULTILINE)
-    return assigned is not None and not re.search(rf"^ *{name} *: *Final\b", text, re.MULTILINE)
+    if "Final" in str(function.names.get("__annotations__", {}).get(name)):
+        return False
+    parts = [line.partition("=") for line in _lines(function) if line.lstrip().startswith(name)]
+    return any(t.partition(":")[0].strip() == name for t, sign, value in parts if sign and value[:1] != "=")
 
 
 def _lines(function: NativeFunction) -> list[str]:

@@ -22,7 +22,7 @@ class Computed:
     the value is that of its only operand.  The name of the value begins with `stem`.
     """
 
-    users: frozenset[Phi] = frozenset()  # only the phis
+    users: tuple[Phi, ...] = ()  # only the phis
     replaced: Computed | None = None
     written: Val | None = None
 
@@ -104,6 +104,8 @@ class Construction:
             self.parts.append(part)
         if seal:
             self.seal(part)
+            if len(part.before) == 1:
+                part.defined = part.before[0].defined.copy()
 
     def add(self, kind: Kind, operands: Sequence[Computed] = (), text: str = "", stem: str = "v") -> Computed:
         """Add an instruction."""
@@ -165,20 +167,24 @@ class Construction:
         for before in phi.block.before:
             value = self._read(before, variable, phi.kind, phi.reader)
             phi.operands.append(value)
-            value.users |= {phi}
+            value.users += (phi,)
         return self._simplified(phi)
 
     def _simplified(self, phi: Phi) -> Computed:
         """A phi, or the only value that it stands for."""
-        others = {v.now() for v in phi.operands} - {phi}
-        if len(others) != 1:
+        only = phi
+        for value in phi.operands:
+            value = value.now()
+            if value is not phi and value is not only:
+                if only is not phi:
+                    return phi
+                only = value
+        if only is phi:
             return phi
-        (only,) = others
         phi.replaced = only
         phi.block.phis.remove(phi)
-        users = phi.users - {phi}
-        only.users |= users
-        for user in users:
+        only.users += phi.users
+        for user in phi.users:
             if user.replaced is None and len(user.operands) == len(user.block.before):
                 self._simplified(user)
         return only.now()
