@@ -186,13 +186,15 @@ class Body:
     def global_item(self, node: ast.expr) -> Any:
         """The object that a global name, or one of another module, stands for; None for other expressions."""
         function, found = self.frame.function, None
-        if isinstance(node, ast.Name) and node.id not in self.frame.locals:
+        if type(node) is ast.Name:
+            if node.id in self.frame.locals:
+                return None
             found = function.names.get(node.id, BUILTINS.get(node.id))
             if found is None:
                 self.fail(node, "a name must be defined; got none; import it or correct the spelling")
             if isinstance(found, int | float) and is_changeable(node.id, function):
                 self.fail(node, f"a constant must be Final; got a global variable; declare it `{node.id}: Final`")
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        elif type(node) is ast.Attribute and type(node.value) is ast.Name:
             owner = self.global_item(node.value)
             if isinstance(owner, ModuleType):
                 found = getattr(owner, node.attr, None)

@@ -21,15 +21,13 @@ class NativeSyntaxError(CompileError):
 
 
 def definition(function: NativeFunction) -> ast.FunctionDef:
-    """The syntax tree of a function, from its lines alone: most files have other functions, too.
+    """The syntax tree of a function, whose first line is 1: only its own lines are read.
 
     Raises CompileError where the source is not there, for example where only `.pyc` files are installed.
     """
     code = function.code
-    before = code.co_firstlineno - 1
-    lines = _lines(function)[before:]
     try:
-        found = ast.parse("\n" * before + _first(lines)).body[0]
+        found = ast.parse(_first(_lines(function)[code.co_firstlineno - 1 :])).body[0]
     except (SyntaxError, IndexError):
         found = None
     if not isinstance(found, ast.FunctionDef) or found.name != code.co_name:

@@ -139,24 +139,28 @@ class Construction:
         """
         assert self.here is not None
         found = self.here.defined.get(variable)
-        return found.now() if found is not None else self._read(self.here, variable, kind, reader)
+        if found is None:
+            return self._read(self.here, variable, kind, reader)
+        return found if found.replaced is None else found.now()
 
     def _read(self, part: BasicBlock, variable: Hashable, kind: Kind, reader: Hashable) -> Computed:
         """The value of a variable at the end of a block."""
-        found, passed = part.defined.get(variable), list[BasicBlock]()
-        while found is None and part.sealed and len(part.before) == 1:
+        passed = list[BasicBlock]()
+        while (found := part.defined.get(variable)) is None and part.sealed and len(part.before) == 1:
             passed.append(part)
             part = part.before[0]
-            found = part.defined.get(variable)
-        if found is None and part.sealed and not part.before:
-            raise Uninitialised(reader)
         if found is None:
-            found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
-            part.phis.append(phi)
-            if part.sealed:
-                found = self._complete(phi, variable)
-            else:
-                part.waiting.append((variable, phi))
+            values = [b.defined.get(variable) for b in part.before] if part.sealed else [None]
+            if not values:
+                raise Uninitialised(reader)
+            found = values[0]
+            if found is None or values.count(found) != len(values):
+                found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
+                part.phis.append(phi)
+                if part.sealed:
+                    found = self._complete(phi, variable)
+                else:
+                    part.waiting.append((variable, phi))
             part.defined[variable] = found
         for each in passed:
             each.defined[variable] = found

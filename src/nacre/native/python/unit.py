@@ -103,7 +103,7 @@ class NativeModule:
     def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
         """Raise the error of a wrong program, at a part of a function or at its head."""
         line = getattr(node or self.definition(function), "lineno", 0)
-        raise NativeSyntaxError(function.code.co_filename, line, message)
+        raise NativeSyntaxError(function.code.co_filename, function.code.co_firstlineno - 1 + line, message)
 
     # ---- variables
 
