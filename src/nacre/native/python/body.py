@@ -31,7 +31,7 @@ class FunctionScope:
         result = self.result = self.signature.result
         self.results: tuple[Kind, ...]  # none, one or several
         self.results = result.items if isinstance(result, TupleKind) else () if result is VOID else (result,)
-        self.chain: tuple[FunctionScope, ...] = (self, *(outer.chain if outer is not None else ()))
+        self.around: tuple[FunctionScope, ...] = () if outer is None else (outer, *outer.around)
         self.kinds: dict[str, Kind] = {}  # of the local variables
         self.locals = frozenset(function.code.co_varnames)
         self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead

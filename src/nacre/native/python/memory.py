@@ -72,6 +72,6 @@ class MemoryAccess(ArithmeticTranslation):
         if isinstance(count, int):
             room = f"i8, i64 {count * kind.nbytes}" if ty.startswith("[") else f"{ty}, i64 {count}"
             return self.op(pointer_to(kind), f"alloca {room}, align {place}", stem="stack")
-        if any(scope.loops for scope in self.frame.chain):
+        if any(scope.loops for scope in (self.frame, *self.frame.around)):
             self.fail(node, "the number must be a constant in a loop, where the stack would grow; move it before")
         return self.op(pointer_to(kind), f"alloca {ty}, {{0}}, align {place}", count, stem="stack")

@@ -185,10 +185,11 @@ class Construction:
                 only = value
         if only is phi:
             return phi
-        phi.replaced = only
+        users, phi.replaced = [u for u in phi.users if u is not phi], only
         phi.block.phis.remove(phi)
-        only.users += phi.users
-        for user in phi.users:
+        phi.operands, phi.users = [], ()
+        only.users = (*[u for u in only.users if u is not phi], *users)
+        for user in users:
             if user.replaced is None and len(user.operands) == len(user.block.before):
                 self._simplified(user)
         return only.now()
@@ -221,3 +222,7 @@ class Construction:
                 f.jump(part.after[0].label)
         for phi in (phi for part in self.parts for phi in part.phis):
             f.complete_phi(phi.val(), [(x.val(), b.label) for x, b in zip(phi.operands, phi.block.before, strict=True)])
+        for part in self.parts:  # without cycles, the memory is free at once
+            for phi in part.phis:
+                phi.operands.clear()
+            vars(part).clear()
