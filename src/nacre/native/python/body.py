@@ -13,7 +13,7 @@ from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
 from nacre.native.python.source import NativeSyntaxError, is_changeable
 from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
-from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind, structure_of
+from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind
 from nacre.native.python.unit import NativeModule
 
 # A value; a number has no type yet.  A tuple is the results of an inlined function that has several.
@@ -205,8 +205,7 @@ class Body:
 
 def _is_extension(kind: Kind, of: Kind) -> bool:
     """Whether a reference of one type is also one of another."""
-    one, other = structure_of(kind), structure_of(of)
-    return one is not None and other is not None and one.extends(other)
+    return kind.structure is not None and of.structure is not None and kind.structure.extends(of.structure)
 
 
 def shown(node: ast.AST) -> str:
