@@ -113,10 +113,11 @@ def _with_fields(given: type[Any], slots: bool) -> type[Any]:
 
 def _described(given: type[Any], name: str, written: Any) -> Field[Any]:
     """The description of a field, whose default stays an attribute of the class."""
-    default = getattr(given, name, MISSING)
+    made: Any
+    made = default = getattr(given, name, MISSING)
     if not isinstance(default, Field):
-        made: Any = dataclasses.field(default=MISSING if isinstance(default, MemberDescriptorType) else default)
-    elif (made := default).default is MISSING:
+        made = dataclasses.field(default=MISSING if isinstance(default, MemberDescriptorType) else default)
+    elif made.default is MISSING:
         delattr(given, name)
     else:
         setattr(given, name, made.default)

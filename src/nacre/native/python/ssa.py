@@ -150,11 +150,11 @@ class Construction:
             passed.append(part)
             part = part.before[0]
         if found is None:
-            values = [b.defined.get(variable) for b in part.before] if part.sealed else [None]
+            values = {b.defined.get(variable) for b in part.before} if part.sealed else {None}
             if not values:
                 raise Uninitialised(reader)
-            found = values[0]
-            if found is None or values.count(found) != len(values):
+            found = values.pop()
+            if found is None or values:
                 found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
                 part.phis.append(phi)
                 if part.sealed:
