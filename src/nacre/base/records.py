@@ -85,7 +85,7 @@ def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Model:
-    """A class whose description by the standard library is that of all others, but for the fields."""
+    """A class whose description by the standard library is that of all others, except the fields."""
 
     field: int
 
