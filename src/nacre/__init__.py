@@ -43,9 +43,8 @@ def _namespace() -> Any:
     """The public names, loaded at the first use of one; meanwhile, the code that every program needs is prepared."""
     if "nacre.api.namespace" not in sys.modules:
         with import_module("nacre.base.gc_pause").gc_paused():
-            import_module("nacre.runtime.buffer").begin()
+            import_module("nacre.codegen.entry.texts").begin()
             import_module("nacre.api.namespace")
-            import_module("nacre.codegen.entry.points").begin()
     return import_module("nacre.api.namespace")
 
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from nacre.native import cache
 from nacre.native.engine import cross_target
-from nacre.runtime.executable import Code, Executable, driver_text
+from nacre.runtime.executable import Code, Executable
 from nacre.runtime.plan import Binding, aligned
+from nacre.runtime.texts import driver_text
 from ops.samples import Array
 
 NEON = cross_target("neon")

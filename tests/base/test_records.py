@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nacre.base.records import dataclass
+from nacre.base.records import FEW, dataclass
 
 
 def declared(make: Any, **options: bool) -> type[Any]:
@@ -149,3 +149,25 @@ def test_an_init_that_has_been_replaced_stays() -> None:
     waiting.__get__(None, Late)
     with pytest.raises(ValueError, match="3"):
         Late(3)
+
+
+def test_init_is_compiled_after_a_few_instances() -> None:
+    @dataclass(frozen=True)
+    class Late:
+        x: int
+        y: list[int] = dataclasses.field(default_factory=list)
+
+    for n in range(FEW):
+        assert (Late(n).x, Late.__dict__["__init__"].calls) == (n, n + 1)
+    assert Late(3) == Late(x=3, y=[]) and callable(Late.__dict__["__init__"])
+
+
+@pytest.mark.parametrize(("given", "named"), [((), {}), ((1, 2, 3), {}), ((1,), {"x": 2}), ((1,), {"z": 2})], ids=str)
+def test_the_first_instance_refuses_wrong_arguments(given: tuple[int, ...], named: dict[str, int]) -> None:
+    @dataclass
+    class Late:
+        x: int
+        y: int = 0
+
+    with pytest.raises(TypeError, match="__init__"):
+        Late(*given, **named)

@@ -16,9 +16,9 @@ from nacre.inspect.profile import profile
 from nacre.inspect.roofline import chart
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
-from nacre.runtime.executable import driver_text
 from nacre.runtime.layouts import Stamp
 from nacre.runtime.tables import row_type
+from nacre.runtime.texts import driver_text
 
 
 @pytest.fixture(autouse=True)

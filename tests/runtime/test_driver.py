@@ -16,8 +16,9 @@ from nacre.native import cache as objects
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.runtime import plan as planning
-from nacre.runtime.executable import Code, Executable, driver_text, pool_functions
+from nacre.runtime.executable import Code, Executable, pool_functions
 from nacre.runtime.plan import Binding, Launch, Number, PlannedValue, Pointer
+from nacre.runtime.texts import driver_text
 
 # y[i] = x[i] + add for the items lo..hi; each writes a mark into the thread's scratch before and checks it after
 TEXT = """

@@ -10,7 +10,8 @@ import pytest
 
 from nacre.native import cache as objects
 from nacre.native.engine import host_target
-from nacre.runtime.executable import HOST_CALL, host_call_text
+from nacre.runtime.executable import HOST_CALL
+from nacre.runtime.texts import host_call_text
 
 
 def kernel(kind: Any) -> Any:

@@ -1,8 +1,8 @@
 """Fast dataclasses: the package makes about 170 at start, and the standard library compiles every method of each.
 
 `dataclass` supports the standard decorator's options that Nacre uses, with the same behaviour.  `fields`, `replace` and
-`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class,
-when it is first needed.
+`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class, once the class has
+had a few instances: most classes have no more.
 """
 
 # The gain: the first use of tensors, layers and optimisers takes 373 ms of processor time with these classes.  It takes
@@ -15,11 +15,14 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform, overload
+from types import MemberDescriptorType
+from typing import Any, Final, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+FEW: Final = 8  # calls of an `__init__` before it is compiled
 
 
 class _Factory:
@@ -80,32 +83,83 @@ def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool
     return made if cls is None else made(cls)
 
 
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Model:
+    """A class whose description by the standard library is that of all others, except the fields."""
+
+    field: int
+
+
 def _with_fields(given: type[Any], slots: bool) -> type[Any]:
     """A class with the standard library's description of its fields, and no methods."""
-    describe = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)
     written = inspect.get_annotations(given)
     if any("ClassVar" in str(a) or "InitVar" in str(a) or "KW_ONLY" in str(a) for a in written.values()):
-        return describe(given)
-    given.__annotations__ = dict.fromkeys(written, object)  # the library searches each text for those three
-    found = describe(given)
-    given.__annotations__ = found.__annotations__ = written
-    for name, text in written.items():
-        found.__dataclass_fields__[name].type = text
-    return found
+        return dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(given)
+    if slots:
+        given.__annotations__ = dict.fromkeys(written, object)  # the library searches each text for those three
+        found = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(given)
+        given.__annotations__ = found.__annotations__ = written
+        for name, text in written.items():
+            found.__dataclass_fields__[name].type = text
+        return found
+    described: dict[str, Field[Any]] = {}
+    for base in given.__mro__[:0:-1]:
+        described |= base.__dict__.get("__dataclass_fields__", {})
+    described |= {name: _described(given, name, text) for name, text in written.items()}
+    given.__dataclass_fields__, given.__match_args__ = described, tuple(described)
+    given.__dataclass_params__ = vars(_Model)["__dataclass_params__"]
+    return given
+
+
+def _described(given: type[Any], name: str, written: Any) -> Field[Any]:
+    """The description of a field, whose default stays an attribute of the class."""
+    made: Any
+    made = default = getattr(given, name, MISSING)
+    if not isinstance(default, Field):
+        made = dataclasses.field(default=MISSING if isinstance(default, MemberDescriptorType) else default)
+    elif made.default is MISSING:
+        delattr(given, name)
+    else:
+        setattr(given, name, made.default)
+    if type(made.default).__hash__ is None:
+        raise ValueError(f"mutable default {type(made.default)} for field {name} is not allowed: use default_factory")
+    made.name, made.type, made.kw_only = name, written, False
+    made._field_type = vars(_Model)["__dataclass_fields__"]["field"]._field_type
+    return made
 
 
 class _LateInit:
-    """The `__init__` of a class until it is needed, because it takes long to compile."""
+    """The `__init__` of a class for its first instances, because it takes long to compile."""
 
     def __init__(self, cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> None:
-        self.cls, self.fields, self.frozen = cls, fields, frozen
+        self.cls, self.fields, self.frozen, self.calls = cls, fields, frozen, 0
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        """Compile the method, which takes this one's place."""
+        """The method for an instance: this class's, or after a few calls a compiled one, which takes its place."""
+        self.calls += 1
+        if instance is not None and self.calls <= FEW:
+            return partial(self._fill, instance)
         made = _init(self.cls, self.fields, self.frozen)
         if self.cls.__dict__.get("__init__") is self:
             self.cls.__init__ = made
         return made.__get__(instance, owner)
+
+    def _fill(self, instance: Any, *arguments: Any, **named: Any) -> None:
+        """Set the fields one by one."""
+        given = {f.name: value for f, value in zip(self.fields, arguments)} | named
+        absent = [f for f in self.fields if f.name not in given]
+        wrong = any(f.default is f.default_factory is MISSING for f in absent)
+        if wrong or len(given) != len(arguments) + len(named) or len(given) + len(absent) != len(self.fields):
+            return _init(self.cls, self.fields, self.frozen)(instance, *arguments, **named)  # refuses the arguments
+        assign = object.__setattr__ if self.frozen else setattr
+        for f in self.fields:
+            if f.name in given:
+                assign(instance, f.name, given[f.name])
+            else:
+                assign(instance, f.name, f.default if f.default_factory is MISSING else f.default_factory())
+        if hasattr(self.cls, "__post_init__"):
+            instance.__post_init__()
+        return None
 
 
 def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:

@@ -20,7 +20,8 @@ from nacre.native.engine import compile_together
 from nacre.native.pool import pool_text
 from nacre.native.python.cached import cached_module
 from nacre.native.text import ModuleText
-from nacre.runtime.executable import Code, Executable, driver_text
+from nacre.runtime.executable import Code, Executable
+from nacre.runtime.texts import driver_text
 
 
 def program_object(

@@ -26,7 +26,7 @@ from nacre.deploy.sizes import SizeArithmetic, symbols_of
 from nacre.deploy.strings import string
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.python.initial import at, constant_rows
-from nacre.native.python.types import ArrayKind, FunctionKind, i64, memory_type, size_of, struct_of
+from nacre.native.python.types import ArrayKind, FunctionKind, i64, size_of, struct_of
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Loop, Node, loops
 from nacre.runtime.grains import CHUNK_COST, SHARE_COST
@@ -292,7 +292,7 @@ class _Start:
             element = field.kind.element if isinstance(field.kind, ArrayKind) else field.kind
             for n, value in enumerate(given if isinstance(given, list) else [given]):
                 place = self.f.gep(table, k * kind.nbytes + field.offset + n * element.nbytes)
-                self.f.store(self.f.like(value, memory_type(element)), place)
+                self.f.store(self.f.like(value, element.memory), place)
 
     def word(self, value: Operand) -> int:
         """Write the next word of arguments; returns its place."""

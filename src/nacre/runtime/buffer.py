@@ -14,14 +14,13 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.base.locks import once
 from nacre.native import cache as objects
-from nacre.native import compile_workers, limits
-from nacre.native.engine import Library, Target, host_target
+from nacre.native import limits
+from nacre.native.engine import Library, host_target
 from nacre.native.interpreter import require_interpreter
-from nacre.native.python.cached import cached_module
 from nacre.runtime.layouts import STATE
+from nacre.runtime.texts import buffer_text
 
 UNASKED: Final = 1 << 19  # bytes up to which an allocation skips the check of the limit
-ENTRIES = ("new", "renew", "empty_cache", "create", "calibrate")  # the native functions that this file calls
 CACHE_SHARE = 4  # freed blocks may hold a quarter of the memory
 
 
@@ -64,16 +63,6 @@ class MemoryFigures(NamedTuple):
     slabs: int
     buffers: int
     mapped: int
-
-
-def buffer_text(target: Target) -> str:
-    """The LLVM text of the type and its allocator."""
-    return cached_module("nacre.runtime.heaptype", ENTRIES, target)
-
-
-def begin() -> None:
-    """Load LLVM and compile the type's code on another thread."""
-    compile_workers.begin(1, lambda: objects.compile_cached(buffer_text(host_target()), host_target()))
 
 
 class Native:

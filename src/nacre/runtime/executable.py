@@ -26,12 +26,12 @@ from nacre.native import compile_workers
 from nacre.native.engine import Library, Target
 from nacre.native.pool import begin as begin_pool
 from nacre.native.pool import pool
-from nacre.native.python.cached import cached_module
 from nacre.native.python.types import fields_of
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.layouts import Outcome, PoolFunctions, Stopped
 from nacre.runtime.plan import Binding, BoundPlan, Failure, Plan
 from nacre.runtime.tables import address, record, row_type
+from nacre.runtime.texts import driver_text, host_call_text
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,6 @@ HOST_CALL = "nacre.host_call"  # the kernel of host calls
 CHECK = "nacre.check"  # the kernel of checks
 
 
-def driver_text(target: Target, stamped: bool = False) -> str:
-    """The LLVM text of the driver, the same for every program; the stamped one records the times of launches."""
-    name = "nacre.runtime.stamped_driver" if stamped else "nacre.runtime.driver"
-    return cached_module(name, ("run", "run_unless"), target)
-
-
 @once
 def driver_library(target: Target, stamped: bool) -> Library:
     """The machine code of the driver, loaded once in a process."""
@@ -97,16 +91,6 @@ def driver(target: Target, stamped: bool = False) -> Any:
     """The native function that runs a bound plan without host calls."""
     run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return run(driver_library(target, stamped).address("nacre.run"))
-
-
-def host_call_text(target: Target) -> str:
-    """The LLVM text of the kernel of host calls, and of the function that runs a plan with them."""
-    return cached_module("nacre.runtime.host_call", ("call", "run"), target)
-
-
-def check_text(target: Target) -> str:
-    """The LLVM text of the kernel of checks."""
-    return cached_module("nacre.runtime.check", ("check",), target)
 
 
 def failure(failures: Sequence[Failure], outcome: int) -> Error:

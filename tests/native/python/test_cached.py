@@ -18,7 +18,8 @@ from nacre.native.python import cached
 PACKAGE = Path(nacre.__file__).parent
 PROGRAM = """
 import sys
-from nacre.runtime.buffer import allocate, buffer_text
+from nacre.runtime.buffer import allocate
+from nacre.runtime.texts import buffer_text
 from nacre.native.engine import host_target
 assert len(allocate(100)) == 100
 front = [m for m in sys.modules if m.startswith("nacre.native.python.") or m in ("nacre.runtime.heaptype", "ast")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import mmap
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import pytest
 
+from nacre.base.gc_pause import gc_paused
 from nacre.native.cpython import PyObject
 from nacre.native.python.declarations import (
     address,
@@ -340,6 +342,14 @@ def test_functions() -> None:
     expand, fib, twofold = compiled(expanded, fibonacci, passed)
     assert [expand(n) for n in range(20)] == [expanded(n) for n in range(20)]
     assert fib(15) == 610 and twofold(7) == 233
+
+
+def test_no_cycles_of_objects_remain() -> None:
+    gc.collect()
+    with gc_paused():
+        module([expanded, small_or_even])
+        found = [type(o).__name__ for o in gc.get_objects() if type(o).__module__.startswith("nacre.native.python.")]
+    assert not {"Computed", "Phi", "BasicBlock", "FunctionScope"} & set(found)
 
 
 def test_only_what_is_needed_is_written() -> None:

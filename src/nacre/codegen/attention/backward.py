@@ -18,14 +18,12 @@ from nacre.base.records import dataclass
 from nacre.codegen.attention.forward import SIZES, Attention, parts_of
 from nacre.codegen.attention.parts import ArgumentSlots, Parts, strides
 from nacre.codegen.attention.plan import BACKWARD, backward_cut
-from nacre.codegen.attention.rows import Scores, emit_nest, gradients
+from nacre.codegen.attention.rows import GRADS, Scores, emit_nest, gradients
 from nacre.codegen.gemm.element_types import edge, load_edge, store_edge
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
-
-GRADS = ("q", "k", "v")
 
 
 def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[ModuleText, Attention]:

@@ -16,7 +16,7 @@ from functools import partial
 from nacre.base.records import dataclass
 from nacre.codegen.attention.parts import ArgumentSlots, Parts, strides
 from nacre.codegen.attention.plan import FORWARD, PanelModel, forward_cut, line
-from nacre.codegen.attention.rows import Scores, emit_nest, finish, most, raised, total
+from nacre.codegen.attention.rows import RESULTS, Scores, emit_nest, finish, most, raised, total
 from nacre.codegen.gemm.element_types import numbers
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.kernel.ast import Kernel
@@ -24,8 +24,6 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
 from nacre.runtime.plan import Cut
-
-RESULTS = ("out", "mixed", "most", "total")
 
 SIZES = ("inner", "queries", "keys", "depth", "width")  # depth: of queries and keys; width: of values
 

@@ -39,6 +39,8 @@ from nacre.native.text import Function, ModuleText
 
 ROWS, COLUMNS, ROW_STRIDE = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("row_stride")
 I, J = Index("i"), Index("j")
+RESULTS = ("out", "mixed", "most", "total")
+GRADS = ("q", "k", "v")
 FACTORS = {"scale": "mul", "divide": "div"}  # steps with a number, and their operations
 
 

@@ -14,6 +14,8 @@ from nacre.native.llvm_types import bits_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function, ModuleText
 
+WIDEST_WINDOW = 8  # columns, and strides of columns, up to which a window's kernel unrolls its taps
+
 
 @dataclass(frozen=True)
 class Count:

@@ -33,18 +33,17 @@ from nacre.codegen.entry.layouts import (
 )
 from nacre.codegen.entry.recording import Recording
 from nacre.codegen.entry.slots import require_slots
+from nacre.codegen.entry.texts import begin_text, entry_text, step_text, view_text
 from nacre.codegen.entry.variables import ProgramVariables
 from nacre.interpret.tape import NUMBERS as NODE_NUMBERS
 from nacre.interpret.tape import TapeNode
 from nacre.native import cache as objects
-from nacre.native import compile_workers
 from nacre.native.cpython import METHOD_FASTCALL, MethodDefinition
 from nacre.native.engine import Library, Target, host_target
 from nacre.native.interpreter import require_interpreter
-from nacre.native.python.cached import cached_module
 from nacre.native.records import pack, write_field
 from nacre.runtime import buffer as buffers
-from nacre.runtime.executable import Executable, driver_library, driver_text, failure
+from nacre.runtime.executable import Executable, driver_library, failure
 from nacre.runtime.plan import PackedMemory
 from nacre.runtime.tables import memory_of
 from nacre.trace.bind import ACTIVE, INTERPRETING
@@ -53,31 +52,10 @@ from nacre.trace.value import Value, public_class
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock, and those with host calls
 
 
-def entry_text(target: Target) -> str:
-    """The LLVM text of the entries of programs."""
-    return cached_module("nacre.codegen.entry.entries", ("entry", "forget"), target)
-
-
-def view_text(target: Target) -> str:
-    """The LLVM text of the entries of views, which many processes do without."""
-    return cached_module("nacre.codegen.entry.view", ("view",), target)
-
-
-def begin() -> None:
-    """Compile the code that all programs need, the driver and the entry, on other threads."""
-    compile_workers.begin(1, lambda: _make(entry_text(host_target())))
-    compile_workers.begin(1, lambda: _make(driver_text(host_target())))
-
-
 @cache
 def begin_step() -> None:
     """Compile the code that programs with variables need on another thread."""
-    target = host_target()
-    compile_workers.begin(1, lambda: _make(variables.step_text(target)))
-
-
-def _make(text: str) -> None:
-    objects.compile_cached(text, host_target())
+    begin_text(step_text)
 
 
 class _Method(NamedTuple):
@@ -126,7 +104,7 @@ def _view_method(target: Target) -> _Method:
 @once
 def _step_method(target: Target, stamped: bool) -> _Method:
     symbols = _methods(target, stamped).symbols | variables.symbols()
-    library = objects.library(variables.step_text(target), target, symbols).keep()
+    library = objects.library(step_text(target), target, symbols).keep()
     return _method(library, variables.CALL, "Run a program on tensors and variables.")
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from nacre.base.records import dataclass
 from nacre.codegen.entry.layouts import HiddenValue, KeptSlot, ProgramRecord, StepRecord, VariableObject
 from nacre.codegen.entry.watch_table import WatchTable
-from nacre.native.engine import Target
-from nacre.native.python.cached import cached_module
 from nacre.native.python.types import offset_of
 from nacre.native.records import pack, read_field
 from nacre.runtime.tables import memory_of
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Slot = tuple[Variable, str]  # a variable and the name of one of its slots
-ENTRIES: Final = ("call",)
 CALL: Final = "nacre.step"  # its symbol
 
 
@@ -41,11 +38,6 @@ class ProgramVariables:
     cleared: Sequence[Slot] = ()  # set to None at the end
     kept: Sequence[tuple[Slot, object, bool]] = ()  # a slot, True, False or None, and whether it must have that value
     hidden: Mapping[int, Value] = field(default_factory=dict[int, Value])  # placeholders, by the number in `read`
-
-
-def step_text(target: Target) -> str:
-    """The LLVM text of the entry with variables, which many processes do not need."""
-    return cached_module("nacre.codegen.entry.step", ENTRIES, target)
 
 
 def symbols() -> dict[str, int]:

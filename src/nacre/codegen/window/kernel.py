@@ -30,8 +30,6 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
-WIDEST = 8  # columns, and strides of columns, up to which a kernel's taps are unrolled
-
 
 @dataclass(frozen=True)
 class Fused:

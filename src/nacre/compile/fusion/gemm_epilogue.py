@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
-from nacre.codegen.gemm.kernel import EpilogueOperand, Gemm
 from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
@@ -41,6 +41,9 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import Function
 from nacre.ops.dot import dot_p, widened_dot_p
 from nacre.runtime.executable import Code
+
+if TYPE_CHECKING:
+    from nacre.codegen.gemm.kernel import Gemm
 
 WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so
 
@@ -236,6 +239,8 @@ def _contraction(
     over: bool,
     level: bool,
 ) -> tuple[Code, Gemm]:
+    from nacre.codegen.gemm.kernel import EpilogueOperand  # noqa: PLC0415 - few programs have products
+
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, dtype), x in zip(operands, loads, strict=True):

@@ -11,9 +11,7 @@ from functools import lru_cache
 
 from nacre.base.dims import product
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import ResultPlace, Steps
-from nacre.codegen.window import kernel as kernels
-from nacre.codegen.window.prologue import Prologue
+from nacre.codegen.convolution.sequence import WIDEST_WINDOW, ResultPlace, Steps
 from nacre.compile.fusion import convolution_epilogue
 from nacre.compile.fusion.convolution_epilogue import (
     WIDEST,
@@ -47,9 +45,9 @@ from nacre.ops.window import window_max_grad_p, window_max_p, window_sum_grad_p,
 
 @dataclass(frozen=True)
 class WindowFamily:
-    """A generator of window kernels, its operands' and its result's names, and the cases that it supports."""
+    """A generator of window kernels (a name there), its operands' and result's names, and the cases it supports."""
 
-    generator: Callable[..., Steps]
+    generator: str
     operands: tuple[str, ...]
     result: str
     backward: bool = False  # the result is the image
@@ -89,7 +87,7 @@ def window_of(family: WindowFamily, e: Equation) -> Window | None:
         return None
     if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
         return None
-    if p["size"][1] > kernels.WIDEST or p["stride"][1] > kernels.WIDEST:
+    if max(p["size"][1], p["stride"][1]) > WIDEST_WINDOW:
         return None
     channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
     about = window(
@@ -189,11 +187,14 @@ def _steps(
     prologue: PrologueCode | None,
     epilogue: EpilogueCode | None,
 ) -> Steps:
+    from nacre.codegen.window import kernel as kernels  # noqa: PLC0415 - few programs have windows
+
+    generator: Callable[..., Steps] = getattr(kernels, family.generator)
     if not family.fuses:
-        return family.generator(isa, scalar, about)
-    before = None if prologue is None else Prologue(prologue, prologue.names)
+        return generator(isa, scalar, about)
+    before = None if prologue is None else kernels.Prologue(prologue, prologue.names)
     around = kernels.Fused(before, epilogue, epilogue.names if epilogue is not None else ())
-    return family.generator(isa, scalar, about, around)
+    return generator(isa, scalar, about, around)
 
 
 def window_steps(
@@ -228,11 +229,11 @@ def window_steps(
     return written_beside(launches(steps, places, batch, 0, batch * cost), others)
 
 
-MAX = WindowFamily(kernels.max_forward, ("x",), "y")
-MAX_GRAD = WindowFamily(kernels.max_grad, ("dy", "x"), "dx", backward=True, halves=False)
-MAX_BLOCKED = WindowFamily(kernels.blocked_max_forward, ("x",), "y", columns=True, fuses=False)  # which no nest serves
-SUM = WindowFamily(kernels.sum_forward, ("x",), "y")
-SUM_GRAD = WindowFamily(kernels.sum_grad, ("dy",), "dx", backward=True, columns=True)
+MAX = WindowFamily("max_forward", ("x",), "y")
+MAX_GRAD = WindowFamily("max_grad", ("dy", "x"), "dx", backward=True, halves=False)
+MAX_BLOCKED = WindowFamily("blocked_max_forward", ("x",), "y", columns=True, fuses=False)  # which no nest serves
+SUM = WindowFamily("sum_forward", ("x",), "y")
+SUM_GRAD = WindowFamily("sum_grad", ("dy",), "dx", backward=True, columns=True)
 
 register_kernel(window_max_p, "*", MAX.match, MAX.build, MAX.fuse)
 register_kernel(window_max_grad_p, "*", MAX_GRAD.match, MAX_GRAD.build, MAX_GRAD.fuse)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.types import Shape, row_major
-from nacre.codegen.attention.backward import GRADS, backward
-from nacre.codegen.attention.few_queries import few_queries
-from nacre.codegen.attention.forward import RESULTS, Attention, forward
-from nacre.codegen.attention.online import online
-from nacre.codegen.attention.rows import Scores
+from nacre.codegen.attention.rows import GRADS, RESULTS, Scores
 from nacre.codegen.gemm.plan import FEW
 from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.kernel_registry import always, register_kernel
@@ -23,12 +20,19 @@ from nacre.ir.graph import Equation, Var
 from nacre.native.isa import Isa
 from nacre.runtime.executable import Code
 
-Kernel = Callable[[Scores, tuple[str, ...]], tuple[Code, Attention]]
+if TYPE_CHECKING:
+    from nacre.codegen.attention.forward import Attention
+
+Kernel = Callable[[Scores, tuple[str, ...]], "tuple[Code, Attention]"]
 Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and of the axes after these
 
 
 @lru_cache(maxsize=64)
 def _forward(isa: Isa, few: bool, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
+    from nacre.codegen.attention.few_queries import few_queries  # noqa: PLC0415 - few programs have attentions
+    from nacre.codegen.attention.forward import forward  # noqa: PLC0415 - likewise
+    from nacre.codegen.attention.online import online  # noqa: PLC0415 - likewise
+
     kernel = online if scores.online else few_queries if few and not scores.causal else forward
     module, about = kernel(isa, scores, results, "nacre_kernel")
     return Code(module.text(), about.name), about
@@ -36,6 +40,8 @@ def _forward(isa: Isa, few: bool, scores: Scores, results: tuple[str, ...]) -> t
 
 @lru_cache(maxsize=64)
 def _backward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
+    from nacre.codegen.attention.backward import backward  # noqa: PLC0415 - few programs have attentions
+
     module, about = backward(isa, scores, results, "nacre_kernel")
     return Code(module.text(), about.name), about
 

@@ -10,20 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.codegen.convolution import kernel as convolutions
 from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Steps
-from nacre.codegen.convolution.winograd import winograd
-from nacre.codegen.convolution.winograd_plan import POINTS
-from nacre.codegen.convolution.winograd_weight import winograd_weight
-from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
-from nacre.codegen.gemm.prepack import prepacked_bytes
 from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue, fused_epilogue
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
@@ -34,13 +28,18 @@ from nacre.compile.primitives import convolve_blocked_p, in_planes, winograd_blo
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
-from nacre.kernel.order_winograd import forward_sides, gradient_sides
+from nacre.kernel.order_winograd import PATCH, forward_sides, gradient_sides
 from nacre.native.isa import Isa
 from nacre.native.text import ModuleText
 from nacre.ops.convolution import convolve_p, input_grad_p, weight_grad_p
 from nacre.ops.dot import dot_axes
 from nacre.ops.winograd import winograd_input_grad_p, winograd_p, winograd_weight_grad_p
 from nacre.runtime.executable import Code, Unit
+
+if TYPE_CHECKING:
+    from nacre.codegen.gemm.kernel import Gemm
+
+# The generators are imported where they are called: a program without products or convolutions starts earlier so.
 
 Written = tuple[Var, tuple[Size, ...]]  # a result and its strides
 
@@ -70,6 +69,8 @@ def _contraction(isa: Isa, form: Form) -> tuple[Code, Gemm]:
 
 def product_code(isa: Isa, form: Form, **options: Any) -> tuple[Code, Gemm]:
     """The kernel of a product, with `gemm`'s options for an epilogue; products of one form share the other parts."""
+    from nacre.codegen.gemm.kernel import gemm  # noqa: PLC0415 - see above
+
     options = options or {"outputs": [form.result]}
     module, plan = gemm(isa, form.dtype, gemv=form.gemv, matrix=form.matrix, name="nacre_kernel", **options)
     shared, units = _shared(isa, form)
@@ -80,6 +81,8 @@ def product_code(isa: Isa, form: Form, **options: Any) -> tuple[Code, Gemm]:
 @lru_cache(maxsize=256)
 def _shared(isa: Isa, form: Form) -> tuple[ModuleText, tuple[Unit, Unit]]:
     """The code that products of a form share, as a module and as units."""
+    from nacre.codegen.gemm.kernel import shared_parts  # noqa: PLC0415 - see above
+
     tiles, module = shared_parts(isa, form.dtype, form.gemv, form.matrix)
     rest, names = _difference(module, tiles)
     return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
@@ -153,6 +156,8 @@ def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
     m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
     if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
         return False
+    from nacre.codegen.gemm.kernel import is_gemv  # noqa: PLC0415 - see above
+
     return is_gemv(isa, dtype, m, n, k, contiguous(*strides))
 
 
@@ -212,6 +217,8 @@ def _prepacked(
     plan: Gemm, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]
 ) -> ArgSlot:
     """Memory in which the second factor may stay packed between calls; null where that does not pay."""
+    from nacre.codegen.gemm.prepack import prepacked_bytes  # noqa: PLC0415 - see above
+
     nbytes = prepacked_bytes(plan.tiling, *size, strides[2] == 1)
     if batch != 1 or not nbytes:
         return 0
@@ -241,6 +248,24 @@ def convolution(
     return Convolution(int(c), int(o), rows, columns, groups)
 
 
+def _forward(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Steps:
+    from nacre.codegen.convolution.kernel import forward  # noqa: PLC0415 - see above
+
+    return forward(isa, scalar, conv, **options)
+
+
+def _input_grad(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Steps:
+    from nacre.codegen.convolution.kernel import input_grad  # noqa: PLC0415 - see above
+
+    return input_grad(isa, scalar, conv, **options)
+
+
+def _weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    from nacre.codegen.convolution.kernel import weight_grad  # noqa: PLC0415 - see above
+
+    return weight_grad(isa, scalar, conv)
+
+
 def _winograd(
     isa: Isa,
     scalar: str,
@@ -250,6 +275,8 @@ def _winograd(
     operands: Sequence[str] = (),
     blocked: Blocked = PLANES,
 ) -> Steps:
+    from nacre.codegen.convolution.winograd import winograd  # noqa: PLC0415 - see above
+
     return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
 
 
@@ -261,10 +288,14 @@ def _winograd_input_grad(
     epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
 ) -> Steps:
+    from nacre.codegen.convolution.winograd import winograd  # noqa: PLC0415 - see above
+
     return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
 
 
 def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    from nacre.codegen.convolution.winograd_weight import winograd_weight  # noqa: PLC0415 - see above
+
     return winograd_weight(isa, scalar, forward_sides(conv))
 
 
@@ -310,12 +341,12 @@ class ConvolutionFamily:
         return FusedClusters(build, before=False, behind=True)
 
 
-DIRECT: Final = ConvolutionFamily(convolutions.forward, ("x", "w"), "y")
-DIRECT_INPUT_GRAD: Final = ConvolutionFamily(convolutions.input_grad, ("dy", "w"), "dx")
-DIRECT_WEIGHT_GRAD: Final = ConvolutionFamily(convolutions.weight_grad, ("x", "dy"), "dw")
-WINOGRAD: Final = ConvolutionFamily(_winograd, ("x", "w"), "y", POINTS)
-WINOGRAD_INPUT_GRAD: Final = ConvolutionFamily(_winograd_input_grad, ("dy", "w"), "dx", POINTS)
-WINOGRAD_WEIGHT_GRAD: Final = ConvolutionFamily(_winograd_weight_grad, ("x", "dy"), "dw", POINTS)
+DIRECT: Final = ConvolutionFamily(_forward, ("x", "w"), "y")
+DIRECT_INPUT_GRAD: Final = ConvolutionFamily(_input_grad, ("dy", "w"), "dx")
+DIRECT_WEIGHT_GRAD: Final = ConvolutionFamily(_weight_grad, ("x", "dy"), "dw")
+WINOGRAD: Final = ConvolutionFamily(_winograd, ("x", "w"), "y", PATCH * PATCH)
+WINOGRAD_INPUT_GRAD: Final = ConvolutionFamily(_winograd_input_grad, ("dy", "w"), "dx", PATCH * PATCH)
+WINOGRAD_WEIGHT_GRAD: Final = ConvolutionFamily(_winograd_weight_grad, ("x", "dy"), "dw", PATCH * PATCH)
 
 
 @lru_cache(maxsize=256)

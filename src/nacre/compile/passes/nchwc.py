@@ -19,7 +19,7 @@ from typing import Any, Final
 from nacre.base.dtypes import float32
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
-from nacre.codegen.window.kernel import WIDEST
+from nacre.codegen.convolution.sequence import WIDEST_WINDOW
 from nacre.compile.fusion.pointwise import is_pointwise
 from nacre.compile.primitives import BLOCK, convolve_blocked_p, in_blocks, window_max_blocked_p, winograd_blocked_p
 from nacre.ir.graph import Atom, Equation, Graph, Var
@@ -114,7 +114,7 @@ def _is_narrow(e: Equation) -> bool:
         e.inputs[0].type.dtype is float32
         and is_image(e.inputs[0])
         and is_image(e.outputs[0])
-        and max(e.params["size"][1], e.params["stride"][1]) <= WIDEST
+        and max(e.params["size"][1], e.params["stride"][1]) <= WIDEST_WINDOW
     )
 
 

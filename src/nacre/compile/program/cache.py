@@ -10,11 +10,12 @@ Files that cannot be read completely are ignored.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import count
@@ -92,13 +93,19 @@ def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None
 @cache
 def _package() -> str:
     """A hash of the names, sizes and times of this package's files."""
-    digest = hashlib.sha256(nacre.__version__.encode())
-    for folder, _, names in sorted(os.walk(os.path.dirname(nacre.__file__))):
-        for name in sorted(names):
-            if name.endswith(".py"):
-                found = os.stat(os.path.join(folder, name))
-                digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    files = _files(os.path.dirname(nacre.__file__))
+    return hashlib.sha256("\n".join([nacre.__version__, *files]).encode()).hexdigest()
+
+
+def _files(folder: str) -> Iterator[str]:
+    """The name, size and time of each Python file in a folder and in those below; none in a zip file."""
+    with contextlib.suppress(NotADirectoryError, FileNotFoundError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                found = entry.stat()
+                yield f"{entry.name} {found.st_size} {found.st_mtime_ns}"
+            elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
 
 
 # ---- to and from bytes: the length of a JSON text, the text, the constants

@@ -26,10 +26,11 @@ from nacre.kernel.ast import For, Kernel
 from nacre.native.engine import Target
 from nacre.native.isa import Isa
 from nacre.native.python.types import struct_of
-from nacre.runtime.executable import CHECK, HOST_CALL, Code, check_text, host_call_text
+from nacre.runtime.executable import CHECK, HOST_CALL, Code
 from nacre.runtime.flow import Node
 from nacre.runtime.layouts import Outcome
 from nacre.runtime.plan import READY, Failure, Launch, Number, PlannedValue, Pointer, Slot
+from nacre.runtime.texts import check_text, host_call_text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import NativeFunction, Null
 from nacre.native.python.source import NativeSyntaxError, is_changeable
 from nacre.native.python.ssa import BasicBlock, Computed, Construction, Uninitialised
-from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind, structure_of
+from nacre.native.python.types import BOOL, VOID, FloatKind, IntKind, Kind, TupleKind
 from nacre.native.python.unit import NativeModule
 
 # A value; a number has no type yet.  A tuple is the results of an inlined function that has several.
@@ -31,7 +31,7 @@ class FunctionScope:
         result = self.result = self.signature.result
         self.results: tuple[Kind, ...]  # none, one or several
         self.results = result.items if isinstance(result, TupleKind) else () if result is VOID else (result,)
-        self.chain: tuple[FunctionScope, ...] = (self, *(outer.chain if outer is not None else ()))
+        self.around: tuple[FunctionScope, ...] = () if outer is None else (outer, *outer.around)
         self.kinds: dict[str, Kind] = {}  # of the local variables
         self.locals = frozenset(function.code.co_varnames)
         self.loops: list[tuple[BasicBlock, BasicBlock]] = []  # where `continue` and `break` lead
@@ -186,13 +186,15 @@ class Body:
     def global_item(self, node: ast.expr) -> Any:
         """The object that a global name, or one of another module, stands for; None for other expressions."""
         function, found = self.frame.function, None
-        if isinstance(node, ast.Name) and node.id not in self.frame.locals:
+        if type(node) is ast.Name:
+            if node.id in self.frame.locals:
+                return None
             found = function.names.get(node.id, BUILTINS.get(node.id))
             if found is None:
                 self.fail(node, "a name must be defined; got none; import it or correct the spelling")
             if isinstance(found, int | float) and is_changeable(node.id, function):
                 self.fail(node, f"a constant must be Final; got a global variable; declare it `{node.id}: Final`")
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        elif type(node) is ast.Attribute and type(node.value) is ast.Name:
             owner = self.global_item(node.value)
             if isinstance(owner, ModuleType):
                 found = getattr(owner, node.attr, None)
@@ -203,8 +205,7 @@ class Body:
 
 def _is_extension(kind: Kind, of: Kind) -> bool:
     """Whether a reference of one type is also one of another."""
-    one, other = structure_of(kind), structure_of(of)
-    return one is not None and other is not None and one.extends(other)
+    return kind.structure is not None and of.structure is not None and kind.structure.extends(of.structure)
 
 
 def shown(node: ast.AST) -> str:

@@ -192,7 +192,7 @@ class ExpressionTranslation(IntrinsicTranslation):
         """The result of an inlined function; with two ways, its returns lead to one of them."""
         caller, frame = self.frame, FunctionScope(self.unit, function, self.frame)
         arguments = self.arguments(call, frame.signature.kinds)
-        if any(scope.function is function for scope in caller.chain):
+        if any(scope.function is function for scope in frame.around):
             self.fail(call, "an inlined function must not call itself; got a cycle; use @native", function.symbol)
         self.frame, frame.exit, frame.ways = frame, BasicBlock("result"), ways
         self.whole(arguments)

@@ -14,7 +14,7 @@ from typing import Any
 from nacre.base.errors import CompileError
 from nacre.native.llvm_values import Val, literal
 from nacre.native.python.declarations import Initial
-from nacre.native.python.types import ArrayKind, Kind, StructKind, memory_type, struct_of
+from nacre.native.python.types import ArrayKind, Kind, StructKind, struct_of
 from nacre.native.text import ModuleText
 
 
@@ -35,8 +35,7 @@ def initial_value(kind: Kind, value: Any, symbol: Callable[[Initial], str]) -> t
         return value.ty, value.text
     if isinstance(value, Initial):
         return "ptr", f"@{symbol(value)}"
-    ty = memory_type(kind)
-    return ty, literal(ty, 0 if value is None else value)
+    return kind.memory, literal(kind.memory, 0 if value is None else value)
 
 
 def at(place: Val) -> Any:

@@ -14,18 +14,7 @@ from nacre.native.isa import MACHINES, X86_64
 from nacre.native.python.body import Item, shown
 from nacre.native.python.memory import MemoryAccess
 from nacre.native.python.ssa import Computed
-from nacre.native.python.types import (
-    BOOL,
-    VOID,
-    IntKind,
-    Kind,
-    StructKind,
-    TupleKind,
-    pointer_to,
-    ptr,
-    size_of,
-    structure_of,
-)
+from nacre.native.python.types import BOOL, VOID, IntKind, Kind, StructKind, TupleKind, pointer_to, ptr, size_of
 
 T = TypeVar("T")
 WORD, NARROW, BYTE = (IntKind(bits, False) for bits in (64, 32, 8))
@@ -71,7 +60,7 @@ class IntrinsicTranslation(MemoryAccess):
         return self.unit.kind(self.frame.function, node, shown(node), node)
 
     def _structure(self, node: expr, use: Use) -> StructKind:
-        found = structure_of(self._type(node))
+        found = self._type(node).structure
         if found is None:
             self.fail(use.node, f"the argument must be a structure; got {shown(node)}; name its class", use.name)
         return found
@@ -123,7 +112,7 @@ class IntrinsicTranslation(MemoryAccess):
 
     def write_size_of(self, use: Use, owner: expr) -> Item:
         kind = self._type(owner)
-        return (structure_of(kind) or kind).nbytes
+        return (kind.structure or kind).nbytes
 
     # ---- integers and bytes
 

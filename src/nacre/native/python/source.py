@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-import re
 
 from nacre.base.errors import CompileError
 from nacre.native.python.declarations import NativeFunction
@@ -22,15 +21,13 @@ class NativeSyntaxError(CompileError):
 
 
 def definition(function: NativeFunction) -> ast.FunctionDef:
-    """The syntax tree of a function, from its lines alone: most files have other functions, too.
+    """The syntax tree of a function, whose first line is 1: only its own lines are read.
 
     Raises CompileError where the source is not there, for example where only `.pyc` files are installed.
     """
     code = function.code
-    before = code.co_firstlineno - 1
-    lines = _lines(function)[before:]
     try:
-        found = ast.parse("\n" * before + _first(lines)).body[0]
+        found = ast.parse(_first(_lines(function)[code.co_firstlineno - 1 :])).body[0]
     except (SyntaxError, IndexError):
         found = None
     if not isinstance(found, ast.FunctionDef) or found.name != code.co_name:
@@ -55,9 +52,10 @@ def _first(lines: list[str]) -> str:
 
 def is_changeable(name: str, function: NativeFunction) -> bool:
     """Whether a function's module assigns a global name without declaring it Final."""
-    text = "".join(_lines(function))
-    assigned = re.search(rf"^ *{name} *(:(?! *Final\b)[^=\n]*)?=(?!=)", text, re.MULTILINE)
-    return assigned is not None and not re.search(rf"^ *{name} *: *Final\b", text, re.MULTILINE)
+    if "Final" in str(function.names.get("__annotations__", {}).get(name)):
+        return False
+    parts = [line.partition("=") for line in _lines(function) if line.lstrip().startswith(name)]
+    return any(t.partition(":")[0].strip() == name for t, sign, value in parts if sign and value[:1] != "=")
 
 
 def _lines(function: NativeFunction) -> list[str]:

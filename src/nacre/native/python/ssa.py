@@ -22,7 +22,7 @@ class Computed:
     the value is that of its only operand.  The name of the value begins with `stem`.
     """
 
-    users: frozenset[Phi] = frozenset()  # only the phis
+    users: tuple[Phi, ...] = ()  # only the phis
     replaced: Computed | None = None
     written: Val | None = None
 
@@ -104,6 +104,8 @@ class Construction:
             self.parts.append(part)
         if seal:
             self.seal(part)
+            if len(part.before) == 1:
+                part.defined = part.before[0].defined.copy()
 
     def add(self, kind: Kind, operands: Sequence[Computed] = (), text: str = "", stem: str = "v") -> Computed:
         """Add an instruction."""
@@ -137,24 +139,28 @@ class Construction:
         """
         assert self.here is not None
         found = self.here.defined.get(variable)
-        return found.now() if found is not None else self._read(self.here, variable, kind, reader)
+        if found is None:
+            return self._read(self.here, variable, kind, reader)
+        return found if found.replaced is None else found.now()
 
     def _read(self, part: BasicBlock, variable: Hashable, kind: Kind, reader: Hashable) -> Computed:
         """The value of a variable at the end of a block."""
-        found, passed = part.defined.get(variable), list[BasicBlock]()
-        while found is None and part.sealed and len(part.before) == 1:
+        passed = list[BasicBlock]()
+        while (found := part.defined.get(variable)) is None and part.sealed and len(part.before) == 1:
             passed.append(part)
             part = part.before[0]
-            found = part.defined.get(variable)
-        if found is None and part.sealed and not part.before:
-            raise Uninitialised(reader)
         if found is None:
-            found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
-            part.phis.append(phi)
-            if part.sealed:
-                found = self._complete(phi, variable)
-            else:
-                part.waiting.append((variable, phi))
+            values = {b.defined.get(variable) for b in part.before} if part.sealed else {None}
+            if not values:
+                raise Uninitialised(reader)
+            found = values.pop()
+            if found is None or values:
+                found = part.defined[variable] = phi = Phi(kind, part, reader)  # so that a loop ends here
+                part.phis.append(phi)
+                if part.sealed:
+                    found = self._complete(phi, variable)
+                else:
+                    part.waiting.append((variable, phi))
             part.defined[variable] = found
         for each in passed:
             each.defined[variable] = found
@@ -165,19 +171,24 @@ class Construction:
         for before in phi.block.before:
             value = self._read(before, variable, phi.kind, phi.reader)
             phi.operands.append(value)
-            value.users |= {phi}
+            value.users += (phi,)
         return self._simplified(phi)
 
     def _simplified(self, phi: Phi) -> Computed:
         """A phi, or the only value that it stands for."""
-        others = {v.now() for v in phi.operands} - {phi}
-        if len(others) != 1:
+        only = phi
+        for value in phi.operands:
+            value = value.now()
+            if value is not phi and value is not only:
+                if only is not phi:
+                    return phi
+                only = value
+        if only is phi:
             return phi
-        (only,) = others
-        phi.replaced = only
+        users, phi.replaced = [u for u in phi.users if u is not phi], only
         phi.block.phis.remove(phi)
-        users = phi.users - {phi}
-        only.users |= users
+        phi.operands, phi.users = [], ()
+        only.users = (*[u for u in only.users if u is not phi], *users)
         for user in users:
             if user.replaced is None and len(user.operands) == len(user.block.before):
                 self._simplified(user)
@@ -211,3 +222,7 @@ class Construction:
                 f.jump(part.after[0].label)
         for phi in (phi for part in self.parts for phi in part.phis):
             f.complete_phi(phi.val(), [(x.val(), b.label) for x, b in zip(phi.operands, phi.block.before, strict=True)])
+        for part in self.parts:  # without cycles, the memory is free at once
+            for phi in part.phis:
+                phi.operands.clear()
+            vars(part).clear()

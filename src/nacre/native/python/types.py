@@ -31,11 +31,14 @@ WORD: Final = 8  # bytes of a pointer
 class Kind:
     """A type: LLVM's name of a value, the bytes in memory, and how programs write it; equal ones have equal parts.
 
-    The types are no dataclasses, because every process imports this file and a dataclass takes longer to make.
+    `memory` is LLVM's type in memory, where a structure or array is bytes.
     """
 
-    def __init__(self, llvm: str, nbytes: int, name: str, *parts: object) -> None:
-        self.llvm, self.nbytes, self.name, self.parts = llvm, nbytes, name, parts
+    structure: StructKind | None = None  # what a reference is to
+
+    def __init__(self, llvm: str, nbytes: int, name: str, *parts: object, memory: str = "") -> None:
+        self.llvm, self.nbytes, self.name, self.parts, self.memory = llvm, nbytes, name, parts, memory or llvm
+        self.alignment = max(1, nbytes)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Kind) and self.name == other.name and self.parts == other.parts)
@@ -89,8 +92,8 @@ class PointerKind(Kind):
     """A pointer to elements, or a reference to a structure."""
 
     def __init__(self, element: Kind) -> None:
-        super().__init__("ptr", WORD, element.name if isinstance(element, StructKind) else f"ptr[{element}]", element)
-        self.element = element
+        self.element, self.structure = element, element if isinstance(element, StructKind) else None
+        super().__init__("ptr", WORD, element.name if self.structure else f"ptr[{element}]", element)
 
     def __call__(self, *_: object) -> Any:
         """Only so that `typing` accepts it as a type."""
@@ -116,8 +119,9 @@ class ArrayKind(Kind):
     """Elements in a row, inside of a structure."""
 
     def __init__(self, element: Kind, count: int) -> None:
-        super().__init__("ptr", element.nbytes * count, f"Annotated[array[{element}], {count}]", element)
-        self.element, self.count = element, count
+        nbytes, name = element.nbytes * count, f"Annotated[array[{element}], {count}]"
+        super().__init__("ptr", nbytes, name, element, memory=f"[{nbytes} x i8]")
+        self.element, self.count, self.alignment = element, count, element.alignment
 
 
 class TupleKind(Kind):
@@ -154,16 +158,26 @@ class StructKind(Kind):
                 kind = kind_named(written, self.names, known)
             except (CompileError, NameError, TypeError) as fault:
                 raise CompileError(f"{self}.{name}: {fault}") from None
-            end = _round_up(end, alignment(kind))
+            end = _round_up(end, kind.alignment)
             found[name] = Field(kind, end)
             end += kind.nbytes
         return found
 
     @cached_property
+    def alignment(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The greatest alignment of a field."""
+        return max((f.kind.alignment for f in self.fields.values()), default=1)
+
+    @cached_property
     def nbytes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The size with the padding at its end."""
         end = max((f.offset + f.kind.nbytes for f in self.fields.values()), default=0)
-        return _round_up(end, alignment(self))
+        return _round_up(end, self.alignment)
+
+    @cached_property
+    def memory(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Bytes."""
+        return f"[{self.nbytes} x i8]"
 
     def field(self, name: str) -> Field:
         """A field, which must exist."""
@@ -176,32 +190,12 @@ class StructKind(Kind):
         return self is other or (self.base is not None and self.base.extends(other))
 
 
-BOOL: Final = BoolKind("i1", 1, "bool")
+BOOL: Final = BoolKind("i1", 1, "bool", memory="i8")
 VOID: Final = Kind("void", 0, "None")
-
-
-def structure_of(kind: Kind | None) -> StructKind | None:
-    """The structure that a reference is to; None for other types."""
-    element = kind.element if isinstance(kind, PointerKind) else None
-    return element if isinstance(element, StructKind) else None
-
-
-def alignment(kind: Kind) -> int:
-    """The alignment of a type in memory."""
-    if isinstance(kind, StructKind):
-        return max((alignment(f.kind) for f in kind.fields.values()), default=1)
-    return alignment(kind.element) if isinstance(kind, ArrayKind) else max(1, kind.nbytes)
 
 
 def _round_up(n: int, to: int) -> int:
     return -(-n // to) * to
-
-
-def memory_type(kind: Kind) -> str:
-    """LLVM's type of a value in memory, where a structure or array is bytes."""
-    if isinstance(kind, StructKind | ArrayKind):
-        return f"[{kind.nbytes} x i8]"
-    return "i8" if kind is BOOL else kind.llvm
 
 
 if TYPE_CHECKING:

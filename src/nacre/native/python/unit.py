@@ -13,17 +13,7 @@ from nacre.native.isa import BY_NAME, Architecture
 from nacre.native.python.declarations import Initial, NativeFunction, NativeVariable
 from nacre.native.python.initial import initial_value
 from nacre.native.python.source import NativeSyntaxError, definition
-from nacre.native.python.types import (
-    VOID,
-    ArrayKind,
-    FunctionKind,
-    Kind,
-    StructKind,
-    TupleKind,
-    alignment,
-    kind_named,
-    struct_of,
-)
+from nacre.native.python.types import VOID, ArrayKind, FunctionKind, Kind, StructKind, TupleKind, kind_named, struct_of
 from nacre.native.text import ModuleText
 
 
@@ -103,7 +93,7 @@ class NativeModule:
     def refuse(self, function: NativeFunction, message: str, node: ast.AST | None = None) -> NoReturn:
         """Raise the error of a wrong program, at a part of a function or at its head."""
         line = getattr(node or self.definition(function), "lineno", 0)
-        raise NativeSyntaxError(function.code.co_filename, line, message)
+        raise NativeSyntaxError(function.code.co_filename, function.code.co_firstlineno - 1 + line, message)
 
     # ---- variables
 
@@ -112,7 +102,7 @@ class NativeModule:
         name = declared.find_symbol()
         if self._claim(name, declared):
             kind = struct_of(declared.owner)
-            align = declared.align or alignment(kind)
+            align = declared.align or kind.alignment
             external = declared.kind == "external"
             linkage = "external" if external else "" if declared.symbol else "internal"
             zeros = "" if external else "zeroinitializer"
