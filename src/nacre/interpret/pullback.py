@@ -84,6 +84,12 @@ class Rule:
     pulls_residuals: bool = False
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
     forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
+    sizes: Mapping[str, int] | None = None  # of symbols, in a form for given sizes
+
+    @property
+    def whole(self) -> Rule:
+        """The rule of which this is a form."""
+        return self
 
     def prepare(self) -> Rule:
         """Find the values to save."""
@@ -156,13 +162,18 @@ class _SizedRule(Rule):
 
     def __init__(self, whole: Rule, sizes: Mapping[str, int]) -> None:
         self.__dict__.update(whole.__dict__)
-        self.whole, self.sizes, self.pulls = whole, sizes, {}
+        self._whole, self.sizes, self.pulls = whole, sizes, {}
+
+    @property
+    def whole(self) -> Rule:
+        """The rule of which this is a form."""
+        return self._whole
 
     def pull(self, present: Positions) -> Pull:
         """The pullback where the results `present` have cotangents."""
         found = self.pulls.get(present)
         if found is None:
-            found = self.pulls[present] = self.whole.pull(present).at(self.sizes)
+            found = self.pulls[present] = self.whole.pull(present).at(self.sizes or {})
         return found
 
     def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
@@ -170,7 +181,7 @@ class _SizedRule(Rule):
         key = present, groups, held
         found = self.pulls.get(key)
         if found is None:
-            found = self.pulls[key] = self.whole.pull_onto(*key).at(self.sizes)
+            found = self.pulls[key] = self.whole.pull_onto(*key).at(self.sizes or {})
         return found
 
 
