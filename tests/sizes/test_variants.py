@@ -165,3 +165,62 @@ def test_a_result_and_a_variable_are_reasons() -> None:
     assert f.concrete_functions[1].reason.endswith(
         "axis 0 of argument x stays a number: it is a result of the function"
     )
+
+
+# ---- questions about sizes within a range
+
+
+def matched(x: Any) -> Any:
+    match x.shape[0]:
+        case 5:
+            return x * 2
+        case _:
+            return x
+
+
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "equal": lambda x: x * 2 if x.shape[0] == 5 else x,
+    "unequal": lambda x: x * 2 if x.shape[0] != 5 else x,
+    "equal float": lambda x: x * 2 if x.shape[0] == 5.0 else x,
+    "from the right": lambda x: x * 2 if 5 == x.shape[0] else x,  # noqa: SIM300 - the order is what is tested
+    "other size": lambda x: x * 2 if x.shape[0] == x.shape[1] else x,
+    "product": lambda x: x * 2 if 2 * x.shape[0] + 1 == 11 else x,
+    "member": lambda x: x * 2 if x.shape[0] in (4, 8) else x,
+    "set": lambda x: x * 2 if x.shape[0] in {4, 8} else x,
+    "match": matched,
+    "key": lambda x: x * {5: 2.0}.get(x.shape[0], 1.0),
+    "shape": lambda x: x * 2 if x.shape == (5, 3) else x,
+    "shape as a key": lambda x: x * {(5, 3): 2.0}.get(x.shape, 1.0),
+    "index": lambda x: x * [*x.shape].index(5),
+    "count": lambda x: x * x.shape.count(5),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_that_bounds_cannot_answer_raises(name: str) -> None:
+    n, m = nc.Dim("n", min=1, max=64), nc.Dim("m", min=1, max=64)
+    f = nc.jit(QUESTIONS[name], dynamic_shapes={"x": {0: n, 1: m}})
+    with pytest.raises(nc.ShapeError, match="dimension: ") as found:
+        f(ones(5, 3))
+    assert any(__file__ in note for note in found.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [lambda n: n == 0, lambda n: n in (0, 65), lambda n: n == -n, lambda n: n != n + 0, lambda n: n == n + 1],
+)
+def test_a_question_that_bounds_answer(question: Callable[[Any], bool]) -> None:
+    answers: list[bool] = []
+
+    def g(x: Any) -> Any:
+        answers.append(question(x.shape[0]))
+        assert x.shape == (x + 1).shape
+        return x
+
+    nc.jit(g, dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=64)}})(ones(5, 3))
+    assert answers == [False]
+
+
+def test_sizes_are_compared_and_hashed_outside_of_traces() -> None:
+    n, m = nc.Dim("n"), nc.Dim("m")
+    assert n != m and n == nc.Dim("n") and n != 5 and {n: 1, m: 2}[n] == 1

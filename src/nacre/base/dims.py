@@ -21,6 +21,7 @@ from typing import Any, Final, Union
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.places import is_users
 from nacre.base.records import dataclass
+from nacre.base.state import STATE
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
@@ -85,6 +86,11 @@ def _caller() -> str:
             return file
         frame = frame.f_back
     return frame.f_code.co_filename
+
+
+def _is_asked() -> bool:
+    """Whether code of the user or of an installed package asks while a function is traced, or needs are noted."""
+    return (STATE.word != 0 or NEEDS.note is not None) and _is_outside(_caller())
 
 
 def _from_outside() -> bool:
@@ -165,8 +171,8 @@ Size = Union[int, "Dim"]
 class Dim:
     """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int.
 
-    Equal polynomials are equal.  While needs are noted, code outside of the package may not ask whether others that may
-    have equal numbers are equal: that raises ShapeError.
+    Equal polynomials are equal.  While a function is traced or needs are noted, code outside of the package may not ask
+    whether others that may have equal numbers are equal: that raises ShapeError.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -176,16 +182,23 @@ class Dim:
             return True
         if isinstance(other, float) and other.is_integer():
             other = int(other)
-        if NEEDS.note is not None and isinstance(other, int | Dim) and _from_outside():
+        if isinstance(other, int | Dim) and _is_asked():
             low, high = _bounds(self - other)
             if low <= 0 <= high:
                 _need(self - other)
-                raise ShapeError(f"dimension: whether {self} == {other} depends on the size")
+                raise ShapeError(
+                    f"dimension: whether {self} == {other} depends on the size; give it tighter bounds, or compile "
+                    "without dynamic_shapes for this axis"
+                )
         return False
 
     def __hash__(self) -> int:
-        if NEEDS.note is not None and _from_outside():  # as a key it would not be equal to its number
-            self._needed("the hash")
+        if _is_asked():  # as a key it would not be equal to its number
+            _need(self)
+            raise ShapeError(
+                f"dimension: a key of a dict or set must be a number while a function is traced; got {self}; compile "
+                "without dynamic_shapes for this axis"
+            )
         return hash(self.terms)
 
     @property
