@@ -28,6 +28,9 @@ LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 
 
+EXACTLY: Final = "compile without dynamic_shapes for this axis"
+
+
 class Needs(threading.local):
     """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
 
@@ -186,19 +189,13 @@ class Dim:
             low, high = _bounds(self - other)
             if low <= 0 <= high:
                 _need(self - other)
-                raise ShapeError(
-                    f"dimension: whether {self} == {other} depends on the size; give it tighter bounds, or compile "
-                    "without dynamic_shapes for this axis"
-                )
+                raise ShapeError(f"dimension: whether {self} == {other} depends on the size; {EXACTLY}")
         return False
 
     def __hash__(self) -> int:
         if _is_asked():  # as a key it would not be equal to its number
             _need(self)
-            raise ShapeError(
-                f"dimension: a key of a dict or set must be a number while a function is traced; got {self}; compile "
-                "without dynamic_shapes for this axis"
-            )
+            raise ShapeError(f"dimension: a key must be a number while a function is traced; got {self}; {EXACTLY}")
         return hash(self.terms)
 
     @property
@@ -356,8 +353,7 @@ class Dim:
     def __index__(self) -> int:
         _need(self)
         raise ShapeError(
-            f"dimension: the size must be fixed here; got the symbolic size {self}; "
-            "compile without dynamic_shapes for this axis, or use shapes symbolically"
+            f"dimension: the size must be fixed here; got the symbolic size {self}; {EXACTLY}, or use shapes symbolically"
         )
 
     def __str__(self) -> str:

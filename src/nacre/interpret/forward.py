@@ -123,7 +123,7 @@ def push_all(
     primitive: Primitive,
     ys: Any,
     xs: Sequence[Value],
-    ts: Sequence[Value | None],
+    ts: Tangents,
     params: Mapping[str, Any],
 ) -> Tangents:
     """The tangents of results, also along those of empty operands."""
