@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -224,3 +225,124 @@ def test_a_question_that_bounds_answer(question: Callable[[Any], bool]) -> None:
 def test_sizes_are_compared_and_hashed_outside_of_traces() -> None:
     n, m = nc.Dim("n"), nc.Dim("m")
     assert n != m and n == nc.Dim("n") and n != 5 and {n: 1, m: 2}[n] == 1
+
+
+# ---- sizes that are kept
+
+
+class Log:
+    """An object with lists of sizes, and a class with one."""
+
+    shared: list[Any] = []  # noqa: RUF012 - a container of the class is what is tested
+    last: Any = None
+
+    def __init__(self) -> None:
+        self.sizes: list[Any] = []
+        self.deep: dict[str, Any] = {"sizes": deque()}
+        self.total = 0
+
+    def add(self, x: Any) -> None:
+        self.sizes.append(x.shape[0])
+        self.deep["sizes"].append((x.shape, "text"))
+        self.total += x.shape[0]
+
+
+seen: list[Any] = []
+latest: Any = None
+made_later: Any
+
+
+def note(x: Any) -> None:
+    further(x.shape[0])
+
+
+def further(n: Any) -> None:
+    seen.append([n, {"n": n}])
+
+
+def assigned(x: Any) -> Any:
+    global latest, made_later
+    latest = made_later = x.shape[0] + 1
+    return x + 1
+
+
+def test_sizes_that_are_kept_in_containers_are_numbers() -> None:
+    log, sizes, by_count, first = Log(), [0], dict[int, Any](), {"n": 0}
+    cell: Any = None
+
+    def g(x: Any, log: Log = log) -> Any:
+        nonlocal cell
+        log.add(x)
+        sizes.append(x.shape[0] * 2)
+        by_count[len(by_count)] = x.shape
+        first["n"] += x.shape[0]
+        cell = x.shape[0]
+        Log.shared.append(x.shape[0])
+        Log.last = x.shape[0]
+        note(x)
+        return x + 1
+
+    Log.shared.clear()
+    seen.clear()
+    f = nc.jit(g)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+        assert cell == Log.last == n and type(cell) is type(Log.last) is int
+    assert [c.symbolic for c in f.concrete_functions] == [False] * 3
+    assert log.sizes == Log.shared == [4, 5, 6] and sizes == [0, 8, 10, 12] and log.total == first["n"] == 15
+    assert list(log.deep["sizes"]) == [((n, 3), "text") for n in (4, 5, 6)]
+    assert by_count == {0: (4, 3), 1: (5, 3), 2: (6, 3)}
+    assert seen == [[n, {"n": n}] for n in (4, 5, 6)]
+    numbers = [*log.sizes, *sizes, *Log.shared, log.total, *first.values(), *(n for n, _ in seen)]
+    assert {type(n) for n in numbers} == {int}
+
+
+def test_a_kept_size_is_listed_with_its_line() -> None:
+    kept: list[Any] = []
+
+    def g(x: Any) -> Any:
+        y = x + 1
+        kept.append(x.shape)
+        return y
+
+    f = nc.jit(g)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+    assert kept == [(4, 3), (5, 3), (6, 3)]
+    assert f.concrete_functions[1].reason.endswith(
+        f"axis 0 of argument x stays a number: {line(g, 2)} keeps it in kept"
+    )
+
+
+def test_sizes_in_global_names_are_numbers() -> None:
+    f = nc.jit(assigned)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+        assert latest == made_later == n + 1 and type(latest) is type(made_later) is int
+
+
+def test_objects_without_sizes_do_not_need_numbers() -> None:
+    log: list[Any] = []
+
+    def g(x: Any) -> Any:
+        log.append("traced")
+        return x * 2
+
+    f = nc.jit(g)
+    same(f, ones(4, 3), ones(5, 3), ones(6, 3))
+    assert [c.symbolic for c in f.concrete_functions] == [False, True]
+
+
+def test_a_large_container_gets_numbers_at_its_end() -> None:
+    many: list[Any] = list(range(3000))
+    table: dict[Any, Any] = dict.fromkeys(range(3000))
+
+    def g(x: Any) -> Any:
+        many.append(x.shape[0])
+        table["size"] = x.shape[0]
+        return x + 1
+
+    f = nc.jit(g)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+    assert many[3000:] == [4, 5, 6] and type(table["size"]) is int

@@ -34,7 +34,8 @@ EXACTLY: Final = "compile without dynamic_shapes for this axis"
 class Needs(threading.local):
     """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
 
-    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.
+    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.  It is
+    "kept" for a size that an object refers to after a trace.
     """
 
     def __init__(self) -> None:
@@ -353,7 +354,8 @@ class Dim:
     def __index__(self) -> int:
         _need(self)
         raise ShapeError(
-            f"dimension: the size must be fixed here; got the symbolic size {self}; {EXACTLY}, or use shapes symbolically"
+            f"dimension: the size must be fixed here; got the symbolic size {self}; {EXACTLY}, "
+            "or use shapes symbolically"
         )
 
     def __str__(self) -> str:
@@ -388,7 +390,7 @@ def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | Non
 def note_kept(size: Dim) -> None:
     """Note that the number of a size is needed that has become a symbol, and that an object refers to after a trace."""
     if NEEDS.note is not None and any(s.name in NEEDS.symbols for s in size.symbols()):
-        NEEDS.note(size, "")
+        NEEDS.note(size, "kept")
 
 
 def require_known(*sizes: Size) -> None:

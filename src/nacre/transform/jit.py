@@ -183,7 +183,7 @@ class Jitted:
             why = of.note if of.symbolic and not variants else f"{why}; {of.note}"
         with gc_paused(), compiling(self.name):
             if of.symbolic:
-                concrete = SizeUses(of.numbers or {}).watched(
+                concrete = SizeUses(of.numbers or {}, self.function, (of.args, of.kwargs)).watched(
                     lambda: self._with_symbols(of, why, self._numbers.changing(variants))
                 )
                 compile_symbolic(concrete)

@@ -22,6 +22,7 @@ from nacre.interpret.stage import fault_place, user_line
 from nacre.ir.graph import Equation
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
+from nacre.transform.kept_sizes import KeptSizes
 
 TRIES = 64  # traces of a function for one call, each with other bounds of symbols, or fewer symbols
 MANY = 8  # variants that differ in numbers alone, before a warning
@@ -71,8 +72,9 @@ class SizeNeeded(Exception):
 class SizeUses:
     """The symbols whose numbers a trace needs, each with the first line that does; `sizes` are those of the call."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], function: Any, arguments: Any) -> None:
         self.sizes = sizes
+        self.kept = KeptSizes(function, arguments, sizes)
         self.lines: dict[str, str] = {}
         self.bounds: Bounds | None = None
         self.errors: list[str] = []
@@ -84,12 +86,10 @@ class SizeUses:
 
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
-        if not self.lines and sign:
-            self.bounds = _enough(size, sign, self.sizes)
-        else:
-            self.bounds = None
+        self.bounds = None if self.lines or sign not in ("<", "<=") else _enough(size, sign, self.sizes)
+        why = "an object keeps it" if sign == "kept" else f"{user_line()} needs the number"
         for symbol in size.symbols():
-            self.lines.setdefault(symbol.name, f"{user_line()} needs the number")
+            self.lines.setdefault(symbol.name, why)
 
     def watched(self, work: Callable[[], Any]) -> Any:
         """What a function is traced to; raises SizeNeeded where a variant for numbers may succeed."""
@@ -105,6 +105,10 @@ class SizeUses:
                 raise SizeNeeded(_refusal(fault)) from fault
         finally:
             NEEDS.note, NEEDS.symbols, STATE.note_error = before, symbols, noting
+            left = self.kept.take_back()
+        if left:
+            self.bounds = None
+            self.lines = left | {name: why for name, why in self.lines.items() if name not in left}
         if not self.lines and self.errors:
             raise SizeNeeded(self.errors[0])
         if self.lines:
