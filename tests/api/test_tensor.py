@@ -334,3 +334,12 @@ def test_requires_grad_is_set_as_an_attribute() -> None:
 def test_attributes_of_tensors_are_fast() -> None:
     """With either of these methods, Python cannot use its inline caches for attributes."""
     assert not {"__getattr__", "__getattribute__"} & {name for cls in nc.Tensor.__mro__[:-1] for name in vars(cls)}
+
+
+def test_dir_lists_only_names_that_work() -> None:
+    x = nc.ones((2, 2))
+    for held in (x, nc.Tensor):
+        names = dir(held)
+        assert [name for name in names if not hasattr(held, name)] == []
+        assert {"reshape", "sum", "numpy", "backward"} <= set(names)
+        assert not {"add_", "cuda", "abs"} & set(names)

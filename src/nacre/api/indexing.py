@@ -23,7 +23,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
-from nacre.api.taking import located
+from nacre.api.taking import located, with_elements
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import LIMIT, Dim, Size, lower, product, upper
@@ -281,7 +281,8 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
         return distinct(cut, held)
     together = _are_adjacent(parsed)
     if len(axes) == 1 and together:
-        return picking.take(cut, arrays[axes[0]], axes[0])
+        (at,) = axes
+        return picking.take(with_elements(cut, arrays[at], at), arrays[at], at)
     return _pick(cut, [arrays[k] for k in axes], axes, together)
 
 
@@ -305,7 +306,7 @@ def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) ->
     for size, array in zip(sizes[1:], arrays[1:], strict=True):
         wide = spread(scalar(size, int64), common)
         flat = pointwise.add(pointwise.mul(flat, wide), spread(array, common))
-    return picking.take(view.reshape(moved, merged), flat, front)
+    return picking.take(with_elements(view.reshape(moved, merged), flat, front), flat, front)
 
 
 # ---- updates

@@ -51,7 +51,7 @@ def take(
     if not wanted.type.dtype.is_integer:
         raise DTypeError(f"take: indices must be integers; got {wanted.type}")
     places, inside = _placed(wanted, held.type.shape[at], at, require_mode("take", mode, fill_value))
-    found = picking.take(held, places, at)
+    found = picking.take(with_elements(held, wanted, at, mode), places, at)
     if inside is None:
         return found
     axes = tuple(range(at, at + len(wanted.type.shape)))
@@ -82,6 +82,7 @@ def take_along_axis(
     if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
         raise ShapeError(f"take_along_axis: indices must be integers of rank {rank}; got {wanted.type}")
     places, inside = _placed(wanted, held.type.shape[at], at, require_mode("take_along_axis", mode, fill_value))
+    held = with_elements(held, wanted, at, mode)
     one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
     other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))
     shape = broadcast_shapes(one, other, operation="take_along_axis")
@@ -140,6 +141,14 @@ def _filled(operation: str, found: Any, inside: Any, mode: str, value: float | N
         value = 0
     given = element(float("nan") if value is None else value, dtype, operation)
     return pointwise.select(inside, found, spread(from_numpy(given), found.type.shape))
+
+
+def with_elements(x: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
+    """A tensor, or a substitute for one without elements along an axis where a check of its indices always fails."""
+    shape = x.type.shape
+    if shape[axis] != 0 or indices.type.size == 0 or mode != "raise":
+        return x
+    return spread(constant(0, x.type.dtype), tuple(1 if k == axis else n for k, n in enumerate(shape)))
 
 
 def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:

@@ -33,7 +33,7 @@ from nacre.base.errors import (
     TraceError,
     explain,
 )
-from nacre.base.hints import listed, mark_absent
+from nacre.base.hints import Absent, ListedClass, listed, mark_absent
 from nacre.base.porting.methods import TENSOR
 from nacre.base.types import unlike
 from nacre.compile.program.executor import OPERATIONS
@@ -62,7 +62,7 @@ class ElementCount(int):
         return int, (int(self),)
 
 
-class Tensor(Value):
+class Tensor(Value, metaclass=ListedClass):
     """An n-dimensional array with one dtype.
 
     >>> x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -455,15 +455,10 @@ INITIALISERS: Final = {
 }  # fmt: skip
 
 
-class _InPlace:
-    """A descriptor for methods that tensors lack; `__getattr__` would slow every attribute down."""
+class _InPlace(Absent):
+    """A descriptor for methods that would change a tensor."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Tensor | None, owner: type) -> Any:
-        if instance is None:
-            return self
+    def __get__(self, instance: object, owner: type) -> NoReturn:
         written = f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`"
         if self.name in INITIALISERS:
             written = f"`nacre.nn.init.{INITIALISERS[self.name]}` for a parameter p, or `x[...] = v`"
@@ -635,7 +630,7 @@ def _install() -> None:
     for name, function in UNARY:
         setattr(Tensor, f"__{name}__", _unary(function))
     for name in IN_PLACE.split():
-        setattr(Tensor, f"{name}_", _InPlace(f"{name}_"))
+        setattr(Tensor, f"{name}_", _InPlace(f"{name}_", ""))
     mark_absent(Tensor, TENSOR)
     Tensor.__hash__ = _unhashable  # type: ignore[method-assign,assignment]
 

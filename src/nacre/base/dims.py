@@ -21,16 +21,21 @@ from typing import Any, Final, Union
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.places import is_users
 from nacre.base.records import dataclass
+from nacre.base.state import STATE
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 
 
+EXACTLY: Final = "compile without dynamic_shapes for this axis"
+
+
 class Needs(threading.local):
     """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
 
-    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.
+    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.  It is
+    "kept" for a size that an object refers to after a trace.
     """
 
     def __init__(self) -> None:
@@ -85,6 +90,11 @@ def _caller() -> str:
             return file
         frame = frame.f_back
     return frame.f_code.co_filename
+
+
+def _is_asked() -> bool:
+    """Whether code of the user or of an installed package asks while a function is traced, or needs are noted."""
+    return (STATE.word != 0 or NEEDS.note is not None) and _is_outside(_caller())
 
 
 def _from_outside() -> bool:
@@ -165,8 +175,8 @@ Size = Union[int, "Dim"]
 class Dim:
     """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int.
 
-    Equal polynomials are equal.  While needs are noted, code outside of the package may not ask whether others that may
-    have equal numbers are equal: that raises ShapeError.
+    Equal polynomials are equal.  While a function is traced or needs are noted, code outside of the package may not ask
+    whether others that may have equal numbers are equal: that raises ShapeError.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -176,16 +186,17 @@ class Dim:
             return True
         if isinstance(other, float) and other.is_integer():
             other = int(other)
-        if NEEDS.note is not None and isinstance(other, int | Dim) and _from_outside():
+        if isinstance(other, int | Dim) and _is_asked():
             low, high = _bounds(self - other)
             if low <= 0 <= high:
                 _need(self - other)
-                raise ShapeError(f"dimension: whether {self} == {other} depends on the size")
+                raise ShapeError(f"dimension: whether {self} == {other} depends on the size; {EXACTLY}")
         return False
 
     def __hash__(self) -> int:
-        if NEEDS.note is not None and _from_outside():  # as a key it would not be equal to its number
-            self._needed("the hash")
+        if _is_asked():  # as a key it would not be equal to its number
+            _need(self)
+            raise ShapeError(f"dimension: a key must be a number while a function is traced; got {self}; {EXACTLY}")
         return hash(self.terms)
 
     @property
@@ -343,8 +354,8 @@ class Dim:
     def __index__(self) -> int:
         _need(self)
         raise ShapeError(
-            f"dimension: the size must be fixed here; got the symbolic size {self}; "
-            "compile without dynamic_shapes for this axis, or use shapes symbolically"
+            f"dimension: the size must be fixed here; got the symbolic size {self}; {EXACTLY}, "
+            "or use shapes symbolically"
         )
 
     def __str__(self) -> str:
@@ -379,7 +390,7 @@ def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | Non
 def note_kept(size: Dim) -> None:
     """Note that the number of a size is needed that has become a symbol, and that an object refers to after a trace."""
     if NEEDS.note is not None and any(s.name in NEEDS.symbols for s in size.symbols()):
-        NEEDS.note(size, "")
+        NEEDS.note(size, "kept")
 
 
 def require_known(*sizes: Size) -> None:

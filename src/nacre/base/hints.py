@@ -120,10 +120,18 @@ def mark_absent(cls: type, table: Mapping[str, str]) -> None:
             type.__setattr__(cls, name, Absent(name, worded(found)))
 
 
-def listed(instance: object) -> list[str]:
-    """`dir` without the names that are marked absent."""
-    held = {name: found for base in reversed(type(instance).__mro__) for name, found in vars(base).items()}
-    return [name for name in object.__dir__(instance) if not isinstance(held.get(name), Absent)]
+def listed(given: object) -> list[str]:
+    """`dir` of an instance or a class without the names that are marked absent."""
+    cls, names = (given, type.__dir__(given)) if isinstance(given, type) else (type(given), object.__dir__(given))
+    held = {name: found for base in reversed(cls.__mro__) for name, found in vars(base).items()}
+    return [name for name in names if not isinstance(held.get(name), Absent)]
+
+
+class ListedClass(type):
+    """The class of classes whose `dir` lists no names that are marked absent."""
+
+    def __dir__(cls) -> list[str]:
+        return listed(cls)
 
 
 class _NotCalled(ModuleType):

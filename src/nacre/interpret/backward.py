@@ -14,8 +14,10 @@ from nacre.base.errors import GradientError
 from nacre.base.state import STATE
 from nacre.interpret import tape_errors
 from nacre.interpret.pullback import Positions, Pull
+from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
 from nacre.interpret.tape import CHANGED, RETAINED, AnyNode, CotangentFunction, Part, TapeEnd, TapeNode, lowered
+from nacre.interpret.unfused import unfuse
 from nacre.ir.rewrite import specialised
 from nacre.ops.pointwise import add
 from nacre.trace.bind import executor
@@ -31,7 +33,7 @@ class Sweep:
         self.keep = retain_graph or create_graph
         self.wanted = {id(t) for t in targets}
         self.pending: dict[TapeNode, dict[int, Value]] = {}
-        self.queue: list[tuple[int, TapeNode]] = []
+        self.queue: list[tuple[float, TapeNode]] = []
         # cotangents of leaves and targets, by identity
         self.ends: dict[int, tuple[AnyNode, Value]] = {}
         self.parts: dict[tuple[int, int], Part] = {}
@@ -63,6 +65,8 @@ class Sweep:
             _, node = heapq.heappop(self.queue)
             given = self.pending.pop(node)
             self.note(node, given)
+            if self.create and isinstance(node.rule.whole, FusedRule):
+                unfuse(node, node.rule.whole.reverse, self.saved(node))
             present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
             parents, rule = node.parents, node.rule
             if rule.onto is None or (not rule.repeats and len(parents) == 1):

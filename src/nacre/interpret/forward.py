@@ -113,10 +113,21 @@ def push(
     params: Mapping[str, Any],
 ) -> Tangents:
     """The tangents of results ys (a value, or a tuple of several) along the tangents ts of operands xs."""
-    results = ys if primitive.multiple else (ys,)
     ts = [None if is_empty(x.type) else t for x, t in zip(xs, ts, strict=True)]
     if all(t is None for t in ts):
-        return [None] * len(results)
+        return [None] * (len(ys) if primitive.multiple else 1)
+    return push_all(primitive, ys, xs, ts, params)
+
+
+def push_all(
+    primitive: Primitive,
+    ys: Any,
+    xs: Sequence[Value],
+    ts: Tangents,
+    params: Mapping[str, Any],
+) -> Tangents:
+    """The tangents of results, also along those of empty operands."""
+    results = ys if primitive.multiple else (ys,)
     tangents = _tangents(primitive, ys, xs, ts, params)
     return [t if y.type.dtype.is_differentiable else None for y, t in zip(results, tangents, strict=True)]
 

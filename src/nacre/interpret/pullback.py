@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.forward import push
+from nacre.interpret.forward import is_empty, push, push_all, zeros
 from nacre.interpret.stage import derived
 from nacre.interpret.transpose import transpose
 from nacre.ir.graph import Atom, Equation, Graph, Var, calls_host
@@ -84,6 +84,12 @@ class Rule:
     pulls_residuals: bool = False
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
     forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
+    sizes: Mapping[str, int] | None = None  # of symbols, in a form for given sizes
+
+    @property
+    def whole(self) -> Rule:
+        """The rule of which this is a form."""
+        return self
 
     def prepare(self) -> Rule:
         """Find the values to save."""
@@ -156,13 +162,18 @@ class _SizedRule(Rule):
 
     def __init__(self, whole: Rule, sizes: Mapping[str, int]) -> None:
         self.__dict__.update(whole.__dict__)
-        self.whole, self.sizes, self.pulls = whole, sizes, {}
+        self._whole, self.sizes, self.pulls = whole, sizes, {}
+
+    @property
+    def whole(self) -> Rule:
+        """The rule of which this is a form."""
+        return self._whole
 
     def pull(self, present: Positions) -> Pull:
         """The pullback where the results `present` have cotangents."""
         found = self.pulls.get(present)
         if found is None:
-            found = self.pulls[present] = self.whole.pull(present).at(self.sizes)
+            found = self.pulls[present] = self.whole.pull(present).at(self.sizes or {})
         return found
 
     def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
@@ -170,7 +181,7 @@ class _SizedRule(Rule):
         key = present, groups, held
         found = self.pulls.get(key)
         if found is None:
-            found = self.pulls[key] = self.whole.pull_onto(*key).at(self.sizes)
+            found = self.pulls[key] = self.whole.pull_onto(*key).at(self.sizes or {})
         return found
 
 
@@ -237,23 +248,30 @@ def _equation(
 ) -> Rule | None:
     results = primitive.result_types(types, params)
     n, total = len(types), len(types) + len(results)
-    traced: list[int] = []
-
-    def pushed(*values: Value) -> list[Value]:
-        """The tangents of the outputs that have one; sets `traced` to the positions of these outputs."""
-        ys: Any = values[n:total] if primitive.multiple else values[n]
-        ts: list[Value | None] = [None] * n
-        for position, t in zip(active, values[total:], strict=True):
-            ts[position] = t
-        tangents = push(primitive, ys, values[:n], ts, params)
-        traced[:] = [k for k, t in enumerate(tangents) if t is not None]
-        return [t for t in tangents if t is not None]
-
     known = types + results
-    graph = derived(pushed, known + tuple(types[k] for k in active), f"{primitive.name}.push")
-    if not traced:
+
+    def tangents(pushing: Callable[..., Sequence[Value | None]]) -> tuple[Graph, Positions]:
+        """The graph of the tangents of the outputs that have one, and the positions of these outputs."""
+        traced: list[int] = []
+
+        def pushed(*values: Value) -> list[Value]:
+            """These tangents."""
+            ys: Any = values[n:total] if primitive.multiple else values[n]
+            ts: list[Value | None] = [None] * n
+            for position, t in zip(active, values[total:], strict=True):
+                ts[position] = t
+            found = pushing(primitive, ys, values[:n], ts, params)
+            traced[:] = [k for k, t in enumerate(found) if t is not None]
+            return [t for t in found if t is not None]
+
+        graph = derived(pushed, known + tuple(types[k] for k in active), f"{primitive.name}.push")
+        return graph, tuple(traced)
+
+    graph, moving = tangents(push)
+    empty = any(is_empty(types[k]) for k in active)
+    outputs = tangents(push_all)[1] if empty else moving  # the cotangents of empty operands are zeros
+    if not outputs:
         return None
-    outputs = tuple(traced)
 
     def make(present: Positions) -> tuple[Graph, Positions]:
         """The graph that pulls the cotangents of the results `present` back, and its targets."""
@@ -262,7 +280,9 @@ def _equation(
         def pulled(*values: Value) -> list[Value]:
             """The cotangents of active inputs that are not zero."""
             given = dict(zip(present, values[total:], strict=True))
-            cotangents = transpose(graph, values[:total], [given.get(k) for k in outputs])
+            cotangents = transpose(graph, values[:total], [given.get(k) for k in moving])
+            pairs = zip(active, cotangents, strict=True)
+            cotangents = [zeros(types[k]) if c is None and is_empty(types[k]) else c for k, c in pairs]
             targets[:] = [k for k, c in zip(active, cotangents, strict=True) if c is not None]
             return [c for c in cotangents if c is not None]
 

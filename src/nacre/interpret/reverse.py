@@ -153,6 +153,12 @@ def _live_steps(steps: Sequence[_Step], moving: set[Atom], wanted: set[Atom]) ->
     return live
 
 
+class FusedRule(Rule):
+    """The rule of a graph that runs as one equation, with the rules of its equations."""
+
+    reverse: Reverse
+
+
 def fused_rule(graph: Graph, active: Positions) -> Rule | None:
     """The rule of a graph with one result that runs as one equation; its pullback computes the needed values again.
 
@@ -177,6 +183,6 @@ def fused_rule(graph: Graph, active: Positions) -> Rule | None:
 
     n = len(graph.inputs)
     last = graph.equations[-1]
-    rule = Rule(last.primitive, last.params, n, 1, n + 1, back.traced, active, make)
-    rule.onto, rule.repeats = onto, back.repeats
+    rule = FusedRule(last.primitive, last.params, n, 1, n + 1, back.traced, active, make)
+    rule.onto, rule.repeats, rule.reverse = onto, back.repeats, back
     return rule.prepare()

@@ -463,6 +463,14 @@ def note_line(fault: Exception, name: str) -> None:
     """Add a note to an error during tracing: the operation that raised it, and the user's line that called it."""
     if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
         return  # added for a traced function that it calls
+    place, operation = fault_place(fault)
+    if place is not None:
+        called = f"{operation}, called at" if operation else "at"
+        fault.add_note(f"{called} {place}, as {name}{TRACED}")
+
+
+def fault_place(fault: Exception) -> tuple[str | None, str]:
+    """The user's line that raised an error, and the public operation that it called, if there is one."""
     place, operation, step = None, "", fault.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
@@ -471,9 +479,7 @@ def note_line(fault: Exception, name: str) -> None:
         elif place is not None and not operation and code.co_filename != BOUNDARY:
             operation = code.co_name
         step = step.tb_next
-    if place is not None:
-        called = f"{operation}, called at" if operation and not operation.startswith(("_", "operator")) else "at"
-        fault.add_note(f"{called} {place}, as {name}{TRACED}")
+    return place, "" if operation.startswith(("_", "operator")) else operation
 
 
 def _leaked(name: str, where: str, *given: Any) -> TraceError:

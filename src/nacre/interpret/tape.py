@@ -38,7 +38,7 @@ class TapeNode(Origin):
     """
 
     __slots__ = ("number", "outer", "parents", "rule", "saved", "source")
-    number: int
+    number: float
     outer: Any  # left unset at level 0, below which there is none
     parents: Sequence[Any]
     rule: Rule

@@ -8,13 +8,12 @@ inputs, too; other captured values are compared at each call (see `trace/capture
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import sys
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -35,7 +34,7 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.pullback import NoRule
 from nacre.interpret.randomness import differs, operand
-from nacre.interpret.stage import outer_level, refuse_sweep
+from nacre.interpret.stage import refuse_sweep
 from nacre.interpret.tape import call_rule, rebind, record_call
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph, specialised
@@ -53,10 +52,9 @@ from nacre.transform.dynamic import checked
 from nacre.transform.leftover import require_changeable
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
-from nacre.transform.reasons import names as names_of
-from nacre.transform.reasons import reason
+from nacre.transform.reasons import leaf_names, reason, warn_of_many
 from nacre.transform.signature import Signatures
-from nacre.transform.sizes import Call, SizeHistory, SizeUses, compile_symbolic, require_fixed
+from nacre.transform.sizes import MANY, MOST, Call, SizeHistory, SizeUses, compile_symbolic, require_fixed
 from nacre.transform.tracing import traced
 
 __all__ = ["jit"]
@@ -68,8 +66,6 @@ _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
 _all: WeakSet[Jitted] = WeakSet()
 SIZES = 256  # forms of one variant for given sizes, and types of arguments whose native code is found first
-MOST = 64  # variants of one signature; a further one replaces the one that was found longest ago
-MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
 class Jitted:
@@ -82,7 +78,7 @@ class Jitted:
         donate: Sequence[str] = (),
         dynamic: bool = True,
     ) -> None:
-        functools.update_wrapper(self, function)
+        update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
         self.donate = frozenset(donate)
@@ -98,7 +94,7 @@ class Jitted:
                     f"jit: donate must name parameters of {self.name}; got {name!r}; "
                     f"its parameters are {', '.join(names)}"
                 )
-        self.sizes = SizeHistory(lambda structure: list(names_of(function, structure)))
+        self.sizes = SizeHistory(partial(leaf_names, function), self._leave, self._warn_of_sizes)
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
         self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
@@ -111,7 +107,7 @@ class Jitted:
             _all.add(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and STATE.ambient is self.fast_ambient:
@@ -187,7 +183,7 @@ class Jitted:
             why = of.note if of.symbolic and not variants else f"{why}; {of.note}"
         with gc_paused(), compiling(self.name):
             if of.symbolic:
-                concrete = SizeUses(of.numbers or {}).watched(
+                concrete = SizeUses(of.numbers or {}, self.function, (of.args, of.kwargs)).watched(
                     lambda: self._with_symbols(of, why, self._numbers.changing(variants))
                 )
                 compile_symbolic(concrete)
@@ -218,6 +214,14 @@ class Jitted:
             variants[:] = [c for c in variants if c is not oldest]
             self.order = [c for c in self.order if c is not oldest]
             self.dropped += 1
+
+    def _leave(self, keys: Sequence[Hashable]) -> None:
+        """Forget the variants of some signatures.  The next call of each other one starts on the general path."""
+        with _first:
+            gone = {id(c) for key in keys for c in self.known.pop(key, ())}
+            self.order = [c for c in self.order if id(c) not in gone]
+            self.dropped += len(gone)
+            self.fast, self.only = {}, None
 
     def _with_symbols(self, of: Call, why: str, changing: Sequence[CapturePlace]) -> ConcreteFunction:
         """A variant with symbols for sizes that have changed."""
@@ -257,7 +261,7 @@ class Jitted:
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         concrete.flat = flat and all(isinstance(k, TensorType) for k in key[1])
         fallback = self._refused if concrete.flat else self._in_python
-        concrete.native = native(concrete, functools.partial(fallback, concrete))
+        concrete.native = native(concrete, partial(fallback, concrete))
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
         """Let calls with arguments of these types start with the variant's native code, which checks the rest."""
@@ -433,11 +437,11 @@ class Jitted:
         recent = self.order[-MANY:]
         types = {tuple(k for k in c.key[1] if isinstance(k, TensorType)) for c in recent}  # type: ignore[index]
         if len(variants) == MANY or (len(self.order) == MANY and len(types) == 1):
-            warnings.warn(
-                f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
-                "changing numbers as tensors, or see .concrete_functions",
-                stacklevel=outer_level(),
-            )
+            why = self.order[-1].reason
+            warn_of_many(self.name, MANY, "the same tensor types", why, "pass changing numbers as tensors")
+
+    def _warn_of_sizes(self, why: str) -> None:
+        warn_of_many(self.name, MANY, "sizes that are numbers", why, "use no number there, or pad to a few sizes")
 
 
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
@@ -488,6 +492,6 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return functools.partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic)
+        return partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic)
     require_function(function, "jit")
     return Jitted(function, dynamic_shapes, donate, dynamic)

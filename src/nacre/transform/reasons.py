@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nacre.base.tree import Structure
 from nacre.base.types import TensorType
+from nacre.interpret.stage import outer_level
 from nacre.transform.concrete import ConcreteFunction
 
 
@@ -19,10 +21,18 @@ def reason(
         return "first call"
     if variants:
         return "; ".join(_of_state(variants[-1])) or "state that was read has changed"
-    named = list(names(function, key[0]))
+    named = list(leaf_names(function, key[0]))
     keys: list[Any] = [other.key for other in reversed(order)]
     similar = [other for other in keys if other[0] == key[0]] or keys
     return "; ".join(min((_of_keys(key, other, named) for other in similar), key=len))
+
+
+def warn_of_many(name: str, count: int, what: str, why: str, remedy: str) -> None:
+    """Warn that a function has many variants, with the reason for the last one."""
+    warnings.warn(
+        f"{name} was compiled {count} times for {what}; {why}; {remedy}, or see .concrete_functions",
+        stacklevel=outer_level(),
+    )
 
 
 def _of_state(before: ConcreteFunction) -> Iterator[str]:
@@ -120,7 +130,7 @@ def _keys(container: Structure) -> Sequence[Any]:
     return data
 
 
-def names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
+def leaf_names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
     """The names of the arguments' leaves in errors and reasons: by parameter, or by number if that is unknown."""
     positional = _parameters(function)
     args, kwargs = structure.children

@@ -2,27 +2,31 @@
 
 The first call of a kind of arguments has a variant for its own sizes.  Once an axis has had a second size, it has a
 symbol; axes that were equal in all calls share one.  Sizes 0 and 1 are part of the kind.  If the function needs the
-number of a size while it is traced, that axis keeps its numbers, with a variant for each.
+number of a size while it is traced, that axis keeps its numbers, with a variant for each, up to a limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from nacre.base.dims import LIMIT, NEEDS, Dim, Size
+from nacre.base.dims import LIMIT, NEEDS, Dim, Size, noted_needs
 from nacre.base.errors import Error, MissingAttribute
 from nacre.base.locks import forkable
 from nacre.base.size_binding import linear
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.interpret.stage import user_line
+from nacre.interpret.stage import fault_place, user_line
+from nacre.ir.graph import Equation
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
+from nacre.transform.kept_sizes import KeptSizes
 
 TRIES = 64  # traces of a function for one call, each with other bounds of symbols, or fewer symbols
-MOST = 1024  # sizes with a variant of their own that are known for a kind
+MANY = 8  # variants that differ in numbers alone, before a warning
+MOST = 64  # such variants; a further one replaces the one that was found longest ago
 
 
 Bounds = dict[str, tuple[int, int]]  # the least and the greatest numbers of symbols
@@ -56,37 +60,36 @@ class Call(NamedTuple):
 class SizeNeeded(Exception):
     """A variant with symbolic sizes is not possible: the trace needs numbers for some of them, or there was an error.
 
-    `symbols` has the names of those sizes; it is empty after another error.  `bounds` are those of a symbol, if they
-    would be enough.
+    `symbols` has the names of those sizes, each with the reason; it is empty after another error.  `bounds` are those
+    of a symbol, if they would be enough.
     """
 
-    def __init__(self, why: str, symbols: frozenset[str] = frozenset(), bounds: Bounds | None = None) -> None:
+    def __init__(self, why: str, symbols: Mapping[str, str] | None = None, bounds: Bounds | None = None) -> None:
         super().__init__(why)
-        self.why, self.symbols, self.bounds = why, symbols, bounds
+        self.why, self.symbols, self.bounds = why, symbols or {}, bounds
 
 
 class SizeUses:
     """The symbols whose numbers a trace needs, each with the first line that does; `sizes` are those of the call."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], function: Any, arguments: Any) -> None:
         self.sizes = sizes
+        self.kept = KeptSizes(function, arguments, sizes)
         self.lines: dict[str, str] = {}
         self.bounds: Bounds | None = None
-        self.errors: list[Error] = []
+        self.errors: list[str] = []
 
     def fail(self, fault: Error) -> None:
         """Note an error: with numbers there may be none.  Names do not depend on sizes."""
         if not isinstance(fault, MissingAttribute):
-            self.errors.append(fault)
+            self.errors.append(f"{user_line()} raises {type(fault).__name__}, which is handled")
 
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
-        if not self.lines and sign:
-            self.bounds = _enough(size, sign, self.sizes)
-        else:
-            self.bounds = None
+        self.bounds = None if self.lines or sign not in ("<", "<=") else _enough(size, sign, self.sizes)
+        why = "an object keeps it" if sign == "kept" else f"{user_line()} needs the number"
         for symbol in size.symbols():
-            self.lines.setdefault(symbol.name, user_line())
+            self.lines.setdefault(symbol.name, why)
 
     def watched(self, work: Callable[[], Any]) -> Any:
         """What a function is traced to; raises SizeNeeded where a variant for numbers may succeed."""
@@ -99,15 +102,28 @@ class SizeUses:
             raise
         except Exception as fault:
             if not self.lines:
-                raise SizeNeeded(f"{type(fault).__name__} while it was traced with symbolic sizes: {fault}") from fault
+                raise SizeNeeded(_refusal(fault)) from fault
         finally:
             NEEDS.note, NEEDS.symbols, STATE.note_error = before, symbols, noting
+            left = self.kept.take_back()
+        if left:
+            self.bounds = None
+            self.lines = left | {name: why for name, why in self.lines.items() if name not in left}
         if not self.lines and self.errors:
-            raise SizeNeeded(f"{type(self.errors[0]).__name__} was handled while it was traced: {self.errors[0]}")
+            raise SizeNeeded(self.errors[0])
         if self.lines:
-            why = "; ".join(f"{line} needs the number" for line in dict.fromkeys(self.lines.values()))
-            raise SizeNeeded(why, frozenset(self.lines), self.bounds)
+            raise SizeNeeded(next(iter(self.lines.values())), self.lines, self.bounds)
         return found  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _refusal(fault: Exception) -> str:
+    """The line of the user at which a trace with symbolic sizes failed, and the operation that failed."""
+    place, operation = fault_place(fault)
+    if place is None:
+        return f"it raises {type(fault).__name__} with symbolic sizes"
+    if isinstance(fault, Error) and operation:
+        return f"{place}: {operation} has no form for symbolic sizes"
+    return f"{place} raises {type(fault).__name__} with symbolic sizes"
 
 
 def _enough(size: Dim, sign: str, sizes: Mapping[str, int]) -> Bounds | None:
@@ -130,23 +146,39 @@ def _enough(size: Dim, sign: str, sizes: Mapping[str, int]) -> Bounds | None:
 
 def compile_symbolic(concrete: ConcreteFunction) -> None:
     """Compile a variant with symbolic sizes; raises SizeNeeded if that is not possible."""
+    needs: list[Dim] = []
     try:
-        _ = concrete.executable
+        with noted_needs() as needs:
+            _ = concrete.executable
     except Exception as fault:
-        raise SizeNeeded(f"{type(fault).__name__} while it was compiled for symbolic sizes: {fault}") from fault
+        e = _failed(fault)
+        what = "an operation" if e is None else f"{e.source}: {e.primitive.name}"
+        why = f"{what} has no form for symbolic sizes"
+        raise SizeNeeded(why, dict.fromkeys(_names(needs), why)) from fault
+
+
+def _failed(fault: Exception) -> Equation | None:
+    """The equation that the compiler worked on when it failed: the innermost one that a function has."""
+    found, step = None, fault.__traceback__
+    while step is not None:
+        for x in step.tb_frame.f_locals.values():
+            if isinstance(x, Equation) and x.source:
+                found = x
+        step = step.tb_next
+    return found
 
 
 def require_fixed(concrete: ConcreteFunction) -> None:
     """Raise SizeNeeded if a plain result, or the shape of a variable, depends on symbolic sizes."""
     sizes = [leaf for _, leaf in concrete.statics if isinstance(leaf, Dim)]
     if sizes:
-        raise SizeNeeded(f"the result has the number of a size, {sizes[0]}", _names(sizes))
+        why = "it is a result of the function"
+        raise SizeNeeded(why, dict.fromkeys(_names(sizes), why))
     for r in concrete.trace.variables:
         for held in (r.output, r.gradient_output):
             if held is not None and not held.type.static:
-                raise SizeNeeded(
-                    f"{r.variable.name or 'a variable'} would have the shape {held.type}", _names(held.type.shape)
-                )
+                why = f"it would be part of the shape of {r.variable.name or 'a variable'}"
+                raise SizeNeeded(why, dict.fromkeys(_names(held.type.shape), why))
 
 
 def _names(sizes: Iterable[Size]) -> frozenset[str]:
@@ -159,7 +191,9 @@ class CallKind:
 
     def __init__(self, pattern: SizePattern) -> None:
         self.pattern = pattern
-        self.exact: dict[tuple[int, ...], None] = {}  # the sizes with a variant of their own
+        self.exact = set[tuple[int, ...]]()  # the sizes with a variant of their own
+        # the signatures with numbers that are needed, and their sizes; the one that was found last is at the end
+        self.needed: dict[Hashable, tuple[int, ...]] = {}
         self.regions: list[Bounds] = []  # bounds of symbols for which there are variants
         self.numbers: dict[int, str] = {}  # the axes that keep their numbers, and why
 
@@ -179,10 +213,19 @@ class CallKind:
 
 
 class SizeHistory:
-    """The kinds of arguments of a function's calls."""
+    """The kinds of arguments of a function's calls.
 
-    def __init__(self, names: Callable[[Any], list[str]]) -> None:
-        self.names = names  # of the leaves of a structure of arguments
+    `names` are the names of the leaves of a structure of arguments.  `drop` forgets the variants of some signatures,
+    and lets the next call of each other one be found here.  `warn` gets the reason for the last of many variants.
+    """
+
+    def __init__(
+        self,
+        names: Callable[[Any], Iterable[str]],
+        drop: Callable[[Sequence[Hashable]], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.names, self.drop, self.warn = names, drop, warn
         self.kinds: dict[Hashable, CallKind] = {}
         self.changing = forkable()
 
@@ -206,27 +249,32 @@ class SizeHistory:
             axes = {k: name for k, name in names.items() if k not in refused}
             if not axes:
                 break
+            why = self.reasons(call, pattern, {**kind.numbers, **refused})
             try:
-                made = self.with_symbols(call, axes, bounds, _reasons(pattern, {**kind.numbers, **refused}))
+                made = self.with_symbols(call, axes, bounds, why)
                 found = find(made._replace(numbers=numbers))
             except SizeNeeded as fault:
                 if fault.bounds is not None:
                     bounds |= fault.bounds
                     continue
-                needed = [k for k, name in axes.items() if name in fault.symbols]
-                refused |= dict.fromkeys(needed or axes, fault.why)
+                needed = {k: fault.symbols[name] for k, name in axes.items() if name in fault.symbols}
+                refused |= needed or dict.fromkeys(axes, fault.why)
                 continue
             with self.changing:
                 kind.pattern = kind.pattern.joined(sizes)
                 kind.numbers |= refused
                 if bounds and bounds not in kind.regions:
                     kind.regions.append(bounds)
+            if why:
+                self.limit(kind, made.key, (), why)
             return found
-        found = find(call._replace(note="; ".join(_reasons(pattern, {**kind.numbers, **refused}))))
+        why = self.reasons(call, pattern, {**kind.numbers, **refused})
+        found = find(call._replace(note=why))
         with self.changing:
             kind.pattern = kind.pattern.joined(sizes)
             kind.numbers |= refused
-            _remember(kind.exact, sizes)
+            kind.exact.add(sizes)
+        self.limit(kind, call.key, sizes, why)
         return found
 
     def served_exactly(self, call: Call, name: Hashable, sizes: tuple[int, ...], find: Callable[[Call], Any]) -> Any:
@@ -235,11 +283,45 @@ class SizeHistory:
         with self.changing:
             kind = self.kinds.setdefault(name, CallKind(SizePattern.of(sizes)))
             kind.pattern = kind.pattern.joined(sizes)
-            _remember(kind.exact, sizes)
+            kind.exact.add(sizes)
+            if call.key in kind.needed:
+                kind.needed[call.key] = kind.needed.pop(call.key)
         return found
 
-    def with_symbols(self, call: Call, axes: Mapping[int, str], bounds: Bounds, others: Sequence[str]) -> Call:
-        """The call with symbols for some axes; `others` are the reasons why others keep their numbers."""
+    def limit(self, kind: CallKind, key: Hashable, sizes: tuple[int, ...], why: str) -> None:
+        """Note that a signature was found that has numbers because they are needed; of too many, forget one."""
+        with self.changing:
+            is_new = key not in kind.needed
+            kind.needed.pop(key, None)
+            kind.needed[key] = sizes
+            count = len(kind.needed)
+            gone = list(kind.needed)[: max(count - MOST, 0)]
+            for oldest in gone:
+                kind.exact.discard(kind.needed.pop(oldest))
+            if gone or (is_new and count >= MANY):
+                self.drop(gone)
+        if is_new and count == MANY:
+            self.warn(why)
+
+    def reasons(self, call: Call, pattern: SizePattern, numbers: Mapping[int, str]) -> str:
+        """Why axes that have varied keep their numbers."""
+        places = list(self.places(call))
+        varied = [k for k in sorted(numbers) if k in pattern.varied]
+        found: list[str] = []
+        for why in dict.fromkeys(numbers[k] for k in varied):
+            axes = [places[k] for k in varied if numbers[k] == why]
+            shown = [_axes_of(leaf, [axis for axis, _ in each]) for leaf, each in groupby(axes, lambda p: p[1])]
+            found.append(f"{' and '.join(shown)} {'stays a number' if len(axes) == 1 else 'stay numbers'}: {why}")
+        return "; ".join(found)
+
+    def places(self, call: Call) -> Iterator[tuple[int, str]]:
+        """The axis and the name of the argument of each size that may become a symbol."""
+        for leaf, type in zip(self.names(call.key[0]), call.key[1], strict=True):
+            if isinstance(type, TensorType):
+                yield from ((axis, leaf) for axis in _axes(type))
+
+    def with_symbols(self, call: Call, axes: Mapping[int, str], bounds: Bounds, others: str) -> Call:
+        """The call with symbols for some axes; `others` has the reasons why others keep their numbers."""
         types: list[TensorType] = []
         varied: list[str] = []
         leaves = [
@@ -259,22 +341,16 @@ class SizeHistory:
         given = iter(types)
         leaf_keys = tuple([next(given) if isinstance(k, TensorType) else k for k in call.key[1]])
         return call._replace(
-            key=(call.key[0], leaf_keys, *call.key[2:]), types=types, note="; ".join([*varied, *others]), symbolic=True
+            key=(call.key[0], leaf_keys, *call.key[2:]),
+            types=types,
+            note="; ".join([*varied, *filter(None, (others,))]),
+            symbolic=True,
         )
 
 
-def _reasons(pattern: SizePattern, numbers: Mapping[int, str]) -> list[str]:
-    """Why axes that have varied keep their numbers."""
-    return [
-        f"sizes are numbers: {why}" for why in dict.fromkeys(numbers[k] for k in sorted(numbers) if k in pattern.varied)
-    ]
-
-
-def _remember(exact: dict[tuple[int, ...], None], sizes: tuple[int, ...]) -> None:
-    """Add sizes; beyond a limit, the oldest are forgotten."""
-    exact[sizes] = None
-    if len(exact) > MOST:
-        del exact[next(iter(exact))]
+def _axes_of(leaf: str, axes: Sequence[int]) -> str:
+    """Axes of an argument in words."""
+    return f"{'axis' if len(axes) == 1 else 'axes'} {' and '.join(map(str, axes))} of argument {leaf}"
 
 
 def _axes(type: TensorType) -> Iterator[int]:
