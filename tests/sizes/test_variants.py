@@ -346,3 +346,20 @@ def test_a_large_container_gets_numbers_at_its_end() -> None:
     for n in (4, 5, 6):
         f(ones(n, 3))
     assert many[3000:] == [4, 5, 6] and type(table["size"]) is int
+
+
+def test_lists_within_lists_stay_the_same_objects() -> None:
+    inner: list[Any] = []
+    outer = [inner, {"inner": inner}]
+    replaced: list[Any] = [0, 0]
+
+    def g(x: Any) -> Any:
+        outer[0].append(x.shape[0])
+        replaced[1] = x.shape[0]
+        return x + 1
+
+    f = nc.jit(g)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+        assert replaced == [0, n] and type(replaced[1]) is int
+    assert outer[0] is inner and inner == [4, 5, 6] and outer == [inner, {"inner": inner}]
