@@ -126,7 +126,8 @@ class KeptSizes:
         if isinstance(x, CellType):
             items: Any = contents(x)
         elif isinstance(x, type):
-            items = {name: value for name, value in vars(cast("Any", x)).items() if not name.startswith("__")}
+            own = cast("Mapping[str, Any]", x.__dict__)
+            items = {name: value for name, value in own.items() if not name.startswith("__")}
         else:
             items = x.copy() if len(x) <= ITEMS else None
         size = len(cast("Any", x)) if items is None else len(items)
@@ -163,7 +164,7 @@ def _restored(before: Before, symbols: Collection[str]) -> Iterator[frozenset[st
                 yield names
                 held.cell_contents = next(iter(was), None)
         case type():
-            yield from _restored_names(vars(held), was, partial(setattr, held), partial(delattr, held), kept)
+            yield from _restored_names(held.__dict__, was, partial(setattr, held), partial(delattr, held), kept)
         case dict() if before.size < 0:
             here = {name: held[name] for name in was if name in held}
             known = {name: value for name, value in was.items() if value is not MISSING}
@@ -182,13 +183,14 @@ def _restored(before: Before, symbols: Collection[str]) -> Iterator[frozenset[st
 
 def _restored_items(held: Any, was: Any, size: int, kept: Kept) -> Iterator[frozenset[str]]:
     """The symbols in items of a list; those that were replaced are put back."""
-    for k in reversed(range(0 if was is not None else size, len(held))):
-        is_old = was is not None and k < size
-        if (is_old and held[k] is was[k]) or not (names := kept(held[k])):
+    first, old = (0, was) if was is not None else (size, ())
+    for k in reversed(range(first, len(held))):
+        is_old = k < len(old)
+        if (is_old and held[k] is old[k]) or not (names := kept(held[k])):
             continue
         yield names
-        if is_old and not kept(was[k]):
-            held[k] = was[k]
+        if is_old and not kept(old[k]):
+            held[k] = old[k]
         else:
             del held[k]
 
