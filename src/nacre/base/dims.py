@@ -447,7 +447,7 @@ def _collect(total: Mapping[Monomial, int]) -> Size:
 def _divide(a: Dim, b: Size) -> Size | None:
     """a / b if b is one monomial that divides every term, else None."""
     (monomial, c), *rest = _terms(b).items() or [((), 0)]
-    if a == b:
+    if isinstance(b, Dim) and a.terms == b.terms:
         return 1
     if rest or c == 0:
         return None
