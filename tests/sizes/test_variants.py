@@ -346,3 +346,30 @@ def test_a_large_container_gets_numbers_at_its_end() -> None:
     for n in (4, 5, 6):
         f(ones(n, 3))
     assert many[3000:] == [4, 5, 6] and type(table["size"]) is int
+
+
+def test_lists_within_lists_stay_the_same_objects() -> None:
+    inner: list[Any] = []
+    outer = [inner, {"inner": inner}]
+    replaced: list[Any] = [0, 0]
+
+    def g(x: Any) -> Any:
+        outer[0].append(x.shape[0])
+        replaced[1] = x.shape[0]
+        return x + 1
+
+    f = nc.jit(g)
+    for n in (4, 5, 6):
+        f(ones(n, 3))
+        assert replaced == [0, n] and type(replaced[1]) is int
+    assert outer[0] is inner and inner == [4, 5, 6] and outer == [inner, {"inner": inner}]
+
+
+def test_arithmetic_within_a_range_is_no_question() -> None:
+    def g(x: Any) -> Any:
+        n = x.shape[0]
+        return nc.sum(x) * (n // 3) + (n + 1) // 2 + n % 4 + 6 * n // n
+
+    f = nc.jit(g, dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=64)}})
+    for k in (1, 2, 7):
+        assert canonical(f(ones(k, 3))) == canonical(g(ones(k, 3)))

@@ -26,16 +26,15 @@ from nacre.base.state import STATE
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
-
-
+OBJECT: Final = "object"
 EXACTLY: Final = "compile without dynamic_shapes for this axis"
 
 
 class Needs(threading.local):
     """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
 
-    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.  It is
-    "kept" for a size that an object refers to after a trace.
+    The second argument is "<" or "<=" where only the comparison with 0 is needed, and OBJECT for a size that an
+    object refers to after a trace.
     """
 
     def __init__(self) -> None:
@@ -390,7 +389,7 @@ def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | Non
 def note_kept(size: Dim) -> None:
     """Note that the number of a size is needed that has become a symbol, and that an object refers to after a trace."""
     if NEEDS.note is not None and any(s.name in NEEDS.symbols for s in size.symbols()):
-        NEEDS.note(size, "kept")
+        NEEDS.note(size, OBJECT)
 
 
 def require_known(*sizes: Size) -> None:
@@ -448,7 +447,7 @@ def _collect(total: Mapping[Monomial, int]) -> Size:
 def _divide(a: Dim, b: Size) -> Size | None:
     """a / b if b is one monomial that divides every term, else None."""
     (monomial, c), *rest = _terms(b).items() or [((), 0)]
-    if a == b:
+    if isinstance(b, Dim) and a.terms == b.terms:
         return 1
     if rest or c == 0:
         return None

@@ -1,7 +1,7 @@
 """Sizes that a trace leaves in objects outside of the function: where they are, and the contents from before.
 
 A size that is a symbol in a trace has no meaning afterwards.  The lists, dicts, sets and attributes that the function
-reaches are compared with what they had before the trace.  Items with symbols are taken out.
+reaches are compared with their contents before the trace.  Items with symbols are taken out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from nacre.trace.traced import PLAIN, contents
 from nacre.trace.value import Value
 
 OBJECTS: Final = 1000  # that are searched
-ITEMS: Final = 1000  # of a container; of a larger one, only what was added is looked at
+ITEMS: Final = 1000  # of a container; of a larger one, only additions are searched
 DEEP: Final = 4  # tuples and containers within an item
-Kept = dict[str, str]  # the names of symbols, and the reasons
+Kept = Callable[..., frozenset[str]]  # the symbols in items
 
 
-class Place(NamedTuple):
+class NamedPlace(NamedTuple):
     """A name by which code reaches an object, and the code."""
 
     name: str
@@ -47,33 +47,33 @@ class Before(NamedTuple):
 
     held: Any
     items: Any  # None of a large one
-    count: int
-    place: Place
+    size: int  # negative for a global name
+    place: NamedPlace
 
 
 class KeptSizes:
-    """What a function reaches, as it was before a trace with these symbols."""
+    """The containers that a function reaches, as they were before a trace with these symbols."""
 
     def __init__(self, function: Any, args: Any, symbols: Collection[str]) -> None:
         self.symbols = symbols
         self.before: list[Before] = []
         self._seen: dict[int, Any] = {}
-        self._waiting: deque[tuple[Any, Place]] = deque([(function, Place("the function", None))])
-        self._waiting.append((args, Place("an argument", None)))
+        self._waiting: deque[tuple[Any, NamedPlace]] = deque([(function, NamedPlace("the function", None))])
+        self._waiting.append((args, NamedPlace("an argument", None)))
         while self._waiting and len(self._seen) < OBJECTS:
             self._follow(*self._waiting.popleft())
 
-    def take_back(self) -> Kept:
+    def take_back(self) -> dict[str, str]:
         """Take the symbols out of all places, and return them with the reasons."""
-        found: Kept = {}
-        for before in self.before:
+        found: dict[str, str] = {}
+        for before in reversed(self.before):  # the innermost ones first
             names = frozenset[str]().union(*_restored(before, self.symbols))
             for name in names:
                 found.setdefault(name, str(before.place))
         return found
 
-    def _follow(self, x: Any, place: Place) -> None:
-        """Note an object if it is a container, and what it refers to."""
+    def _follow(self, x: Any, place: NamedPlace) -> None:
+        """Note an object if it is a container, and the objects in it."""
         if id(x) in self._seen or isinstance(x, (*PLAIN, Value)):
             return
         self._seen[id(x)] = x
@@ -90,7 +90,7 @@ class KeptSizes:
         else:
             self._follow_object(x, place)
 
-    def _follow_object(self, x: Any, place: Place) -> None:
+    def _follow_object(self, x: Any, place: NamedPlace) -> None:
         cls = cast("type[Any]", x if isinstance(x, type) else type(x))
         own = names_of(x)
         self._waiting += [(own[each], place) for each in ("function", "__wrapped__") if each in own]
@@ -100,38 +100,40 @@ class KeptSizes:
             ]
         elif not hasattr(cls, "fingerprint"):
             return
-        place = Place(f"a {cls.__name__}", None) if place.code is None else place
+        place = NamedPlace(f"a {cls.__name__}", None) if place.code is None else place
         self._note(x if isinstance(x, type) else own, place)
 
     def _follow_function(self, function: FunctionType) -> None:
         code = function.__code__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            self._note(cell, Place(name, code))
+            self._note(cell, NamedPlace(name, code))
         names = dict.fromkeys(name for each in _codes(code) for name in each.co_names)
         known = {name: function.__globals__.get(name, MISSING) for name in names}
         for name, value in known.items():
             if isinstance(value, ModuleType) and is_users(getattr(value, "__file__", None) or ""):
                 own = vars(value)
-                self._waiting += [(own[each], Place(each, code)) for each in names if each in own]
+                self._waiting += [(own[each], NamedPlace(each, code)) for each in names if each in own]
             elif not isinstance(value, ModuleType):
-                self._waiting.append((value, Place(name, code)))
-            self.before.append(Before(function.__globals__, {name: value}, -1, Place(name, code)))
+                self._waiting.append((value, NamedPlace(name, code)))
+            self.before.append(Before(function.__globals__, {name: value}, -1, NamedPlace(name, code)))
         given = code.co_varnames[: code.co_argcount]
         defaults = dict(zip(reversed(given), reversed(function.__defaults__ or ()), strict=False))
         defaults |= function.__kwdefaults__ or {}
-        self._waiting += [(value, Place(name, code)) for name, value in defaults.items()]
+        self._waiting += [(value, NamedPlace(name, code)) for name, value in defaults.items()]
 
-    def _note(self, x: Any, place: Place) -> None:
+    def _note(self, x: Any, place: NamedPlace) -> None:
         """Note the items of a container, an object's dict of attributes, a class or a closure's cell."""
         if isinstance(x, CellType):
             items: Any = contents(x)
         elif isinstance(x, type):
-            items = {name: value for name, value in vars(cast("type[Any]", x)).items() if not name.startswith("__")}
+            own = cast("Mapping[str, Any]", x.__dict__)
+            items = {name: value for name, value in own.items() if not name.startswith("__")}
         else:
             items = x.copy() if len(x) <= ITEMS else None
-        self.before.append(Before(x, items, len(items if items is not None else x), place))
-        values = items.values() if isinstance(items, dict) else items or ()
-        self._waiting += [(each, place) for each in cast("Collection[Any]", values)]
+        size = len(cast("Any", x)) if items is None else len(items)
+        self.before.append(Before(x, items, size, place))
+        values: Any = cast("dict[Any, Any]", items).values() if isinstance(items, dict) else items or ()
+        self._waiting += [(each, place) for each in values]
 
 
 def _is_followed(x: object) -> bool:
@@ -149,42 +151,48 @@ def _codes(code: CodeType | None) -> list[CodeType]:
 
 def _restored(before: Before, symbols: Collection[str]) -> Iterator[frozenset[str]]:
     """The symbols in items of a container that are taken out of it."""
-    held, was = before.held, before.items
+    held: Any = before.held
+    was: Any = before.items
 
     def kept(*items: Any) -> frozenset[str]:
         """The symbols in items."""
-        return frozenset().union(*(_symbols(x, symbols, DEEP) for x in items))
+        return frozenset[str]().union(*(_symbols(x, symbols, DEEP) for x in items))
 
-    if isinstance(held, CellType):
-        if names := kept(*contents(held)):
-            yield names
-            held.cell_contents = next(iter(was), None)
-    elif isinstance(held, type):
-        yield from _restored_names(
-            vars(cast("type[Any]", held)), was, partial(setattr, held), partial(delattr, held), kept
-        )
-    elif before.count < 0:  # global names of a function
-        here = {name: held[name] for name in was if name in held}
-        known = {name: value for name, value in was.items() if value is not MISSING}
-        yield from _restored_names(here, known, held.__setitem__, held.__delitem__, kept)
-    elif isinstance(held, dict):
-        added = cast("dict[Any, Any]", held)
-        here = dict(islice(added.items(), 0 if was is not None else before.count, None))
-        yield from _restored_names(here, was or {}, held.__setitem__, held.__delitem__, kept)
-    elif isinstance(held, set):
-        for x in [x for x in cast("set[Any]", held) if was is None or x not in was]:
-            if names := kept(x):
+    match before.held:
+        case CellType():
+            if names := kept(*contents(held)):
                 yield names
-                held.discard(x)
-    else:
-        first = 0 if was is not None else before.count
-        for k in reversed(range(first, len(held))):
-            if names := kept(held[k]):
-                yield names
-                if was is not None and k < len(was) and not kept(was[k]):
-                    held[k] = was[k]
-                else:
-                    del held[k]
+                held.cell_contents = next(iter(was), None)
+        case type():
+            yield from _restored_names(held.__dict__, was, partial(setattr, held), partial(delattr, held), kept)
+        case dict() if before.size < 0:
+            here = {name: held[name] for name in was if name in held}
+            known = {name: value for name, value in was.items() if value is not MISSING}
+            yield from _restored_names(here, known, held.__setitem__, held.__delitem__, kept)
+        case dict():
+            here = dict(islice(held.items(), 0 if was is not None else before.size, None))
+            yield from _restored_names(here, was or {}, held.__setitem__, held.__delitem__, kept)
+        case set():
+            for x in [x for x in held if was is None or x not in was]:
+                if names := kept(x):
+                    yield names
+                    held.discard(x)
+        case _:
+            yield from _restored_items(held, was, before.size, kept)
+
+
+def _restored_items(held: Any, was: Any, size: int, kept: Kept) -> Iterator[frozenset[str]]:
+    """The symbols in items of a list; those that were replaced are put back."""
+    first, old = (0, was) if was is not None else (size, ())
+    for k in reversed(range(first, len(held))):
+        is_old = k < len(old)
+        if (is_old and held[k] is old[k]) or not (names := kept(held[k])):
+            continue
+        yield names
+        if is_old and not kept(old[k]):
+            held[k] = old[k]
+        else:
+            del held[k]
 
 
 def _restored_names(
@@ -192,7 +200,7 @@ def _restored_names(
     was: Mapping[Any, Any],
     put: Callable[[Any, Any], object],
     remove: Callable[[Any], object],
-    kept: Callable[..., frozenset[str]],
+    kept: Kept,
 ) -> Iterator[frozenset[str]]:
     """The symbols in entries of a mapping; the entries become those from before."""
     for key, value in list(here.items()):
@@ -214,4 +222,4 @@ def _symbols(x: Any, symbols: Collection[str], deep: int) -> frozenset[str]:
     parts = cast("Collection[Any]", x)
     if isinstance(x, dict):
         parts = [*cast("dict[Any, Any]", x), *cast("dict[Any, Any]", x).values()]
-    return frozenset().union(*(_symbols(each, symbols, deep - 1) for each in islice(parts, ITEMS)))
+    return frozenset[str]().union(*(_symbols(each, symbols, deep - 1) for each in islice(parts, ITEMS)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from nacre.base.dims import LIMIT, NEEDS, Dim, Size, noted_needs
+from nacre.base.dims import LIMIT, NEEDS, OBJECT, Dim, Size, noted_needs
 from nacre.base.errors import Error, MissingAttribute
 from nacre.base.locks import forkable
 from nacre.base.size_binding import linear
@@ -87,7 +87,7 @@ class SizeUses:
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
         self.bounds = None if self.lines or sign not in ("<", "<=") else _enough(size, sign, self.sizes)
-        why = "an object keeps it" if sign == "kept" else f"{user_line()} needs the number"
+        why = "an object keeps it" if sign == OBJECT else f"{user_line()} needs the number"
         for symbol in size.symbols():
             self.lines.setdefault(symbol.name, why)
 

@@ -168,7 +168,9 @@ class KernelSelection:
             steps = build(self.launches.isa, e, views, result)
         scratch: dict[Scratch, int] = {}
         for s in steps:
-            assert isinstance(s, TemplateStep)
+            if not isinstance(s, TemplateStep):  # it requires dense operands again, which symbolic sizes may not show
+                types = ", ".join(str(x.type) for x in e.inputs)
+                raise CompileError(f"compile: a kernel must serve {e.primitive.name} of dense operands; got {types}")
             self.launches.template_step(s, scratch, label, e)
 
 

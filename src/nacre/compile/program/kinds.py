@@ -249,7 +249,7 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
             types, params, layouts = _symbolic(key, strides, symbols.sizes())
             written = write(types, params, layouts)
             made = None if written is None else SizedOperation(written, symbols, layouts)
-    except Exception:
+    except (Error, ArithmeticError, LookupError, TypeError, ValueError):  # of rules that need numbers
         return None
     return None if needs else made
 
