@@ -68,6 +68,7 @@ AFTER = {
     "attention-fusion": "graph affine(",
     "strip-mining": "graph affine(",
     "rematerialisation": "graph affine(",
+    "winograd-parts": "graph affine(",
     "nchwc-layout": "graph affine(",
     "fusion": "1  dot",
     "lowering": "(template contract",

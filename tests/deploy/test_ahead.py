@@ -139,6 +139,20 @@ def test_expressions_of_symbolic_sizes_are_not_folded(name: str) -> None:
         assert same(to_numpy(make(x.type, found)), f(x).numpy())
 
 
+def test_images_of_any_size_with_packed_filters() -> None:
+    w = rand(9, 3, 3, 3)
+    sizes = {"x": {2: nc.Dim("height", min=2, max=60), 3: nc.Dim("width", min=2, max=60)}}
+    program = freeze(lambda x: F.conv2d(x, w, padding=1), nc.zeros((2, 3, 4, 5)), dynamic_shapes=sizes)
+    before = compile_graph(program.closed).executable
+    executable = prepacked(before)
+    assert len(executable.plan.steps) == len(before.plan.steps) - 1
+    for height, width in ((4, 5), (31, 44)):
+        x = rand(2, 3, height, width)
+        (found,) = executable.run([x.data.address], {"height": height, "width": width})
+        wanted = F.conv2d(x, w, padding=1)
+        assert same(to_numpy(make(wanted.type, found)), wanted.numpy())
+
+
 def test_constants_that_are_results() -> None:
     graph = folded(freeze(lambda x: (x + BIAS, BIAS * 2.0, nc.exp(BIAS) * 2.0 + x), nc.zeros((264,))).closed)
     graph.verify()

@@ -14,7 +14,7 @@ from nacre.base.dtypes import DType, bool_
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Nest, Primitive
+from nacre.ir.primitive import Nest, Primitive, RuleKind, register_rule
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
@@ -281,25 +281,30 @@ taps_p: Final = Primitive("winograd_taps", _taps_type, Nest(_taps))
 
 # ---- the pass
 
+PARTS: Final[RuleKind[Callable[[_Writer, Equation], None]]] = RuleKind("parts of a convolution")
+
 
 def divide_winograd(graph: Graph) -> Graph:
     """The graph in which Winograd convolutions of images with symbolic sizes are several equations."""
-    if not any(map(_applies, graph.equations)):
+    if not any(map(_parts, graph.equations)):
         return graph
     writer = _Writer()
     for e in graph.equations:
-        if _applies(e):
-            PARTS[e.primitive](writer, e)
-        else:
+        write = _parts(e)
+        if write is None:
             writer.equations.append(e)
+        else:
+            write(writer, e)
     return Graph(graph.inputs, tuple(writer.equations), graph.outputs, graph.name)
 
 
-def _applies(e: Equation) -> bool:
-    if e.primitive not in PARTS:
-        return False
+def _parts(e: Equation) -> Callable[[_Writer, Equation], None] | None:
+    """The function that writes the parts of an equation; None for one that stays."""
+    found = PARTS.of(e.primitive)
+    if found is None:
+        return None
     types = (*(x.type for x in e.inputs), e.outputs[0].type)
-    return any(isinstance(n, Dim) for type in types for n in type.shape[2:])
+    return found if any(isinstance(n, Dim) for type in types for n in type.shape[2:]) else None
 
 
 def _tile_counts(shape: Shape) -> Shape:
@@ -350,8 +355,6 @@ class _Writer:
         self.result(e, copy_p, (self.value(e, reshape_p, (taps,), {"shape": e.outputs[0].type.shape}),), {})
 
 
-PARTS: Final[Mapping[Primitive, Callable[[_Writer, Equation], None]]] = {
-    winograd_p: lambda writer, e: writer.correlation(e, False),
-    winograd_input_grad_p: lambda writer, e: writer.correlation(e, True),
-    winograd_weight_grad_p: _Writer.filters_grad,
-}
+register_rule(winograd_p, PARTS, lambda writer, e: writer.correlation(e, False))
+register_rule(winograd_input_grad_p, PARTS, lambda writer, e: writer.correlation(e, True))
+register_rule(winograd_weight_grad_p, PARTS, _Writer.filters_grad)
