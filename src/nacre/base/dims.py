@@ -73,23 +73,21 @@ def _is_inside(file: str) -> bool:
     return file.startswith(PACKAGE)
 
 
-def _caller() -> str:
-    """The file of the code that uses a size: of the user, of an installed package, or of this one.
+def _is_users(frame: Any) -> bool:
+    """Whether a frame is one of the user, or of an installed package.
 
     Python's own library, as `contextlib` and `collections`, acts for its caller.
     """
-    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if file != __file__ and (_is_inside(file) or _is_outside(file)):
-            return file
+    while frame.f_back is not None and not _is_inside(frame.f_code.co_filename):
+        if _is_outside(frame.f_code.co_filename):
+            return True
         frame = frame.f_back
-    return frame.f_code.co_filename
+    return _is_outside(frame.f_code.co_filename)
 
 
 def _from_outside() -> bool:
     """Whether the caller of a method of sizes is code of the user, or of an installed package."""
-    return _is_outside(_caller())
+    return _is_users(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class Quotient:
         return self.dim.symbols()
 
     def __str__(self) -> str:
-        return f"(({self.dim})//{self.divisor})"
+        return f"(({self.dim._shown()})//{self.divisor})"  # pyright: ignore[reportPrivateUsage]
 
 
 Atom = Symbol | Quotient
@@ -322,6 +320,13 @@ class Dim:
                 lo, hi = atom.bounds()
                 a, b = a * lo**power, min(LIMIT, b * hi**power)
             low, high = low + min(a * c, b * c), high + max(a * c, b * c)
+        for monomial, c in self.terms:
+            (atom, power), *others = monomial or [(None, 0)]
+            if isinstance(atom, Quotient) and power == 1 and not others:  # k·⌊d/k⌋ is from d − k + 1 to d
+                rest, k = (self - Dim(((monomial, c),))) * atom.divisor, atom.divisor
+                ends = _bounds(rest + (atom.dim - (k - 1)) * c), _bounds(rest + atom.dim * c)
+                low = max(low, -(-min(ends[0][0], ends[1][0]) // k))
+                high = min(high, max(ends[0][1], ends[1][1]) // k)
         return low, high
 
     def symbols(self) -> frozenset[Symbol]:
@@ -371,7 +376,10 @@ class Dim:
 def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
     known = answer(*_bounds(difference))
     if known is None:
-        _need(difference, "" if _is_outside(_caller()) else sign)
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        _need(difference, "" if _is_users(frame) else sign)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
 

@@ -221,7 +221,7 @@ def pad(
     `interior[k]` copies are also inserted between neighbours of axis k.
     """
     interior = tuple(interior or (0,) * x.type.rank)
-    if not any((*low, *high, *interior)):
+    if all(amount == 0 for amount in (*low, *high, *interior)):
         return x
     return bind(pad_p, x, value, low=tuple(low), high=tuple(high), interior=interior)
 
