@@ -9,53 +9,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Final, Union
+from typing import Any, Union
 
 from nacre.base.errors import KindError, ShapeError
-from nacre.base.places import is_users
 from nacre.base.records import dataclass
+from nacre.base.size_needs import NEEDS, is_users_frame
 
-PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
-
-
-class Needs(threading.local):
-    """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
-
-    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.
-    """
-
-    def __init__(self) -> None:
-        self.note: Callable[[Dim, str], None] | None = None
-        self.symbols: Collection[str] = ()  # the names of sizes that have become symbols because they changed
-
-
-NEEDS = Needs()
-
-
-@contextmanager
-def noted_needs() -> Generator[list[Dim]]:
-    """Collect the sizes of which Python needs the number in the block."""
-    found: list[Dim] = []
-    before = NEEDS.note
-
-    def note(size: Dim, sign: str) -> None:
-        """Add a size."""
-        found.append(size)
-
-    NEEDS.note = note
-    try:
-        yield found
-    finally:
-        NEEDS.note = before
 
 
 def _need(size: Size, sign: str = "") -> None:
@@ -63,31 +27,9 @@ def _need(size: Size, sign: str = "") -> None:
         NEEDS.note(size, sign)
 
 
-@cache
-def _is_outside(file: str) -> bool:
-    return is_users(file, installed=True)
-
-
-@cache
-def _is_inside(file: str) -> bool:
-    return file.startswith(PACKAGE)
-
-
-def _is_users(frame: Any) -> bool:
-    """Whether a frame is one of the user, or of an installed package.
-
-    Python's own library, as `contextlib` and `collections`, acts for its caller.
-    """
-    while frame.f_back is not None and not _is_inside(frame.f_code.co_filename):
-        if _is_outside(frame.f_code.co_filename):
-            return True
-        frame = frame.f_back
-    return _is_outside(frame.f_code.co_filename)
-
-
 def _from_outside() -> bool:
     """Whether the caller of a method of sizes is code of the user, or of an installed package."""
-    return _is_users(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
+    return is_users_frame(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True)
@@ -320,14 +262,22 @@ class Dim:
                 lo, hi = atom.bounds()
                 a, b = a * lo**power, min(LIMIT, b * hi**power)
             low, high = low + min(a * c, b * c), high + max(a * c, b * c)
+        if len(self.terms) > 2 and any(len(m) > 1 and c * d < 0 for m, c in self.terms for _, d in self.terms):
+            low, high = _narrowed((low, high), self._from_least())  # as for (n - 1)·(m - 1)
         for monomial, c in self.terms:
             (atom, power), *others = monomial or [(None, 0)]
             if isinstance(atom, Quotient) and power == 1 and not others:  # k·⌊d/k⌋ is from d − k + 1 to d
                 rest, k = (self - Dim(((monomial, c),))) * atom.divisor, atom.divisor
                 ends = _bounds(rest + (atom.dim - (k - 1)) * c), _bounds(rest + atom.dim * c)
-                low = max(low, -(-min(ends[0][0], ends[1][0]) // k))
-                high = min(high, max(ends[0][1], ends[1][1]) // k)
+                found = -(-min(ends[0][0], ends[1][0]) // k), max(ends[0][1], ends[1][1]) // k
+                low, high = _narrowed((low, high), found)
         return low, high
+
+    def _from_least(self) -> tuple[int, int]:
+        """The bounds of the polynomial in the differences of symbols and their least values."""
+        if not any(s.low for s in self.symbols()):
+            return -LIMIT, LIMIT
+        return _bounds(self.substitute({s.name: Dim.symbol(s.name, 0, s.high - s.low) + s.low for s in self.symbols()}))
 
     def symbols(self) -> frozenset[Symbol]:
         """The symbols of the polynomial."""
@@ -379,7 +329,7 @@ def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | Non
         frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame.f_code.co_filename == __file__:
             frame = frame.f_back
-        _need(difference, "" if _is_users(frame) else sign)
+        _need(difference, "" if is_users_frame(frame) else sign)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
 
@@ -419,6 +369,11 @@ def require_fitting(size: Size, least: int, greatest: int) -> None:
 def _bounds(size: Size) -> tuple[int, int]:
     """The least and the greatest value of a size."""
     return (size, size) if isinstance(size, int) else size.bounds()
+
+
+def _narrowed(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    """The bounds that two pairs of bounds have in common."""
+    return max(first[0], second[0]), min(first[1], second[1])
 
 
 def _terms(size: Size) -> dict[Monomial, int]:

@@ -74,7 +74,7 @@ def slice_(x: Value, starts: Sequence[Size], stops: Sequence[Size], steps: Seque
     """The elements start, start + step … below stop along each axis; 0 <= start <= stop <= size."""
     steps = tuple(steps or (1,) * x.type.rank)
     begins, ends = tuple(starts), tuple(stops)
-    if ends == x.type.shape and not any(begins) and set(steps) <= {1}:
+    if ends == x.type.shape and all(a == 0 for a in begins) and set(steps) <= {1}:
         return x
     return bind(slice_p, x, starts=begins, stops=ends, steps=steps)
 
