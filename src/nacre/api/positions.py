@@ -24,6 +24,7 @@ class Positions:
     def __init__(self, *sizes: Size) -> None:
         self.symbolic: Final = any(isinstance(s, Dim) for s in sizes)
         self.functions: Final[Any] = FUNCTIONS if self.symbolic else np
+        self.float64: Final[Any] = float64 if self.symbolic else np.float64
 
     def counted(self, count: Size, nbytes: int = 0) -> Any:
         """0, 1, … count − 1; `nbytes` are what each of them needs until the result is made."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, require_inside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, extent, filled, require_inside, spread
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.conversion import element
@@ -109,7 +109,7 @@ def require_mode(operation: str, mode: str, fill_value: float | None = None, all
 
 def clipped(indices: Any, size: Size) -> Any:
     """Indices as int64 within [0, size)."""
-    last = spread(scalar(size - 1, int64), indices.type.shape)
+    last = spread(extent(size - 1), indices.type.shape)
     return pointwise.maximum(pointwise.minimum(as_signed(indices), last), filled(last, 0))
 
 
@@ -127,7 +127,7 @@ def _placed(wanted: Any, size: Size, axis: int, mode: str) -> tuple[Any, Any]:
     if mode == "clip":
         return clipped(wanted, size), None
     wide = as_signed(wanted)
-    end, zero = spread(scalar(size, int64), wide.type.shape), filled(wide, 0)
+    end, zero = spread(extent(size), wide.type.shape), filled(wide, 0)
     moved = pointwise.select(pointwise.lt(wide, zero), pointwise.add(wide, end), wide)
     inside = pointwise.and_(pointwise.ge(moved, zero), pointwise.lt(moved, end))
     return pointwise.select(inside, moved, zero), inside
@@ -160,5 +160,5 @@ def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:
     if not indices.type.dtype.is_signed:
         return wide
     zero = spread(constant(0, int64), wide.type.shape)
-    moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
+    moved = pointwise.add(wide, spread(extent(size), wide.type.shape))
     return pointwise.select(pointwise.lt(wide, zero), moved, wide)
