@@ -459,21 +459,27 @@ def outer_level() -> int:
     return level
 
 
-def note_line(fault: Exception, name: str) -> None:
-    """Add a note to an error during tracing: the operation that raised it, and the user's line that called it."""
-    if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
-        return  # added for a traced function that it calls
-    place, operation, step = None, "", fault.__traceback__
+def place_of(fault: Exception) -> str:
+    """The operation that raised an error, and the user's line that called it, as `f, called at file:line (function)`."""
+    place, operation, step = "", "", fault.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
         if is_users(code.co_filename, installed=True):
             place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
-        elif place is not None and not operation and code.co_filename != BOUNDARY:
+        elif place and not operation and code.co_filename != BOUNDARY:
             operation = code.co_name
         step = step.tb_next
-    if place is not None:
-        called = f"{operation}, called at" if operation and not operation.startswith(("_", "operator")) else "at"
-        fault.add_note(f"{called} {place}, as {name}{TRACED}")
+    called = f"{operation}, called at" if operation and not operation.startswith(("_", "operator")) else "at"
+    return f"{called} {place}" if place else ""
+
+
+def note_line(fault: Exception, name: str) -> None:
+    """Add a note to an error during tracing: the operation that raised it, and the user's line that called it."""
+    if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
+        return  # added for a traced function that it calls
+    place = place_of(fault)
+    if place:
+        fault.add_note(f"{place}, as {name}{TRACED}")
 
 
 def _leaked(name: str, where: str, *given: Any) -> TraceError:

@@ -18,7 +18,7 @@ from nacre.base.size_needs import NEEDS
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.interpret.stage import user_line
+from nacre.interpret.stage import place_of, user_line
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
 
@@ -73,12 +73,12 @@ class SizeUses:
         self.sizes = sizes
         self.lines: dict[str, str] = {}
         self.bounds: Bounds | None = None
-        self.errors: list[Error] = []
+        self.errors: list[tuple[Error, str]] = []  # each with the line where it was raised
 
     def fail(self, fault: Error) -> None:
         """Note an error: with numbers there may be none.  Names do not depend on sizes."""
         if not isinstance(fault, MissingAttribute):
-            self.errors.append(fault)
+            self.errors.append((fault, user_line()))
 
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
@@ -100,11 +100,13 @@ class SizeUses:
             raise
         except Exception as fault:
             if not self.lines:
-                raise SizeNeeded(f"{type(fault).__name__} while it was traced with symbolic sizes: {fault}") from fault
+                why = f"{type(fault).__name__} while it was traced with symbolic sizes: {fault}"
+                raise SizeNeeded("; ".join(filter(None, (why, place_of(fault))))) from fault
         finally:
             NEEDS.note, NEEDS.symbols, STATE.note_error = before, symbols, noting
         if not self.lines and self.errors:
-            raise SizeNeeded(f"{type(self.errors[0]).__name__} was handled while it was traced: {self.errors[0]}")
+            fault, line = self.errors[0]
+            raise SizeNeeded(f"{type(fault).__name__} was handled while it was traced, at {line}: {fault}")
         if self.lines:
             why = "; ".join(f"{line} needs the number" for line in dict.fromkeys(self.lines.values()))
             raise SizeNeeded(why, frozenset(self.lines), self.bounds)
