@@ -340,14 +340,6 @@ def note_kept(size: Dim) -> None:
         NEEDS.note(size, "")
 
 
-def require_known(*sizes: Size) -> None:
-    """Where needs are noted: note symbolic sizes whose numbers decide the bits of a result, and raise ShapeError."""
-    for size in sizes:
-        if isinstance(size, Dim) and NEEDS.note is not None:
-            NEEDS.note(size, "")
-            raise ShapeError(f"dimension: {size} must have a number here, because it decides an order of sums")
-
-
 def require_fitting(size: Size, least: int, greatest: int) -> None:
     """Note that the number of a size is needed, if that may be out of bounds, and raise ShapeError.
 

@@ -460,7 +460,7 @@ def outer_level() -> int:
 
 
 def place_of(fault: Exception) -> str:
-    """The operation that raised an error, and the user's line that called it, as `f, called at file:line (function)`."""
+    """The operation that raised an error, and the user's line, as `operation, called at file:line (function)`."""
     place, operation, step = "", "", fault.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
