@@ -162,11 +162,11 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
     """
     if stop is None:
         start, stop = 0, start
-    start, stop, step = (v if isinstance(v, Dim) else plain(v) for v in (start, stop, step))
-    real = any(isinstance(v, float) for v in (start, stop, step))
+    ends: list[Any] = [v if isinstance(v, Dim) else plain(v) for v in (start, stop, step)]
+    start, stop, step = ends
+    real, symbolic = (any(isinstance(v, kind) for v in ends) for kind in (float, Dim))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
-    symbolic = any(isinstance(v, Dim) for v in (start, stop, step))
-    count = _symbolic_count(start, stop, step) if symbolic else _count(start, stop, step)
+    count = _symbolic_count(*ends) if symbolic else _count(*ends)
     if symbolic and start == 0 and step == 1 and not found.is_integer:
         return pointwise.iota((count,), 0, found)
     if real and found.is_float:

@@ -23,7 +23,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
-from nacre.api.spans import Span, count, span
+from nacre.api.slices import Span, count, span
 from nacre.api.taking import located
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from nacre.api.operands import Scalar, TensorLike, as_tensor, distinct, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
-from nacre.api.spans import clamped
+from nacre.api.slices import clamped
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT

@@ -10,16 +10,49 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Union
 
 from nacre.base.errors import KindError, ShapeError
+from nacre.base.places import is_users_frame
 from nacre.base.records import dataclass
-from nacre.base.size_needs import NEEDS, is_users_frame
 
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
+
+
+class Needs(threading.local):
+    """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
+
+    Where the package itself needs to know whether a size is "< 0" or "<= 0", the second argument says which.
+    """
+
+    def __init__(self) -> None:
+        self.note: Callable[[Dim, str], None] | None = None
+        self.symbols: Collection[str] = ()  # the names of sizes that have become symbols because they changed
+
+
+NEEDS = Needs()
+
+
+@contextmanager
+def noted_needs() -> Generator[list[Dim]]:
+    """Collect the sizes of which Python needs the number in the block."""
+    found: list[Dim] = []
+    before = NEEDS.note
+
+    def note(size: Dim, sign: str) -> None:
+        """Add a size."""
+        found.append(size)
+
+    NEEDS.note = note
+    try:
+        yield found
+    finally:
+        NEEDS.note = before
 
 
 def _need(size: Size, sign: str = "") -> None:

@@ -8,11 +8,10 @@ from sys import getrefcount
 from typing import Any, ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
-from nacre.base.dims import Dim, Size, evaluate, product
+from nacre.base.dims import NEEDS, Dim, Size, evaluate, product
 from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, OutOfMemory, ShapeError
 from nacre.base.locks import forkable
-from nacre.base.size_needs import NEEDS
 from nacre.base.size_pattern import LEAST
 
 Shape = tuple[Size, ...]

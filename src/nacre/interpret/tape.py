@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
+from nacre.base.dims import noted_needs
 from nacre.base.errors import Error, GradientError
 from nacre.base.records import dataclass
-from nacre.base.size_needs import noted_needs
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret.changes import Changes

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nacre.base.dims import LIMIT, Dim, Size
+from nacre.base.dims import LIMIT, NEEDS, Dim, Size
 from nacre.base.errors import Error, MissingAttribute
 from nacre.base.locks import forkable
 from nacre.base.size_binding import linear
-from nacre.base.size_needs import NEEDS
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType

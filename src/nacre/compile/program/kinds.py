@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from nacre.base.dims import Dim, Size, product
+from nacre.base.dims import Dim, Size, noted_needs, product
 from nacre.base.errors import Error
 from nacre.base.locks import Turns
 from nacre.base.records import dataclass
-from nacre.base.size_needs import noted_needs
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major

@@ -12,11 +12,10 @@ from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.logic import isnan
 from nacre.api.manipulation import permute_dims, reshape
 from nacre.api.operands import TensorLike, as_tensor, scalar
-from nacre.api.positions import Positions
 from nacre.api.primitives import pointwise
 from nacre.api.searching import where
 from nacre.api.statistical import wide_float
-from nacre.api.taking import take
+from nacre.api.taking import Positions, take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
@@ -197,7 +196,7 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
     p = Positions(*wanted[2:])
     f = p.functions
     if not p.symbolic:
-        require_room(product(wanted[2:]) * (2 * rank + 1) * 8)
+        require_room(int(product(wanted[2:])) * (2 * rank + 1) * 8)
     lines = [f.linspace(-1, 1, n, dtype=p.float64) if n > 1 else f.zeros(1, dtype=p.float64) for n in wanted[2:]]
     if not align_corners:
         lines = [line * p.real(n - 1) / p.real(n) for line, n in zip(lines, wanted[2:], strict=True)]

@@ -9,9 +9,9 @@ import numpy as np
 
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, spread
-from nacre.api.positions import Positions
 from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root
+from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
 from nacre.base.dims import product
 from nacre.base.dtypes import FLOATING

@@ -9,9 +9,9 @@ from typing import Any
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, constant, distinct
-from nacre.api.positions import Positions
 from nacre.api.primitives import pointwise, view
 from nacre.api.statistical import wide_float
+from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size
