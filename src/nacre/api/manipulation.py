@@ -12,7 +12,7 @@ from nacre.api.slices import clamped
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
-from nacre.base.dims import Dim, Size, product
+from nacre.base.dims import Dim, Size, lower, product
 from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
 
@@ -281,7 +281,7 @@ def split(
         cuts = [k * step for k in range(sections + 1)]
     else:
         cuts = [0, *(clamped(c, size, 0) for c in indices or ()), size]
-    return tuple(_cut(held, at, a, a if b <= a else b) for a, b in pairwise(cuts))
+    return tuple(_cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
 
 
 def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:

@@ -109,7 +109,7 @@ def clamped(given: Size | None, size: Size, default: Size) -> Size:
         return default
     if given < 0:
         given = size + given
-        return 0 if given <= 0 else given
+        return 0 if upper(given) <= 0 or given < 0 else given
     left = size - given
     if lower(left) >= 0 or upper(left) <= 0:  # equal ends count to both
         return given if lower(left) >= 0 else size
