@@ -317,7 +317,7 @@ def test_networks(name: str, training: bool) -> None:
             found.append([canonical(y), *(canonical(p.grad) for p in model.parameters() if p.grad is not None)])
             model.load_state_dict(state)
         assert found[0] == found[1], n
-    assert len(f.concrete_functions) <= 2 or name == "gated"  # whose gradient in a loop needs the sizes
+    assert len(f.concrete_functions) <= 2
 
 
 def test_sizes_that_are_kept_are_numbers() -> None:

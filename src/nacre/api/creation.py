@@ -17,6 +17,7 @@ from nacre.api.operands import (
     distinct,
     is_scalar,
     natural_dtype,
+    scalar,
     settled_number,
     shape_of,
     spread,
@@ -24,8 +25,8 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
-from nacre.base.conversion import converted, number, plain
-from nacre.base.dims import Dim, Size
+from nacre.base.conversion import bounds, converted, number, plain
+from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
@@ -153,7 +154,7 @@ def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
     """The numbers start, start + step, … below stop; `arange(n)` is 0 … n − 1.
 
-    A symbolic size is allowed as stop when start is 0 and step is 1.  Raises DTypeError if a number does not fit an
+    Symbolic sizes are allowed, among integers and multiples of 1/16.  Raises DTypeError if a number does not fit an
     integer dtype.  Raises ArgumentError for a step of 0 and for numbers that are not finite.
 
     >>> nc.arange(2, 8, 2)
@@ -161,22 +162,46 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
     """
     if stop is None:
         start, stop = 0, start
-    start, stop, step = (v if isinstance(v, Dim) else plain(v) for v in (start, stop, step))
-    real = any(isinstance(v, float) for v in (start, stop, step))
+    ends: list[Any] = [v if isinstance(v, Dim) else plain(v) for v in (start, stop, step)]
+    start, stop, step = ends
+    real, symbolic = (any(isinstance(v, kind) for v in ends) for kind in (float, Dim))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
-    if isinstance(stop, Dim) and start == 0 and step == 1:
-        return pointwise.iota((stop,), 0, found)
-    if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(step, Dim):
-        raise ArgumentError(
-            "arange: with a symbolic stop, start must be 0 and step 1; got others; scale the result instead"
-        )
-    count = _count(start, stop, step)
+    count = _symbolic_count(*ends) if symbolic else _count(*ends)
+    if symbolic and start == 0 and step == 1 and not found.is_integer:
+        return pointwise.iota((count,), 0, found)
     if real and found.is_float:
         return as_tensor(_progression(start, step, count, found.arithmetic), found)
     kind = found if found.is_integer else DEFAULT_INTEGER
-    for end in (start, start + (count - 1) * step) if count else ():
-        number(end, kind, "arange")
+    for end in (start, start + (count - 1) * step) if count != 0 else ():
+        if isinstance(end, Dim):
+            require_fitting(end, *bounds(kind))
+        else:
+            number(end, kind, "arange")
     return as_tensor(_progression(start, step, count, kind if kind is uint64 else DEFAULT_INTEGER), found)
+
+
+STEPS = 16  # numbers between symbolic sizes are multiples of 1/16: the count is exact for every size
+
+
+def _symbolic_count(*ends: Any) -> Size:
+    """The count of the sequence's numbers below stop, for start, stop and step of which some are symbolic."""
+    scale = STEPS if any(isinstance(v, float) for v in ends) else 1
+    if any(isinstance(v, float) and v * STEPS != v * STEPS // 1 for v in ends):
+        raise ArgumentError(
+            f"arange: with symbolic sizes, numbers must be multiples of 1/{STEPS}; got {', '.join(map(str, ends))}; "
+            "scale the result instead"
+        )
+    start, stop, step = (v * scale if isinstance(v, int | Dim) else int(v * scale) for v in ends)
+    if step == 0:
+        raise ArgumentError("arange: step must not be 0; got 0")
+    way, step = (stop - start, step) if step > 0 else (start - stop, -step)
+    if isinstance(step, Dim):
+        count = way // step
+        if count * step != way:
+            raise ArgumentError(f"arange: a symbolic step must divide stop - start; got {step} for {way}")
+    else:
+        count = (way + (step - 1)) // step
+    return 0 if count < 0 else count
 
 
 def _count(start: float, stop: float, step: float) -> int:
@@ -192,14 +217,20 @@ def _count(start: float, stop: float, step: float) -> int:
     return max(0, math.ceil(steps))
 
 
-def _progression(start: float, step: float, count: int, dtype: DType) -> Any:
+def _progression(start: Any, step: Any, count: Size, dtype: DType) -> Any:
     """start + k · step for k below count.  64-bit intermediate results may wrap; the final results are right."""
     counted = pointwise.iota((count,), 0, dtype)
-    if step != 1 and count > 1:
-        counted = pointwise.mul(counted, spread(constant(_wrapped(step, dtype), dtype), (count,)))
-    if start != 0 and count:
-        counted = pointwise.add(counted, spread(constant(_wrapped(start, dtype), dtype), (count,)))
+    downwards = dtype.is_inexact and not isinstance(step, Dim) and step < 0  # 0 · step is -0
+    if step != 1 and (count > 1 if downwards or isinstance(count, int) else True):
+        counted = pointwise.mul(counted, spread(_end(step, dtype), (count,)))
+    moves = start > 0 or start < 0 if downwards and isinstance(start, Dim) else start != 0
+    if moves and count != 0:
+        counted = pointwise.add(counted, spread(_end(start, dtype), (count,)))
     return counted
+
+
+def _end(value: Any, dtype: DType) -> Any:
+    return scalar(value, dtype) if isinstance(value, Dim) else constant(_wrapped(value, dtype), dtype)
 
 
 def _wrapped(value: float, dtype: DType) -> float:
@@ -218,13 +249,39 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     """
     found = _dtype(dtype, DEFAULT_FLOAT)
     num = whole_number(num, "linspace", "num")
-    start, stop = settled_number(start, "linspace", "start"), settled_number(stop, "linspace", "stop")
+    start, stop = (
+        v if isinstance(v, Dim) else settled_number(v, "linspace", name)
+        for v, name in ((start, "start"), (stop, "stop"))
+    )
     if num < 0:
         raise ArgumentError(f"linspace: num must be at least 0; got {num}")
+    if any(isinstance(v, Dim) for v in (start, stop, num)):
+        if not found.is_float:
+            raise ArgumentError(
+                f"linspace: with symbolic sizes, dtype must be floating-point; got {found.name}; convert the result"
+            )
+        return as_tensor(_symbolic_linspace(start, stop, num, endpoint), found)
     require_room(num * (16 + found.itemsize))  # for the numbers, a copy and the result
     with np.errstate(all="ignore"):
         exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
     return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
+
+
+def _symbolic_linspace(start: Any, stop: Any, num: Size, endpoint: bool) -> Any:
+    """The numbers of `numpy.linspace` in float64, with the same operations and so the same bits."""
+
+    def wide(value: Any) -> Any:
+        """A number in every element."""
+        return spread(scalar(value, float64), (num,))
+
+    counted, first, last, zero = pointwise.iota((num,), 0, float64), wide(start), wide(stop), wide(0)
+    delta = pointwise.sub(last, first)
+    parts = pointwise.maximum(wide(num - 1 if endpoint else num), wide(1))
+    step = pointwise.div(delta, parts)
+    tiny = pointwise.mul(pointwise.div(counted, parts), delta)  # the step is 0, but the whole is not
+    moved = pointwise.select(pointwise.eq(step, zero), tiny, pointwise.mul(counted, step))
+    found = pointwise.add(moved, first)
+    return pointwise.select(pointwise.eq(counted, parts), last, found) if endpoint else found
 
 
 def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None) -> Tensor:
@@ -236,13 +293,14 @@ def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any =
     """
     shape = shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
     row, column = pointwise.iota(shape, 0, DEFAULT_INTEGER), pointwise.iota(shape, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(_diagonal(k, "eye"), DEFAULT_INTEGER), shape))
+    moved = pointwise.add(row, spread(scalar(_diagonal(k, "eye"), DEFAULT_INTEGER), shape))
     return pointwise.cast(pointwise.eq(moved, column), _dtype(dtype, DEFAULT_FLOAT))
 
 
 def _diagonal(k: int, operation: str) -> int:
     """k, clamped to a value beyond every diagonal that does not wrap when added to a row index."""
-    return max(-(1 << 62), min(whole_number(k, operation, "k"), 1 << 62))
+    found = whole_number(k, operation, "k")
+    return found if isinstance(found, Dim) else max(-(1 << 62), min(found, 1 << 62))
 
 
 def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
@@ -252,7 +310,7 @@ def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
         raise ArgumentError(f"{operation}: x must have at least 2 axes; got shape {shape}")
     plane = shape[-2:]
     row, column = pointwise.iota(plane, 0, DEFAULT_INTEGER), pointwise.iota(plane, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(_diagonal(k, operation), DEFAULT_INTEGER), plane))
+    moved = pointwise.add(row, spread(scalar(_diagonal(k, operation), DEFAULT_INTEGER), plane))
     zero = spread(constant(0, held.type.dtype), shape)
     return pointwise.select(spread(keep(column, moved), shape), held, zero)
 

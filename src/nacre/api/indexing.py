@@ -23,10 +23,11 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
+from nacre.api.slices import Span, count, span
 from nacre.api.taking import located, with_elements
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
-from nacre.base.dims import LIMIT, Dim, Size, lower, product, upper
+from nacre.base.dims import Dim, Size, lower, product
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
@@ -40,11 +41,12 @@ __all__ = ["index", "index_update"]
 
 NEW_AXIS = object()
 WHOLE: slice[Any, Any, Any] = slice(None)
+PLAIN_PARTS: frozenset[type] = frozenset((int, type(None)))  # of slices
 
 
 @dataclass
 class Key:
-    """A parsed key with one entry for each axis: an int, a slice, `NEW_AXIS`, or an integer tensor."""
+    """A parsed key with one entry for each axis: a size, a slice, `NEW_AXIS`, or an integer tensor."""
 
     entries: list[Any]
 
@@ -87,8 +89,8 @@ def _entries(part: Any) -> list[Any]:
         return [NEW_AXIS]
     if part is Ellipsis or _is_slice(part):
         return [part]
-    if isinstance(part, int | np.integer) and not isinstance(part, bool):
-        return [int(cast("int", part))]
+    if isinstance(part, int | np.integer | Dim) and not isinstance(part, bool):
+        return [part if isinstance(part, Dim) else int(cast("int", part))]
     if isinstance(part, Variable | Value | np.ndarray | list | tuple | bool | np.bool_):
         held = as_tensor(part)
         if isinstance(part, list | tuple) and held.type.size == 0:
@@ -133,7 +135,7 @@ def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
         if entry.size != size:
             raise ShapeError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
         return entry.places
-    if isinstance(entry, int):
+    if isinstance(entry, int | Dim):
         return _place(entry, size, axis)
     return located(entry, size, axis, known)
 
@@ -149,69 +151,16 @@ def _whole_slice(entry: slice[Any, Any, Any]) -> slice[Any, Any, Any]:
     return slice(*(p if p is None or isinstance(p, Dim) else int(p) for p in parts))
 
 
-def _place(entry: int, size: Size, axis: int) -> Size:
-    if isinstance(size, Dim):
-        low = size.bounds()[0]
-        if not -low <= entry < low:
-            raise AxisError(
-                f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}, which "
-                f"may be {low}; give the size a larger minimum"
-            )
-        return entry if entry >= 0 else size + entry
-    if not -size <= entry < size:
-        raise AxisError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
-    return entry % size
-
-
-PLAIN_PARTS: frozenset[type] = frozenset((int, type(None)))
-Span = tuple[Size, Size, int, bool]  # start, stop, step > 0, and whether the result is to be flipped
-
-
-def _span(entry: slice, size: Size) -> Span:
-    """The start, stop and step of a slice on an axis."""
-    step: Any = 1 if entry.step is None else entry.step
-    if type(step) is not int and isinstance(step, Dim):
-        raise KindError(f"index: the step of a slice must be a known number; got {step}; write an int")
-    if step == 0:
-        raise ShapeError("index: the step of a slice must not be 0; got 0")
-    if not (type(size) is int and PLAIN_PARTS.issuperset((type(entry.start), type(entry.stop)))):
-        return _symbolic_span(entry, size, max(-LIMIT, min(step, LIMIT)))
-    start, stop, step = entry.indices(size)
-    count = len(range(start, stop, step))
-    if count == 0:
-        return 0, 0, 1, False
-    if count == 1:  # the step may be larger than machine numbers
-        return start, start + 1, 1, False
-    last = start + (count - 1) * step
-    return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
-
-
-def _symbolic_span(entry: slice, size: Size, step: int) -> Span:
-    """The span of a slice of a symbolic size, or with symbolic ends, which are clamped to the axis as in NumPy."""
-    if entry.start is None and entry.stop is None and step in (1, -1):
-        return 0, size, 1, step < 0
+def _place(entry: Size, size: Size, axis: int) -> Size:
     try:
-        if step > 0:
-            start, stop = (_end(n, size, default) for n, default in ((entry.start, 0), (entry.stop, size)))
-            return (start, stop, step, False) if start <= stop else (0, 0, 1, False)
+        if -size <= entry < size:
+            return entry if entry >= 0 else size + entry
     except ShapeError as fault:
-        raise ShapeError(
-            f"index: the slice must be valid for every size of {size}; got {entry}; give the size a larger minimum"
+        raise AxisError(
+            f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}, which may be "
+            f"{lower(size)}; give the size a larger minimum"
         ) from fault
-    raise ShapeError(f"index: the slice must be valid for every size of {size}; got {entry}; write a positive step")
-
-
-def _end(given: Size | None, size: Size, default: Size) -> Size:
-    """The start or the stop of a slice with a positive step."""
-    if given is None:
-        return default
-    if given < 0:
-        given = size + given
-        return 0 if given <= 0 else given
-    left = size - given
-    if lower(left) >= 0 or upper(left) <= 0:  # equal ends count to both
-        return given if lower(left) >= 0 else size
-    return size if given > size else given
+    raise AxisError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
 
 
 def _spans(key: Key, shape: Shape) -> list[Span]:
@@ -224,12 +173,8 @@ def _spans(key: Key, shape: Shape) -> list[Span]:
         if entry is WHOLE or isinstance(entry, Value):
             spans.append((0, size, 1, False))
         else:
-            spans.append(_span(entry, size) if _is_slice(entry) else (entry, entry + 1, 1, False))
+            spans.append(span(entry, size) if _is_slice(entry) else (entry, entry + 1, 1, False))
     return spans
-
-
-def _count(start: Size, stop: Size, step: int) -> Size:
-    return (stop - start + (step - 1)) // step  # the formula of `slice`, so that symbolic sizes are equal
 
 
 def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
@@ -249,7 +194,7 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
         if flip:
             flips.append(axis)
         if _is_slice(entry):
-            result.append(_count(start, stop, step))
+            result.append(count(start, stop, step))
             arrays.append(None)
         elif isinstance(entry, Value):
             result.append(stop)
@@ -353,7 +298,7 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
     """Assignment by slices and integers: the value as one block, or spread by steps and selected by a mask."""
     target, _ = _basic(x, key)
     spans = _spans(key, x.type.shape)
-    sizes = tuple(_count(start, stop, step) for start, stop, step, _ in spans)
+    sizes = tuple(count(start, stop, step) for start, stop, step, _ in spans)
     block = view.reshape(_fitted(value, target.type.shape), sizes)
     if flips := [axis for axis, span in enumerate(spans) if span[3]]:
         block = view.flip(block, flips)

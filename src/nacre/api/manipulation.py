@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from nacre.api.operands import Scalar, TensorLike, as_tensor, distinct, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
+from nacre.api.slices import clamped
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
-from nacre.base.dims import Dim, Size, product
+from nacre.base.dims import Dim, Size, lower, product
 from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
 
@@ -35,6 +36,9 @@ __all__ = [
     "tile",
     "unstack",
 ]
+
+
+ROUNDS = 9  # how often a shift is moved by a symbolic size to be within the axis
 
 
 def _rank(x: Any) -> int:
@@ -268,16 +272,17 @@ def split(
         raise ArgumentError(f"split: either indices or sections must be given; got {indices} and {sections}")
     held = as_tensor(x)
     at = normal_axis(axis, _rank(held), "split")
-    size = int(held.type.shape[at])
+    size = held.type.shape[at]
+    cuts: list[Size]
     if sections is not None:
         sections = whole_number(sections, "split", "sections")
-        if sections < 1 or size % sections:
+        if sections < 1 or size % sections != 0:
             raise ShapeError(f"split: sections must divide the size {size}; got {sections}")
         step = size // sections
         cuts = [k * step for k in range(sections + 1)]
     else:
-        cuts = [0, *(min(max(c + size if c < 0 else c, 0), size) for c in indices or ()), size]
-    return tuple(_cut(held, at, a, max(a, b)) for a, b in pairwise(cuts))
+        cuts = [0, *(clamped(c, size, 0) for c in indices or ()), size]
+    return tuple(_cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
 
 
 def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
@@ -311,13 +316,24 @@ def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> T
     for a, s in zip(axes, shifts, strict=True):
         at = normal_axis(a, _rank(held), "roll")
         size = held.type.shape[at]
-        if isinstance(size, Dim):
-            moved = -s if s <= 0 else size - s
-        else:
-            moved = -s % size if size else 0
-        if moved not in (0, size):
+        moved = _wrapped(-s, size)
+        if moved != 0:
             held = view.concatenate([_cut(held, at, moved, size), _cut(held, at, 0, moved)], at)
     return distinct(held, held)
+
+
+def _wrapped(place: Size, size: Size) -> Size:
+    """A place modulo the size of an axis."""
+    if not isinstance(place, Dim) and not isinstance(size, Dim):
+        return place % size if size else 0
+    for _ in range(ROUNDS):
+        if place < 0:
+            place = place + size
+        elif place >= size:
+            place = place - size
+        else:
+            return place
+    raise ShapeError(f"roll: the shift must be within {ROUNDS - 1} times the size {size}; got more; shift by less")
 
 
 def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:

@@ -79,6 +79,11 @@ def scalar(value: Scalar, dtype: DType) -> Any:
     return constant(value, dtype)
 
 
+def extent(size: Size) -> Any:
+    """The size of an axis as a rank-0 int64 tensor; a size of an axis always fits."""
+    return pointwise.dimension(size) if isinstance(size, Dim) else constant(size, int64)
+
+
 def as_tensor(x: Any, dtype: DType | None = None) -> Any:
     """The tensor of a tensor, variable, Python number, NumPy array or nested list.
 

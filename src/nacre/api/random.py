@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, numbers, shape_of, spread
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, numbers, scalar, shape_of, spread
 from nacre.api.primitives import pointwise, randomness, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
-from nacre.base.conversion import number
-from nacre.base.dims import Size
+from nacre.base.conversion import bounds, number
+from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float32, float64, int64, uint32, uint64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.locks import renewed
@@ -219,7 +219,7 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
 
 
-def randint(low: int, high: int, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:
+def randint(low: Size, high: Size, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:
     """Integers uniformly distributed in [low, high), from the high half of a product; the bias is below (high − low) /
     2^32.
 
@@ -233,10 +233,16 @@ def randint(low: int, high: int, shape: Sizes = (), dtype: Any = int64, key: Ten
         )
     found = as_dtype(dtype)
     for end in (low, high - 1):
-        number(end, found, "random.randint")
+        if isinstance(end, Dim):
+            require_fitting(end, *bounds(found))
+        else:
+            number(end, found, "random.randint")
     drawn = pointwise.cast(randomness.random_bits(_key(key), shape_of(shape, "random.randint"), uint32), uint64)
-    scaled = pointwise.shr(pointwise.mul(drawn, filled(drawn, span)), filled(drawn, 32))
-    if found is uint64:
-        return pointwise.add(scaled, filled(scaled, low))
-    moved = pointwise.cast(scaled, int64)
-    return as_tensor(pointwise.add(moved, filled(moved, low)), found)
+    scaled = pointwise.shr(pointwise.mul(drawn, _everywhere(drawn, span)), filled(drawn, 32))
+    moved = scaled if found is uint64 else pointwise.cast(scaled, int64)
+    return as_tensor(pointwise.add(moved, _everywhere(moved, low)), found)
+
+
+def _everywhere(x: Any, value: Size) -> Any:
+    """A number or a size in every element of a tensor like x."""
+    return spread(scalar(value, x.type.dtype), x.type.shape) if isinstance(value, Dim) else filled(x, value)

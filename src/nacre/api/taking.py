@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, require_inside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, extent, filled, require_inside, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
-from nacre.api.tensor import Tensor
+from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base.conversion import element
-from nacre.base.dims import LIMIT, Size
-from nacre.base.dtypes import int64, uint64
+from nacre.base.dims import LIMIT, Dim, Size
+from nacre.base.dtypes import float64, int64, uint64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.runtime.buffer import require_room
 from nacre.trace.reads import is_capture
 from nacre.trace.value import is_concrete
 
@@ -110,7 +111,7 @@ def require_mode(operation: str, mode: str, fill_value: float | None = None, all
 
 def clipped(indices: Any, size: Size) -> Any:
     """Indices as int64 within [0, size)."""
-    last = spread(scalar(size - 1, int64), indices.type.shape)
+    last = spread(extent(size - 1), indices.type.shape)
     return pointwise.maximum(pointwise.minimum(as_signed(indices), last), filled(last, 0))
 
 
@@ -128,7 +129,7 @@ def _placed(wanted: Any, size: Size, axis: int, mode: str) -> tuple[Any, Any]:
     if mode == "clip":
         return clipped(wanted, size), None
     wide = as_signed(wanted)
-    end, zero = spread(scalar(size, int64), wide.type.shape), filled(wide, 0)
+    end, zero = spread(extent(size), wide.type.shape), filled(wide, 0)
     moved = pointwise.select(pointwise.lt(wide, zero), pointwise.add(wide, end), wide)
     inside = pointwise.and_(pointwise.ge(moved, zero), pointwise.lt(moved, end))
     return pointwise.select(inside, moved, zero), inside
@@ -169,5 +170,43 @@ def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:
     if not indices.type.dtype.is_signed:
         return wide
     zero = spread(constant(0, int64), wide.type.shape)
-    moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
+    moved = pointwise.add(wide, spread(extent(size), wide.type.shape))
     return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+
+
+# ---- positions that depend on sizes
+
+
+class Positions:
+    """Arithmetic for positions along axes: with NumPy for known sizes, and with tensors for symbolic ones.
+
+    `functions` are those of either.  Whole numbers are int64, and others float64.  Each operation rounds once, so both
+    ways give the same bits.
+    """
+
+    def __init__(self, *sizes: Size) -> None:
+        self.symbolic: Final = any(isinstance(s, Dim) for s in sizes)
+        self.functions: Final[Any] = FUNCTIONS if self.symbolic else np
+        self.float64: Final[Any] = float64 if self.symbolic else np.float64
+
+    def counted(self, count: Size, nbytes: int = 0) -> Any:
+        """0, 1, … count − 1; `nbytes` are what each of them needs until the result is made."""
+        if self.symbolic:
+            return pointwise.iota((count,), 0, int64)
+        assert isinstance(count, int)
+        require_room(count * nbytes)
+        return np.arange(count)
+
+    def real(self, value: Any) -> Any:
+        """A size or positions as float64."""
+        if not self.symbolic:
+            return np.float64(value)
+        return scalar(value, float64) if isinstance(value, int | Dim) else pointwise.cast(value, float64)
+
+    def whole(self, values: Any) -> Any:
+        """The whole parts of positions."""
+        return pointwise.cast(values, int64) if self.symbolic else values.astype(np.int64)
+
+    def taken(self, x: Any, places: Any, axis: int) -> Any:
+        """The slices of x at positions within an axis."""
+        return picking.take(x, places, axis) if self.symbolic else take(x, as_tensor(places), axis=axis)

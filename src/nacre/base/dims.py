@@ -9,21 +9,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from numbers import Integral
 from typing import Any, Final, Union
 
 from nacre.base.errors import KindError, ShapeError
-from nacre.base.places import is_users
+from nacre.base.places import is_users_frame
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 
-PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 OBJECT: Final = "object"
@@ -67,38 +64,15 @@ def _need(size: Size, sign: str = "") -> None:
         NEEDS.note(size, sign)
 
 
-@cache
-def _is_outside(file: str) -> bool:
-    return is_users(file, installed=True)
-
-
-@cache
-def _is_inside(file: str) -> bool:
-    return file.startswith(PACKAGE)
-
-
-def _caller() -> str:
-    """The file of the code that uses a size: of the user, of an installed package, or of this one.
-
-    Python's own library, as `contextlib` and `collections`, acts for its caller.
-    """
-    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if file != __file__ and (_is_inside(file) or _is_outside(file)):
-            return file
-        frame = frame.f_back
-    return frame.f_code.co_filename
-
-
 def _is_asked() -> bool:
     """Whether code of the user or of an installed package asks while a function is traced, or needs are noted."""
-    return (STATE.word != 0 or NEEDS.note is not None) and _is_outside(_caller())
+    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    return (STATE.word != 0 or NEEDS.note is not None) and is_users_frame(frame)
 
 
 def _from_outside() -> bool:
     """Whether the caller of a method of sizes is code of the user, or of an installed package."""
-    return _is_outside(_caller())
+    return is_users_frame(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True)
@@ -114,10 +88,8 @@ class Symbol:
         found = sizes.get(self.name)
         if found is None:
             raise ShapeError(
-                f"dimension: the size of {self.name} must be known; got none, as {self.name} is not in "
-                "any axis of "
-                "an argument; use the Dim in a function that has it in dynamic_shapes, or write "
-                "a number"
+                f"dimension: the size of {self.name} must be known; got none, as {self.name} is not in any axis of an "
+                "argument; use the Dim in a function that has it in dynamic_shapes, or write a number"
             )
         return found
 
@@ -162,7 +134,7 @@ class Quotient:
         return self.dim.symbols()
 
     def __str__(self) -> str:
-        return f"(({self.dim})//{self.divisor})"
+        return f"(({self.dim._shown()})//{self.divisor})"  # pyright: ignore[reportPrivateUsage]
 
 
 Atom = Symbol | Quotient
@@ -332,7 +304,23 @@ class Dim:
                 lo, hi = atom.bounds()
                 a, b = a * lo**power, min(LIMIT, b * hi**power)
             low, high = low + min(a * c, b * c), high + max(a * c, b * c)
+        if len(self.terms) > 2 and any(len(m) > 1 and c * d < 0 for m, c in self.terms for _, d in self.terms):
+            a, b = self._from_least()  # as for (n - 1)·(m - 1)
+            low, high = max(low, a), min(high, b)
+        for monomial, c in self.terms:
+            (atom, power), *others = monomial or [(None, 0)]
+            if isinstance(atom, Quotient) and power == 1 and not others:  # k·⌊d/k⌋ is from d − k + 1 to d
+                rest, k = (self - Dim(((monomial, c),))) * atom.divisor, atom.divisor
+                ends = _bounds(rest + (atom.dim - (k - 1)) * c), _bounds(rest + atom.dim * c)
+                low = max(low, -(-min(ends[0][0], ends[1][0]) // k))
+                high = min(high, max(ends[0][1], ends[1][1]) // k)
         return low, high
+
+    def _from_least(self) -> tuple[int, int]:
+        """The bounds of the polynomial in the differences of symbols and their least values."""
+        if not any(s.low for s in self.symbols()):
+            return -LIMIT, LIMIT
+        return _bounds(self.substitute({s.name: Dim.symbol(s.name, 0, s.high - s.low) + s.low for s in self.symbols()}))
 
     def symbols(self) -> frozenset[Symbol]:
         """The symbols of the polynomial."""
@@ -381,7 +369,10 @@ class Dim:
 def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
     known = answer(*_bounds(difference))
     if known is None:
-        _need(difference, "" if _is_outside(_caller()) else sign)
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        _need(difference, "" if is_users_frame(frame) else sign)
         raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
     return known
 

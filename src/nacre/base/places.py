@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+INSIDE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 
 
 @cache
@@ -41,3 +42,25 @@ def is_users(file: str, installed: bool = False) -> bool:
     if "site-packages" in path or _is_in(path, packages):
         return installed
     return not _is_in(path, standard)
+
+
+@cache
+def _is_outside(file: str) -> bool:
+    return is_users(file, installed=True)
+
+
+@cache
+def _is_inside(file: str) -> bool:
+    return file.startswith(INSIDE)
+
+
+def is_users_frame(frame: Any) -> bool:
+    """Whether a frame is one of the user, or of an installed package.
+
+    Python's own library, as `contextlib` and `collections`, acts for its caller.
+    """
+    while frame.f_back is not None and not _is_inside(frame.f_code.co_filename):
+        if _is_outside(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return _is_outside(frame.f_code.co_filename)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.base.dims import Size, require_known
+from nacre.base.dims import Dim, Size, lower, upper
+from nacre.base.dtypes import bool_
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
@@ -25,7 +26,7 @@ from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
 from nacre.ops.copy import copy_p
-from nacre.ops.pointwise import fill_p
+from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
 Types = tuple[TensorType, ...]
 Params = Mapping[str, Any]
@@ -260,10 +261,32 @@ class _Scan:
         """The types of operands and of all results of the scan."""
         return self.types + primitive.result_types(self.types, forward)
 
-    def pull(self, primitive: Primitive, known: Types, present: Positions) -> tuple[Graph, Positions]:
-        """The backward scan, as a graph of (operands, results, cotangents of `present`)."""
+    def pull(
+        self, primitive: Primitive, known: Types, present: Positions, answers: Mapping[Dim, bool]
+    ) -> tuple[Graph, Positions]:
+        """The backward scan, as a graph of (operands, results, cotangents of `present`).
+
+        Where the order of sums depends on symbolic sizes, it is a cond of the scans for either order; `answers` has the
+        sizes that are known to be at most 0, or above it.
+        """
+        try:
+            return self.backward_scan(primitive, known, present, answers)
+        except _OpenQuestion as question:
+            excess = question.excess
+        yes, no = (self.pull(primitive, known, present, {**answers, excess: answer}) for answer in (True, False))
+        b = Builder("scan.pull")
+        inputs = [b.input(v.type) for v in yes[0].inputs]
+        number = b.add(dimension_p, (), {"size": excess})[0]
+        small = b.add(le_p, (number, fill_zeros(b, number.type)))[0]
+        choice = _cond_graph(control.cond_p, TensorType((), bool_), (yes[0], no[0]))
+        return b.finish(inline(b, choice, (small, *inputs))), yes[1]
+
+    def backward_scan(
+        self, primitive: Primitive, known: Types, present: Positions, answers: Mapping[Dim, bool]
+    ) -> tuple[Graph, Positions]:
+        """The backward scan with one order of sums."""
         ys = tuple(k for k in present if k >= self.n)
-        back = self.backward_body(ys)
+        back = self.backward_body(ys, answers)
         b = Builder("scan.pull")
         inputs = [b.input(t) for t in known]
         cotangents = {k: b.input(known[len(self.types) + k]) for k in present}
@@ -293,7 +316,7 @@ class _Scan:
         out = [k for k in self.active if k < self.n] + list(back.targets)
         return b.finish([results[k] for k in out]), tuple(out)
 
-    def backward_body(self, ys: Positions) -> _Back:
+    def backward_body(self, ys: Positions, answers: Mapping[Dim, bool]) -> _Back:
         """The body of the backward scan.
 
         It maps (cotangents of carries, fixed values, saved rows, cotangents of ys) to (the first two, cotangents of xs,
@@ -322,9 +345,7 @@ class _Scan:
             def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
                 """Whether the values to be stacked for a term are no larger than the sum that it is added to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
-                require_known(*fresh, room)
-                known = all(isinstance(n, int) for n in (*fresh, room))
-                return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
+                return fixed.isdisjoint(term.operands) and (not fresh or _is_within(sum(fresh), room, answers))
 
             stay, late = scan_accumulation.summands(b.equations, cotangents[k], incoming[k], small)
             if late:
@@ -336,6 +357,25 @@ class _Scan:
         outputs += [values[v] for v in self.fixed]
         body = b.finish([*outputs, *(cotangents[k] for k in targets), *list(stacked)[already:]])
         return _Back(without_dead_code(body), targets, own, terms, staying)
+
+
+class _OpenQuestion(Exception):
+    """Whether a symbolic size is at most 0 decides an order of sums."""
+
+    def __init__(self, excess: Dim) -> None:
+        super().__init__(excess)
+        self.excess = excess
+
+
+def _is_within(size: Size, room: Size, answers: Mapping[Dim, bool]) -> bool:
+    """Whether a size is at most another; raises _OpenQuestion where bounds and answers leave it open."""
+    excess = size - room
+    if upper(excess) <= 0 or any(yes and upper(excess - known) <= 0 for known, yes in answers.items()):
+        return True
+    if lower(excess) > 0 or any(not yes and lower(excess - known) >= 0 for known, yes in answers.items()):
+        return False
+    assert isinstance(excess, Dim)
+    raise _OpenQuestion(excess)
 
 
 @dataclass(frozen=True)
@@ -367,7 +407,7 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
         len(known),
         scan.traced,
         active,
-        lambda present: scan.pull(primitive, known, present),
+        lambda present: scan.pull(primitive, known, present, {}),
     ).prepare()
 
 

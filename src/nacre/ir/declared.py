@@ -52,13 +52,14 @@ KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signatur
     "tuple[int, ...]": (_several(_integer), "a tuple of integers"),
     "tuple[str, ...]": (_several(lambda x: isinstance(x, str)), "a tuple of names"),
     "Pair": (_PAIR, "a pair of integers"),
+    "Extents": (_several(_size, 2), "a pair of sizes"),
     "Padding": (_several(_PAIR, 2), "two pairs of integers"),
     "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
     "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
     "HostFunction": (lambda x: isinstance(x, ProcessParameter), "a function of this process, which text cannot hold"),
 }
 NAMED = {  # by the name of a parameter without an annotation: those of windows, and of rules that are lambdas
-    "size": "Pair", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",
+    "size": "Extents", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",
     "x": "TensorType",
 }  # fmt: skip
 

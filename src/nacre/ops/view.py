@@ -74,7 +74,7 @@ def slice_(x: Value, starts: Sequence[Size], stops: Sequence[Size], steps: Seque
     """The elements start, start + step … below stop along each axis; 0 <= start <= stop <= size."""
     steps = tuple(steps or (1,) * x.type.rank)
     begins, ends = tuple(starts), tuple(stops)
-    if ends == x.type.shape and not any(begins) and set(steps) <= {1}:
+    if ends == x.type.shape and not any([a != 0 for a in begins]) and set(steps) <= {1}:
         return x
     return bind(slice_p, x, starts=begins, stops=ends, steps=steps)
 
@@ -221,7 +221,7 @@ def pad(
     `interior[k]` copies are also inserted between neighbours of axis k.
     """
     interior = tuple(interior or (0,) * x.type.rank)
-    if not any((*low, *high, *interior)):
+    if all(amount == 0 for amount in (*low, *high, *interior)):
         return x
     return bind(pad_p, x, value, low=tuple(low), high=tuple(high), interior=interior)
 

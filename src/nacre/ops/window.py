@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import NUMERIC, REAL, DType, bool_, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
@@ -47,6 +47,7 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
 Types = tuple[TensorType, ...]
+Extents = tuple[Size, Size]  # of a window; a symbolic one covers its axis
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class WindowGeometry:
     """The geometry of windows over an image of `shape` [N, C, H, W]."""
 
     shape: Shape
-    size: Pair
+    size: Extents
     stride: Pair
     padding: Padding
     dilation: Pair = (1, 1)
@@ -63,8 +64,14 @@ class WindowGeometry:
         """The shape of the windows' values; raises ShapeError or ArgumentError."""
         if len(self.shape) != 4:
             raise ShapeError(f"{operation}: the operand must be [N, C, H, W]; got rank {len(self.shape)}")
-        if len(self.size) != 2 or any(type(s) is not int or s < 1 for s in self.size):
+        if len(self.size) != 2 or any(type(s) not in (int, Dim) or s < 1 for s in self.size):
             raise ArgumentError(f"{operation}: a window must have two sizes of at least 1; got {self.size}")
+        for size, length, margins in zip(self.size, self.shape[2:], self.padding, strict=True):
+            if isinstance(size, Dim) and (size != length or any(margins)):
+                raise ArgumentError(
+                    f"{operation}: a window of symbolic size must cover its whole axis, without padding; got {size} "
+                    f"for an axis of {length}; give the window a fixed size"
+                )
         spatial = (
             window_count(
                 operation,
@@ -101,13 +108,13 @@ class WindowGeometry:
         return found
 
 
-def _params(size: Pair, stride: Pair, padding: Padding) -> dict[str, Any]:
+def _params(size: Extents, stride: Pair, padding: Padding) -> dict[str, Any]:
     return {"size": tuple(size), "stride": tuple(stride), "padding": tuple(map(tuple, padding))}
 
 
 def window_max(
     x: Value,
-    size: Pair,
+    size: Extents,
     stride: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
@@ -119,7 +126,7 @@ def window_max(
 def window_max_take(
     t: Value,
     x: Value,
-    size: Pair,
+    size: Extents,
     stride: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
@@ -131,7 +138,7 @@ def window_max_take(
 def window_max_grad(
     g: Value,
     x: Value,
-    size: Pair,
+    size: Extents,
     stride: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
@@ -145,12 +152,14 @@ def window_max_grad(
     return bind(window_max_grad_p, g, x, **params)
 
 
-def window_sum(x: Value, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING) -> Value:
+def window_sum(x: Value, size: Extents, stride: Pair = (1, 1), padding: Padding = NO_PADDING) -> Value:
     """The sum of each window, accumulated in float32 for half types."""
     return bind(window_sum_p, x, **_params(size, stride, padding))
 
 
-def window_sum_grad(g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING) -> Value:
+def window_sum_grad(
+    g: Value, shape: Shape, size: Extents, stride: Pair = (1, 1), padding: Padding = NO_PADDING
+) -> Value:
     """For each element of an image of the given shape, the sum of g over the windows that contain it."""
     return bind(window_sum_grad_p, g, shape=tuple(shape), **_params(size, stride, padding))
 
@@ -285,7 +294,7 @@ def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     row, column = Index("h"), Index("w")
     erase = Store("y", (N, C, row, column), Const(0, g.dtype))
     clear = For("h", x.shape[2], (For("w", x.shape[3], (erase,), vector=True),))
-    apart = window.stride[1] > (window.size[1] - 1) * window.dilation[1]
+    apart = isinstance(window.size[1], int) and window.stride[1] > (window.size[1] - 1) * window.dilation[1]
     sweep = For("r", g.shape[2], (For("q", g.shape[3], one, vector=apart),))
     planes = (For("n", x.shape[0], (For("c", x.shape[1], (clear, sweep), parallel=True),), parallel=True),)
     inputs = (_buffer("g", g), _buffer("x", x))
@@ -315,7 +324,10 @@ def _hit(window: WindowGeometry, axis: int, index: Expr, tap: Expr, count: Size)
 
     Taps are counted from the last, so that windows ascend.
     """
-    back = apply("sub", const(window.size[axis] - 1), tap)
+    size = window.size[axis]
+    if isinstance(size, Dim):  # one window covers the axis
+        return const(0), Const(True, bool_)
+    back = apply("sub", const(size - 1), tap)
     low, step = window.padding[axis][0], window.stride[axis]
     offset = apply("sub", index_add(index, const(low)), back)
     out = offset if step == 1 else apply("idiv", offset, const(step))
@@ -334,7 +346,8 @@ def _sum_grad_kernel(types: Types, results: Types, shape: Shape, **params: Any) 
     column, column_hit = _hit(window, 1, Q, KW, g.shape[3])
     element = convert(Load("g", (N, C, row, column), g.dtype), wide)
     add = If(column_hit, (Store("total", (), apply("add", total, element)),))
-    taps = For("i", window.size[0], (If(row_hit, (For("j", window.size[1], (add,)),)),))
+    taps, across = (1 if isinstance(s, Dim) else s for s in window.size)
+    taps = For("i", taps, (If(row_hit, (For("j", across, (add,)),)),))
     body = (*begin, taps, Store("y", (N, C, R, Q), convert(total, g.dtype)))
     return Kernel("window_sum_grad", (_buffer("g", g),), (_buffer("y", y),), _over(y.shape, body))
 

@@ -12,10 +12,12 @@ import numpy as np
 from nacre.base import tree
 from nacre.base.arguments import whole_numbers
 from nacre.base.conversion import element, natural_dtype
+from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
 from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
+from nacre.ops.pointwise import dimension
 from nacre.trace.guards import report
 from nacre.trace.value import Value, make
 from nacre.trace.variable import Variable
@@ -36,13 +38,15 @@ def like(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def as_value(x: Any, operation: str = "tensor") -> Value:
-    """The value of a tensor, variable, NumPy array or Python number."""
+    """The value of a tensor, variable, NumPy array, Python number or symbolic size."""
     if isinstance(x, Value):
         return x
     if isinstance(x, Variable):
         return x.value
     if isinstance(x, bool | int | float):
         return from_numpy(element(x, natural_dtype(x), operation))
+    if isinstance(x, Dim):
+        return dimension(x)
     if isinstance(x, np.ndarray | np.generic):
         return from_numpy(np.asarray(cast("np.ndarray", x)))
     raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")

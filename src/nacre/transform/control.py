@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any
 
 from nacre.base import tree
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from nacre.base.types import TensorType, unlike
@@ -138,22 +138,22 @@ def _require_progress(test: Graph, body: Graph) -> None:
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
     """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
-    The structure and types of the carry must not change.  With Python ints as bounds it is a `scan` and has derivatives
-    in both modes.  With tensors it is a `while_loop`, with forward mode only.
+    The structure and types of the carry must not change.  With Python ints or symbolic sizes as bounds it is a `scan`
+    and has derivatives in both modes.  With tensors it is a `while_loop`, with forward mode only.
 
     >>> import nacre as nc
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
     Tensor(120, i64[])
     """
-    if isinstance(lower, Integral) and isinstance(upper, Integral):
-        lower, upper = int(lower), int(upper)
-        first = as_value(lower, "fori_loop")
+    if isinstance(lower, Integral | Dim) and isinstance(upper, Integral | Dim):
+        lower, upper = (n if isinstance(n, Dim) else int(n) for n in (lower, upper))
+        first, rounds = as_value(lower, "fori_loop"), upper - lower
 
         def step(state: Any, _: Any) -> Any:
             """One iteration of the body."""
             return (add(state[0], as_value(1, "fori_loop")), body(*state)), None
 
-        return scan(step, (first, init), length=max(0, upper - lower))[0][1]
+        return scan(step, (first, init), length=0 if rounds < 0 else rounds)[0][1]
     bounds = [_bound(x) for x in (lower, upper)]
 
     def more(state: Any) -> Any:

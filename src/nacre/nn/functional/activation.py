@@ -480,7 +480,7 @@ def glu(x: TensorLike, dim: int = -1) -> Tensor:
     """
     held = as_tensor(x)
     at = normal_axis(dim, len(held.type.shape), "glu")
-    if not isinstance(held.type.shape[at], int) or held.type.shape[at] % 2:
+    if held.type.shape[at] % 2 != 0:
         raise ShapeError(f"glu: axis {dim} must have an even size; got {held.type}")
 
     def compute(v: Any) -> Any:

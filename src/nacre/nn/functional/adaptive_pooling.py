@@ -14,9 +14,10 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.taking import take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import few, is_whole, whole_number
+from nacre.base.dims import Dim
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functional.max_pooling import PoolingWindows, Row, alone, batched, max_over
+from nacre.nn.functional.max_pooling import PoolingWindows, alone, batched, max_over
 from nacre.nn.functional.mean_pooling import mean_over
 from nacre.runtime.buffer import require_room
 
@@ -34,7 +35,7 @@ BYTES: Final = 16  # bytes of a window or a position, while they are computed
 OptionalSizes = int | Sequence[int | None] | None
 
 
-def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
+def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> tuple[Any, ...]:
     """The number of windows along each axis; None keeps the size of the axis."""
     given: object = value
     single = given is None or isinstance(given, bool) or is_whole(given)
@@ -43,9 +44,18 @@ def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
     listed = listed * len(spatial) if len(listed) == 1 else listed
     if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
         raise ArgumentError(f"{operation}: output_size must have {len(spatial)} positive sizes; got {value!r}")
-    if not all(isinstance(s, int) and s > 0 for s in spatial):
-        raise ShapeError(f"{operation}: sizes must be known and above 0; got {list(spatial)}")
-    return tuple(s if v is None else v for v, s in zip(listed, spatial, strict=True))
+    if not all(s > 0 for s in spatial):
+        raise ShapeError(f"{operation}: sizes must be above 0; got {list(spatial)}")
+    counts = tuple(s if v is None else v for v, s in zip(listed, spatial, strict=True))
+    pairs = list(zip(counts, spatial, strict=True))
+    if any(isinstance(n, Dim) or isinstance(s, Dim) for n, s in pairs) and not all(
+        n in (1, s) or (isinstance(n, int) and isinstance(s, int) and s % n == 0) for n, s in pairs
+    ):
+        raise ShapeError(
+            f"{operation}: with symbolic sizes, output_size must be 1 or None, or divide a fixed size, because other "
+            f"windows have other lengths for each size; got {list(counts)} for sizes {list(spatial)}; fix the sizes"
+        )
+    return counts
 
 
 def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:

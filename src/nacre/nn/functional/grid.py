@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from nacre.api.creation import zeros_like
 from nacre.api.elementwise import arithmetic as f
 from nacre.api.elementwise.apply import require
@@ -17,7 +15,7 @@ from nacre.api.operands import TensorLike, as_tensor, scalar
 from nacre.api.primitives import pointwise
 from nacre.api.searching import where
 from nacre.api.statistical import wide_float
-from nacre.api.taking import take
+from nacre.api.taking import Positions, take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
@@ -192,15 +190,18 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
             "affine_grid: theta must be [N, 2, 3] with a size [N, C, H, W], or [N, 3, 4] with [N, C, D, H, W]; got "
             f"{held.type} and {list(wanted)}"
         )
-    if min(wanted) < 1:
+    if any(n < 1 for n in wanted):
         raise ArgumentError(f"affine_grid: sizes must be above 0; got {list(wanted)}")
     require("affine_grid", held.type.dtype, FLOATING)
-    require_room(int(product(wanted[2:])) * (2 * rank + 1) * 8)
-    lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in wanted[2:]]
+    p = Positions(*wanted[2:])
+    f = p.functions
+    if not p.symbolic:
+        require_room(int(product(wanted[2:])) * (2 * rank + 1) * 8)
+    lines = [f.linspace(-1, 1, n, dtype=p.float64) if n > 1 else f.zeros(1, dtype=p.float64) for n in wanted[2:]]
     if not align_corners:
-        lines = [line * (n - 1) / n for line, n in zip(lines, wanted[2:], strict=True)]
-    mesh = np.meshgrid(*lines, indexing="ij")
-    places = np.stack([*(m.ravel() for m in reversed(mesh)), np.ones(mesh[0].size)], axis=-1)
+        lines = [line * p.real(n - 1) / p.real(n) for line, n in zip(lines, wanted[2:], strict=True)]
+    mesh = [m.reshape((product(wanted[2:]),)) for m in f.meshgrid(*lines, indexing="ij")]
+    places = f.stack([*reversed(mesh), f.ones_like(mesh[0])], axis=-1)
     wide: Any = wide_float(held)
     made = as_tensor(places, wide.type.dtype) @ permute_dims(wide, (0, 2, 1))
     return as_tensor(reshape(made, (wanted[0], *wanted[2:], rank)), held.type.dtype)

@@ -15,7 +15,7 @@ from nacre.api.operands import TensorLike, as_tensor, filled, require_inside
 from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
-from nacre.base.dims import product
+from nacre.base.dims import Dim, product
 from nacre.base.dtypes import FLOATING, float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.ops.detach import detach
@@ -39,7 +39,7 @@ _SHAPES = {1: "[N, C, L] or [C, L]", 2: "[N, C, H, W] or [C, H, W]", 3: "[N, C, 
 
 def sizes(value: Sizes, rank: int, operation: str, what: str) -> Row:
     """One number for all axes, or one for each."""
-    return tuple(map(int, whole_numbers(value, operation, what, rank)))
+    return whole_numbers(value, operation, what, rank)
 
 
 def batched(x: TensorLike, rank: int, operation: str, what: str = "") -> tuple[Any, bool]:
@@ -72,8 +72,9 @@ class PoolingWindows:
     ) -> None:
         rank = len(shape)
         self.size = sizes(kernel_size, rank, operation, "kernel_size")
-        given = stride is None or (not isinstance(stride, int) and not stride)
-        self.stride = self.size if given else sizes(stride or 0, rank, operation, "stride")
+        given = stride is None or (not isinstance(stride, int | Dim) and not stride)
+        default = tuple(1 if isinstance(s, Dim) else s for s in self.size)  # a window of symbolic size is alone
+        self.stride = default if given else sizes(stride or 0, rank, operation, "stride")
         self.dilation = sizes(dilation, rank, operation, "dilation")
         self.padding = sizes(padding, rank, operation, "padding")
         if any(n < 1 for n in (*self.size, *self.stride, *self.dilation)):

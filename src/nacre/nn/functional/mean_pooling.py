@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, spread
 from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root
+from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
+from nacre.base.dims import product
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError
 from nacre.nn.functional.max_pooling import Margins, PoolingWindows, Row, Sizes, alone, batched, pick, planes
@@ -44,8 +46,9 @@ def mean_over(
         raise ArgumentError(f"{operation}: divisor_override must not be 0; got {divisor_override}")
     total = _window_sums(held, w.size, w.stride, w.margins)
     if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
-        divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
-        return pointwise.mul(total, filled(total, 1.0 / divisor))
+        divisor = product(w.size) if divisor_override is None else divisor_override
+        share = as_tensor(1.0 / Positions(divisor).real(divisor), total.type.dtype)
+        return pointwise.mul(total, spread(share, total.type.shape))
     counts = np.ones(())
     for k, length in enumerate(held.type.shape[2:]):
         counts = np.multiply.outer(counts, _counted(w, k, length, count_include_pad))

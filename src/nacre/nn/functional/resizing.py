@@ -6,21 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, constant, distinct
 from nacre.api.primitives import pointwise, view
 from nacre.api.statistical import wide_float
-from nacre.api.taking import take
+from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
+from nacre.base.dims import Size
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from nacre.nn.functional.max_pooling import Sizes, batched, sizes
-from nacre.runtime.buffer import require_room
 from nacre.transform.grad import vjp
 
 __all__ = [
@@ -34,6 +32,7 @@ __all__ = [
 ]
 
 
+STEPS = 16  # a symbolic size is multiplied by multiples of 1/16: the product is exact for every size
 BYTES_OF_PLACE = 96  # while an axis is resized: positions and weights as int64 and float64, and intermediate results
 
 # ---- padding
@@ -64,44 +63,44 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
         axis = rank - 1 - k
         size = held.type.shape[axis]
         limit = {"reflect": size - 1, "circular": size}.get(mode, math.inf)
-        if min(before, after) < 0 or max(before, after) > limit or not size:
+        if any(m < 0 or not m <= limit for m in (before, after)) or size <= 0:
             raise ArgumentError(
                 f"pad: margins must be from 0 to {limit} in mode {mode!r} on an axis of {size}; got {before}, {after}"
             )
-        if before or after:
-            require_room((int(size) + before + after) * BYTES_OF_PLACE)
-            places: np.ndarray = np.arange(-before, int(size) + after)
-            held = take(held, as_tensor(_PLACES[mode](places, size)), axis=axis)
+        if before != 0 or after != 0:
+            p = Positions(size, before, after)
+            places = p.counted(before + size + after, BYTES_OF_PLACE) - before
+            held = p.taken(held, _PLACES[mode](p.functions, places, size), axis)
     return distinct(held, given)
 
 
-def _reflected(places: np.ndarray, size: int) -> np.ndarray:
-    return size - 1 - np.abs(size - 1 - np.abs(places))
+def _reflected(f: Any, places: Any, size: Size) -> Any:
+    return size - 1 - f.abs(size - 1 - f.abs(places))
 
 
-def _replicated(places: np.ndarray, size: int) -> np.ndarray:
-    return np.clip(places, 0, size - 1)
+def _replicated(f: Any, places: Any, size: Size) -> Any:
+    return f.maximum(f.minimum(places, size - 1), 0)
 
 
-def _circled(places: np.ndarray, size: int) -> np.ndarray:
-    return np.remainder(places, size)
+def _circled(f: Any, places: Any, size: Size) -> Any:
+    return f.remainder(places, size)
 
 
 _PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _circled}
 
 
-def _filled_margins(x: Any, margins: Sequence[tuple[int, int]], value: float) -> Any:
+def _filled_margins(x: Any, margins: Sequence[tuple[Size, Size]], value: float) -> Any:
     rank = len(x.type.shape)
     whole = [(0, 0)] * (rank - len(margins)) + list(margins)[::-1]
     starts, stops = (
-        tuple(max(0, -a) for a, _ in whole),
-        tuple(s - max(0, -b) for s, (_, b) in zip(x.type.shape, whole, strict=True)),
+        tuple(-a if a < 0 else 0 for a, _ in whole),
+        tuple(s + b if b < 0 else s for s, (_, b) in zip(x.type.shape, whole, strict=True)),
     )
-    if any(isinstance(b, int) and a > b for a, b in zip(starts, stops, strict=True)):
+    if any(a > b for a, b in zip(starts, stops, strict=True)):
         raise ShapeError(f"pad: the margins must leave some elements of {x.type}; got {list(margins)}")
     if any(a < 0 or b < 0 for a, b in whole):
         x = view.slice_(x, starts, stops, (1,) * rank)
-    low, high = (tuple(max(0, m[k]) for m in whole) for k in (0, 1))
+    low, high = (tuple(0 if m[k] < 0 else m[k] for m in whole) for k in (0, 1))
     return view.pad(x, constant(value, x.type.dtype), low, high)
 
 
@@ -135,15 +134,15 @@ def interpolate(
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(f"interpolate: mode {mode!r} takes no align_corners; got {align_corners}")
     spatial = held.type.shape[2:]
-    counts, steps = _counts(spatial, size, scale_factor, bool(recompute_scale_factor))
-    require_room(max(counts) * BYTES_OF_PLACE)
+    counts, factors = _counts(spatial, size, scale_factor, bool(recompute_scale_factor))
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](held, counts)
     if mode not in ("nearest", "nearest-exact"):
         require("interpolate", held.type.dtype, FLOATING)
     wide = wide_float(held)
-    for k, (length, count, step) in enumerate(zip(spatial, counts, steps, strict=True)):
-        wide = _resized(wide, k + 2, _taps(mode, length, count, step, bool(align_corners)))
+    for k, (length, count, factor) in enumerate(zip(spatial, counts, factors, strict=True)):
+        p = Positions(length, count)
+        wide = _resized(p, wide, k + 2, _taps(p, mode, length, count, factor, bool(align_corners)))
     return as_tensor(wide, held.type.dtype)
 
 
@@ -153,62 +152,76 @@ _MODES = {
 }  # fmt: skip
 
 
-def _counts(spatial: Any, size: Sizes | None, factor: Any, again: bool) -> tuple[tuple[int, ...], list[float]]:
-    """The new sizes, and the distance between the source positions."""
+def _counts(spatial: Any, size: Sizes | None, factor: Any, again: bool) -> tuple[Any, Sequence[float | None]]:
+    """The new sizes, and the factors by which positions are divided: None is the quotient of the sizes."""
     rank = len(spatial)
     if (size is None) == (factor is None):
         raise ArgumentError("interpolate: pass either size or scale_factor; got both or neither")
+    factors: tuple[float, ...] | None = None
     if size is not None:
         counts = sizes(size, rank, "interpolate", "size")
-        factors = None
     else:
         factors = (float(factor),) * rank if isinstance(factor, int | float) else tuple(map(float, factor))
         if len(factors) != rank or min(factors) <= 0:
             raise ArgumentError(f"interpolate: scale_factor must have {rank} positive factors; got {factor}")
-        counts = tuple(math.floor(s * f) for s, f in zip(spatial, factors, strict=True))
-    if min(counts) < 1 or min(spatial) < 1:
+        counts = tuple(_scaled(s, f) for s, f in zip(spatial, factors, strict=True))
+    if any(n < 1 for n in (*counts, *spatial)):
         raise ArgumentError(f"interpolate: sizes must be above 0; got {list(spatial)} and {list(counts)}")
-    if factors is None or again:
-        return counts, [s / n for s, n in zip(spatial, counts, strict=True)]
-    return counts, [1.0 / f for f in factors]
+    return counts, (None,) * rank if factors is None or again else factors
 
 
-Taps = list[tuple[np.ndarray, np.ndarray | None]]
+def _scaled(size: Size, factor: float) -> Size:
+    """A size times a factor, rounded down."""
+    if isinstance(size, int):
+        return math.floor(size * factor)
+    if factor * STEPS != int(factor * STEPS):
+        raise ArgumentError(
+            f"interpolate: scale_factor must be a multiple of 1/{STEPS} for the symbolic size {size}; got {factor}; "
+            "pass size"
+        )
+    return size * int(factor * STEPS) // STEPS
 
 
-def _taps(mode: str, length: int, count: int, step: float, aligned: bool) -> Taps:
+Taps = list[tuple[Any, Any]]
+
+
+def _taps(p: Positions, mode: str, length: Size, count: Size, factor: float | None, aligned: bool) -> Taps:
     """For each new position, its source positions with weights."""
-    k = np.arange(count)
+    f = p.functions
+    k, last = p.real(p.counted(count, BYTES_OF_PLACE)), length - 1
+    step = p.real(length) / p.real(count) if factor is None else 1.0 / factor
     if mode in ("nearest", "nearest-exact"):
         moved = k if mode == "nearest" else k + 0.5
-        return [(np.minimum(np.floor(moved * step).astype(np.int64), length - 1), None)]
+        return [(f.minimum(p.whole(f.floor(moved * step)), last), None)]
     if aligned:
-        at = k * ((length - 1) / (count - 1) if count > 1 else 0.0)
+        at = k * (p.real(last) / f.maximum(p.real(count - 1), 1.0))
     else:
         at = (k + 0.5) * step - 0.5
     if mode != "bicubic":
-        at = np.maximum(at, 0.0)
-    low = np.floor(at).astype(np.int64)
+        at = f.maximum(at, 0.0)
+    low = f.floor(at)
     part = at - low
+    low = p.whole(low)
     if mode != "bicubic":
-        low = np.minimum(low, length - 1)
-        return [(low, 1.0 - part), (np.minimum(low + 1, length - 1), part)]
-    return [(np.clip(low + n - 1, 0, length - 1), _cubic(np.abs(part - (n - 1)))) for n in range(4)]
+        low = f.minimum(low, last)
+        return [(low, 1.0 - part), (f.minimum(low + 1, last), part)]
+    places = [f.maximum(f.minimum(low + n - 1, last), 0) for n in range(4)]
+    return [(place, _cubic(f, f.abs(part - (n - 1)))) for n, place in enumerate(places)]
 
 
-def _cubic(d: np.ndarray) -> np.ndarray:
+def _cubic(f: Any, d: Any) -> Any:
     """Keys' cubic convolution kernel with a = −3/4."""
     a = -0.75
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, far)
+    return f.where(d <= 1, near, far)
 
 
-def _resized(x: Any, axis: int, taps: Taps) -> Any:
+def _resized(p: Positions, x: Any, axis: int, taps: Taps) -> Any:
     """The weighted sum of an axis' elements at the taps, in ascending order."""
     total: Any = None
     for places, weights in taps:
-        part: Any = take(x, as_tensor(places), axis=axis)
+        part = p.taken(x, places, axis)
         if weights is None:
             return part
         held = view.broadcast(as_tensor(weights, x.type.dtype), part.type.shape, (axis,))
@@ -236,8 +249,9 @@ def unfold(x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     whole: Any = pad(held, (margin[1], margin[1], margin[0], margin[0]))
     counts = tuple(_patches(whole.shape[k + 2], size[k], spacing[k], steps[k], "unfold") for k in (0, 1))
     for k in (0, 1):
-        places = np.arange(size[k])[:, None] * spacing[k] + np.arange(counts[k]) * steps[k]
-        whole = take(whole, as_tensor(places.ravel()), axis=k + 2)
+        p = Positions(counts[k])
+        places = p.counted(size[k])[:, None] * spacing[k] + p.counted(counts[k]) * steps[k]
+        whole = p.taken(whole, places.reshape((size[k] * counts[k],)), k + 2)
     count, channels = held.type.shape[:2]
     parts = view.reshape(whole, (count, channels, size[0], counts[0], size[1], counts[1]))
     columns = view.reshape(
@@ -253,7 +267,7 @@ def _require_margins(operation: str, margin: Sequence[int]) -> None:
         )
 
 
-def _patches(length: int, size: int, dilation: int, stride: int, operation: str) -> int:
+def _patches(length: Size, size: int, dilation: int, stride: int, operation: str) -> Size:
     if min(size, dilation, stride) < 1:
         raise ArgumentError(
             f"{operation}: size, dilation and stride must be positive; got {size}, {dilation}, {stride}"

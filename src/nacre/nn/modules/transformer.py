@@ -6,11 +6,11 @@ Names, arguments and defaults are PyTorch's; sequences are [L, N, d_model], or [
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from nacre.api.creation import full, triu
 from nacre.api.operands import TensorLike, as_tensor, shape_of
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import as_dtype, float32
@@ -22,7 +22,6 @@ from nacre.nn.modules.containers import ModuleList
 from nacre.nn.modules.dropouts import Dropout
 from nacre.nn.modules.linear_maps import Linear
 from nacre.nn.modules.normalisation import LayerNorm
-from nacre.runtime.buffer import require_room
 
 __all__ = [
     "Transformer",
@@ -314,6 +313,5 @@ class Transformer(Module):
         wanted = float32 if dtype is None else as_dtype(dtype)
         if not wanted.is_float:
             raise DTypeError(f"generate_square_subsequent_mask: the dtype must be floating-point; got {wanted.name}")
-        size = int(shape_of(sz, "generate_square_subsequent_mask")[0])
-        require_room(size**2 * 16)
-        return as_tensor(np.triu(np.full((size, size), -np.inf), 1), wanted)
+        (size,) = shape_of(sz, "generate_square_subsequent_mask")
+        return triu(full((size, size), -math.inf, wanted), k=1)
