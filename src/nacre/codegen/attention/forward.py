@@ -34,8 +34,8 @@ SIZES = ("inner", "queries", "keys", "depth", "width")  # depth: of queries and 
 class Attention:
     """The interface of an attention kernel for its callers.
 
-    `slots` names the argument slots: addresses (forward `Q K V Mask Lengths Out Mixed Most Total`, as far as used), then
-    the sizes, and strides in elements.  Columns, and results with one value for each row, are contiguous.  Last are the
+    `slots` names the argument slots: addresses (`Q K V Mask Lengths Out Mixed Most Total` as far as used), then the
+    sizes, and strides in elements.  Columns, and results with one value for each row, are contiguous.  Last are the
     slots of the `Cut` that `cut` returns for (heads, queries, keys, depth, width) and threads.
     """
 

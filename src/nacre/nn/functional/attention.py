@@ -102,7 +102,7 @@ def _factor(q: Any, scale: float | None) -> float:
 
 
 def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None, lengths: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Queries, keys and values with heads [..., G, H / G] (keys and values as views), and mask and lengths for these."""
+    """Queries, keys and values with heads [..., G, H / G] (keys and values as views), with mask and lengths."""
     shapes = [x.type.shape for x in (q, k, v)]
     heads, groups, other = (s[-3] if len(s) > 2 else 0 for s in shapes)
     if not heads or not groups or groups != other or heads % groups:
