@@ -413,7 +413,9 @@ def _scatter_traced(x: Any, key: Key, value: Any) -> Any:
     count = product(common)
     block = view.reshape(block, (count, *(n for k, n in enumerate(sizes) if k not in axes)))
     flat = [view.reshape(spread(a, common), (count,)) for a in arrays]
-    starts, stops = zip(*((0, n) if k in axes else s[:2] for k, (n, s) in enumerate(zip(x.type.shape, spans, strict=True))), strict=True)
+    starts, stops = zip(
+        *((0, n) if k in axes else s[:2] for k, (n, s) in enumerate(zip(x.type.shape, spans, strict=True))), strict=True
+    )
     if stops == x.type.shape and not any(starts):
         return picking.scatter(x, block, flat, tuple(axes))
     part = picking.scatter(view.slice_(x, starts, stops, (1,) * len(starts)), block, flat, tuple(axes))

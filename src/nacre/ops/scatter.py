@@ -13,7 +13,22 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import Linear, Nest, Primitive
-from nacre.kernel.ast import Buffer, Expr, For, If, Index, Kernel, Let, Load, Local, Stmt, Store, apply, const, size_expr
+from nacre.kernel.ast import (
+    Buffer,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+    size_expr,
+)
 from nacre.ops.gather import number, take
 from nacre.ops.pointwise import add, eq, fill, iota, mul, select, zeros_like
 from nacre.ops.reduce import loops
