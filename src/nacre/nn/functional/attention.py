@@ -65,7 +65,7 @@ def scaled_dot_product_attention(
         )
     q, k, v = (statistical.wide_float(x) for x in (q, k, v))
     heads = q.type.shape
-    held = None if lengths is None else require_lengths(lengths, q, k, v)
+    held = None if lengths is None else require_lengths(lengths, q, k, v, -3 if enable_gqa else -2)
     if enable_gqa:
         q, k, v, attn_mask, held = _grouped(q, k, v, attn_mask, held)
     dropout_p = check_probability("scaled_dot_product_attention", dropout_p)
@@ -147,12 +147,13 @@ def _by_kernel(
     return _divided(mixed, total, mask is not None or lengths is not None)
 
 
-def require_lengths(given: TensorLike, q: Any, k: Any, v: Any) -> Any:
-    """Numbers of keys as int64, for the leading axes of the operands' common batch."""
+def require_lengths(given: TensorLike, q: Any, k: Any, v: Any, end: int) -> Any:
+    """Numbers of keys as int64, for leading axes of the batch: axes up to `end` are common, others those of queries."""
     held: Any = as_tensor(given)
     if not held.type.dtype.is_integer:
         raise DTypeError(f"attention: lengths must be integers; got {held.type}")
-    batch = broadcast_shapes(*(x.type.shape[:-2] for x in (q, k, v)), operation="attention")
+    common = broadcast_shapes(*(x.type.shape[:end] for x in (q, k, v)), operation="attention")
+    batch = (*common, *q.type.shape[end:-2])
     if held.type.shape != batch[: len(held.type.shape)]:
         raise ShapeError(
             f"attention: the shape of lengths must be [] or leading sizes of {list(batch)}; got {held.type}"
