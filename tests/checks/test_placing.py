@@ -178,3 +178,23 @@ def test_the_kernel_reports_the_first_failure(width: int) -> None:
         else:
             wanted = int(values[1].astype(np.int64))
             assert outcome[0].tolist() == (Stopped.FAILED, 7 + failing, -failing, 10 + failing, wanted)
+
+
+def test_checks_come_before_updates_in_place() -> None:
+    def f(x: Any, row: Any, i: Any) -> Any:
+        y = nc.dynamic_update_slice(x, row, (i,))
+        return nc.take(y, (i + 1) * 2, axis=0), y
+
+    graph = placed(f, X, nc.ones(1), nc.tensor(1))
+    found = names(graph)
+    assert found.index("checks") < found.index("dynamic_update_slice")
+    assert [x.tolist() for x in nc.jit(f)(X, nc.ones(1), nc.tensor(1))] == [4.0, [0, 1, 2, 3, 4]]
+
+
+def test_checks_of_what_updates_give_come_after_them() -> None:
+    def f(x: Any, row: Any, i: Any) -> Any:
+        return X[nc.dynamic_update_slice(x, row, (i,))[0]]
+
+    found = names(placed(f, I, nc.tensor([2]), nc.tensor(0)))
+    assert found.index("dynamic_update_slice") < found.index("checks")
+    assert nc.jit(f)(I, nc.tensor([2]), nc.tensor(0)).item() == 2

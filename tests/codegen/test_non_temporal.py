@@ -137,3 +137,13 @@ def test_the_next_row_is_prefetched_during_the_second_read(isa: str) -> None:
 )
 def test_bits_of_rows_that_are_read_twice(n: int, m: int, cuts: list[int]) -> None:
     check(shifted(M, 2), [numbers((n, m), float32, special=False)], {"N": n, "M": m}, cuts)
+
+
+def test_a_small_part_of_a_large_result_stays_in_the_cache() -> None:
+    y, rows = Buffer("y", float32, (LARGE, 1024)), LARGE // 4096
+    for count, streams in ((1, False), (rows - 1, False), (rows, True), (M, True)):
+        update = Buffer("u", float32, (count, 1024))
+        stored = Store("y", (Load("k", (I,), int64), J), Load("u", (I, J), float32))
+        loop = For("i", count, (For("j", 1024, (stored,), vector=True),))
+        kernel = Kernel("rows", (update, Buffer("k", int64, (count,))), (y,), (loop,))
+        assert large_results(kernel) == (frozenset(("y",)) if streams else frozenset())

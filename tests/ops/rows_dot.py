@@ -10,6 +10,7 @@ import numpy as np
 from nacre.base.dtypes import FLOATS, INTEGERS, DType, dtype_named, float32, int32
 from nacre.kernel import order_attention, order_convolution, order_window, order_winograd
 from nacre.kernel.interpret import operate
+from nacre.kernel.order import tree
 from nacre.ops import attention, convolution, dot, pointwise, view, window, winograd
 from ops import references as ref
 from ops import samples
@@ -196,6 +197,41 @@ def _attended(q: Shape, k: Shape, v: Shape) -> Row:
     return Row(f"online_attention-{q}-{k}", apply, reference, shaped(q, k, v), SINGLE, 0, (0, 1, 2), normal(q, k, v))
 
 
+def _bounded(q: Shape, k: Shape, v: Shape, *lengths: int) -> Row:
+    """Attention to the first keys, divided by the sums of weights, as its derivative is that of softmax."""
+    counts = np.array(lengths if len(lengths) > 1 else lengths[0])
+
+    def apply(q: Any, k: Any, v: Any, n: Any) -> Any:
+        mixed, _, total = attention.bounded_attention(q, k, v, n, None, False, 0.5)
+        return pointwise.div(mixed, view.broadcast(total, mixed.type.shape, range(total.type.rank)))
+
+    def reference(q: Array, k: Array, v: Array, n: Array) -> Array:
+        found = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+        for at in np.ndindex(q.shape[:-2]):
+            count = n[at[: n.ndim]]
+            scores = ref.chained(q[at][None], np.ascontiguousarray(k[at][None, :count].mT))[0] * q.dtype.type(0.5)
+            most = scores.max(-1, keepdims=True)
+            weights = operate("exp", [scores - most], ref.dtype_of(q), ref.dtype_of(q))
+            total = tree(np.moveaxis(weights, -1, 0), np.add)
+            found[at] = ref.chained(weights[None], np.ascontiguousarray(v[at][None, :count]))[0] / total[..., None]
+        return found
+
+    def inputs(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+        return [(*shaped(q, k, v)(dtype, rng)[0], counts)]
+
+    smooth = normal(q, k, v)
+    return Row(
+        f"bounded_attention-{q}-{k}-{lengths}",
+        apply,
+        reference,
+        inputs,
+        SINGLE,
+        0,
+        (0, 1, 2),
+        lambda rng: (*smooth(rng), counts),
+    )
+
+
 def _levels(*shapes: Shape) -> Inputs:
     """Random operands, and some with few distinct numbers, so that maxima are equal."""
 
@@ -305,6 +341,9 @@ ROWS = [
     *_Winograd((1, 4, 5, 4), (6, 2, 3, 3), groups=2).rows(),
     _attended((2, 5, 4), (2, 9, 4), (2, 9, 3)),
     _attended((1, 3, 2), (1, 1100, 2), (1, 1100, 5)),
+    _bounded((2, 3, 5, 4), (2, 3, 9, 4), (2, 3, 9, 3), 4, 9),
+    _bounded((1, 2, 6), (1, 700, 6), (1, 700, 5), 300),
+    _bounded((2, 40, 6), (2, 70, 6), (2, 70, 5), 33),
     *_windows((2, 3, 6, 8), (2, 2), (2, 2)),
     *_windows((1, 2, 7, 9), (3, 3), (2, 1), ((1, 1), (1, 0))),
     *_windows((1, 2, 9, 9), (2, 3), (1, 2), ((0, 1), (1, 1)), (2, 2)),

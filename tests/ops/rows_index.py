@@ -146,6 +146,38 @@ def _dynamic(shape: Shape, sizes: Shape, *places: Shape) -> list[Row]:
     ]
 
 
+def _scatter(shape: Shape, axes: tuple[int, ...], count: int) -> Row:
+    rest = tuple(n for k, n in enumerate(shape) if k not in axes)
+
+    def places(rng: np.random.Generator) -> Arrays:
+        """Several updates of one place, of which the last one stays."""
+        found = [rng.integers(0, shape[a], count) for a in axes]
+        for k in found:
+            k[count // 2 :] = k[: count - count // 2]
+        return tuple(found)
+
+    def writes(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+        return [(samples.random(dtype, shape, rng), samples.random(dtype, (count, *rest), rng), *places(rng))]
+
+    def reference(x: Array, u: Array, *indices: Array) -> Array:
+        found = x.copy()
+        for p in range(count):
+            each = dict(zip(axes, (k[p] for k in indices), strict=True))
+            found[tuple(each.get(k, slice(None)) for k in range(x.ndim))] = u[p]
+        return found
+
+    return Row(
+        f"scatter-{shape}-{axes}-{count}",
+        lambda x, u, *k: index.scatter(x, u, k, axes),
+        reference,
+        writes,
+        ALL,
+        0,
+        (0, 1),
+        lambda rng: (rng.normal(size=shape), rng.normal(size=(count, *rest)), *places(rng)),
+    )
+
+
 def _keys(count: int) -> Inputs:
     def make(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         fixed = [(0, 0), (2**32 - 1, 2**32 - 1), (0x13198A2E, 0x03707344)]
@@ -179,5 +211,9 @@ ROWS = [
     *_dynamic((5,), (5,), (0,), (3,)),
     *_dynamic((5, 3), (0, 2), (2, 1)),
     *_dynamic((), (), ()),
+    _scatter((6, 5), (0,), 4),
+    _scatter((3, 4, 5, 20), (0, 2), 8),
+    _scatter((5, 7), (1,), 1),
+    _scatter((4, 6), (0, 1), 9),
     *map(_bits, UNSIGNED),
 ]

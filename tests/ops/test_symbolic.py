@@ -60,6 +60,8 @@ CASES: list[tuple[str, tuple[TensorType, ...], Params]] = [
     ("take_add", (f32(9, 5), i64(B), f32(B, 5)), {"axis": 0}),
     ("gather", (f32(4, B), i64(3, B)), {"axis": 0}),
     ("scatter_add", (f32(4, B), i64(3, B), f32(3, B)), {"axis": 0}),
+    ("scatter", (f32(ONE, 5), f32(7, 5), i64(7)), {"axes": (0,)}),
+    ("scatter", (f32(4, 9), f32(B), i64(B), i64(B)), {"axes": (0, 1)}),
     ("dynamic_slice", (f32(ONE, 5), i64(), i64()), {"sizes": (1, 3)}),
     ("dynamic_update_slice", (f32(ONE, 5), f32(1, 3), i64(), i64()), {}),
     ("dot", (f32(ONE, 7), f32(7, 3)), {"contract": ((1,), (0,)), "batch": ((), ())}),

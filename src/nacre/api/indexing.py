@@ -260,7 +260,12 @@ def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) ->
 def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """x with x[key] replaced by a broadcast value.  If an index array names a place twice, the last value is stored.
 
-    Python numbers, also in lists, must fit the dtype of x.  Tensors and arrays are converted as by `astype`.
+    Python numbers, also in lists, must fit the dtype of x.  Tensors and arrays are converted as by `astype`.  Integers
+    in the key may be traced.  In a jitted function, only the places in the key are written if x is not used later: a
+    variable that is read and then assigned, a donated argument, or a temporary value.
+
+    Raises AxisError for an index out of range, in a compiled function when it runs, ShapeError for a value that does
+    not fit, TraceError for a traced mask.
 
     >>> nc.index_update([1, 2, 3], slice(1, None), 0)
     Tensor([1, 0, 0], i64[3])
@@ -280,7 +285,16 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
     parsed = parse(key, held.type.shape, known=True)
-    return _scatter(held, parsed, given) if parsed.arrays else _block_update(held, parsed, given)
+    arrays = [parsed.entries[k] for k in parsed.arrays]
+    if all(not a.type.shape for a in arrays) and (not arrays or _steps(parsed, held.type.shape) <= {1}):
+        return _block_update(held, parsed, given)
+    known = all(map(is_concrete, arrays)) and held.type.static
+    return (_scatter_known if known else _scatter_traced)(held, parsed, given)
+
+
+def _steps(key: Key, shape: Shape) -> set[int]:
+    """The steps of a key's slices, negative where they are reversed."""
+    return {-step if flipped else step for _, _, step, flipped in _spans(key, shape)}
 
 
 def _fitted(value: Any, shape: Shape) -> Any:
@@ -296,14 +310,16 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 def _block_update(x: Any, key: Key, value: Any) -> Any:
     """Assignment by slices and integers: the value as one block, or spread by steps and selected by a mask."""
-    target, _ = _basic(x, key)
     spans = _spans(key, x.type.shape)
-    sizes = tuple(count(start, stop, step) for start, stop, step, _ in spans)
-    block = view.reshape(_fitted(value, target.type.shape), sizes)
-    if flips := [axis for axis, span in enumerate(spans) if span[3]]:
+    at = [e for e in key.entries if e is not NEW_AXIS]
+    places = {axis: e for axis, e in enumerate(at) if isinstance(e, Value)}
+    sizes = tuple(1 if k in places else count(*item[:3]) for k, item in enumerate(spans))
+    block = view.reshape(_fitted(value, _target(key, sizes)), sizes)
+    if flips := [axis for axis, item in enumerate(spans) if item[3]]:
         block = view.flip(block, flips)
     if all(step == 1 for _, _, step, _ in spans):
-        return picking.dynamic_update_slice(x, block, tuple(scalar(start, int64) for start, *_ in spans))
+        starts = [places.get(k, scalar(start, int64)) for k, (start, *_) in enumerate(spans)]
+        return picking.dynamic_update_slice(x, block, tuple(starts))
 
     def spread_out(part: Any) -> Any:
         """A part at its places among zeros, in the shape of x."""
@@ -316,18 +332,55 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
     return pointwise.select(chosen, spread_out(block), x)
 
 
-def _scatter(x: Any, key: Key, value: Any) -> Any:
+def _target(key: Key, sizes: Sequence[Size]) -> Shape:
+    """The shape of the slices and new axes of a key, given the sizes of the block on all axes."""
+    each = iter(sizes)
+    found: list[Size] = []
+    for entry in key.entries:
+        size = 1 if entry is NEW_AXIS else next(each)
+        if entry is NEW_AXIS or isinstance(entry, slice):
+            found.append(size)
+    return tuple(found)
+
+
+def _scatter_traced(x: Any, key: Key, value: Any) -> Any:
+    """Assignment by index arrays without numbers: the updates are stored one after another."""
+    if _steps(key, x.type.shape) - {1}:
+        raise TraceError(
+            "index_update: beside traced indices, slices must have step 1; got another step; write the places as an "
+            "index, as x[i[:, None], nacre.arange(0, n, 2)]"
+        )
+    spans = _spans(key, x.type.shape)
+    at = [e for e in key.entries if e is not NEW_AXIS]
+    axes = [k for k, e in enumerate(at) if not isinstance(e, slice)]
+    arrays = [e if isinstance(e, Value) else scalar(e, int64) for e in map(at.__getitem__, axes)]
+    common = broadcast_shapes(*(a.type.shape for a in arrays), operation="index_update")
+    sizes = tuple(count(*item[:3]) for item in spans)
+    rest = _target(key, sizes)
+    first = next(k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice))
+    front = first if _are_adjacent(key) else 0
+    block = _fitted(value, (*rest[:front], *common, *rest[front:]))
+    rank, end = len(block.type.shape), front + len(common)
+    block = view.permute(block, (*range(front, end), *range(front), *range(end, rank)))
+    updates = product(common)
+    block = view.reshape(block, (updates, *(n for k, n in enumerate(sizes) if k not in axes)))
+    flat = [view.reshape(spread(a, common), (updates,)) for a in arrays]
+    starts, stops = zip(
+        *((0, n) if k in axes else s[:2] for k, (n, s) in enumerate(zip(x.type.shape, spans, strict=True))), strict=True
+    )
+    if stops == x.type.shape and not any(starts):
+        return picking.scatter(x, block, flat, tuple(axes))
+    part = picking.scatter(view.slice_(x, starts, stops, (1,) * len(starts)), block, flat, tuple(axes))
+    return picking.dynamic_update_slice(x, part, tuple(scalar(n, int64) for n in starts))
+
+
+def _scatter_known(x: Any, key: Key, value: Any) -> Any:
     """Assignment by index arrays: each element reads the position of its new value in the flattened value, or none."""
     shape: tuple[int, ...] = x.type.shape
-    if not all(is_concrete(e) for e in key.entries if isinstance(e, Value)) or not x.type.static:
-        raise TraceError(
-            "index_update: indices that assign to several places must have known numbers; got traced indices; "
-            "use nacre.where with a comparison of nacre.arange(n)"
-        )
-    count: int = x.type.size
-    require_room(count * 24)
-    places = np.arange(count).reshape(shape)[tuple(map(_again, key.entries))]
-    source = np.full(count, -1, np.int64)
+    elements: int = x.type.size
+    require_room(elements * 24)
+    places = np.arange(elements).reshape(shape)[tuple(map(_again, key.entries))]
+    source = np.full(elements, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
     chosen = source.reshape(shape)
     if not places.size:

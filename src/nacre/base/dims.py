@@ -340,10 +340,7 @@ class Dim:
 
     def __index__(self) -> int:
         _need(self)
-        raise ShapeError(
-            f"dimension: the size must be fixed here; got the symbolic size {self}; {EXACTLY}, "
-            "or use shapes symbolically"
-        )
+        raise ShapeError(f"dimension: the size must be fixed here; got {self}; {EXACTLY}, or use shapes symbolically")
 
     def __str__(self) -> str:
         if NEEDS.note is not None and _from_outside():

@@ -32,7 +32,7 @@ SIZES = ("inner", "queries", "keys", "depth", "width")  # depth: of queries and 
 class Attention:
     """The interface of an attention kernel for its callers.
 
-    `slots` names the argument slots: addresses (forward `Q K V Mask Out Mixed Most Total`, as far as used), then the
+    `slots` names the argument slots: addresses (`Q K V Mask Lengths Out Mixed Most Total` as far as used), then the
     sizes, and strides in elements.  Columns, and results with one value for each row, are contiguous.  Last are the
     slots of the `Cut` that `cut` returns for (heads, queries, keys, depth, width) and threads.
     """
@@ -65,9 +65,10 @@ def written(
     masked = ("Mask",) if scores.mask is not None else ()
     wide = [r for r in ("out", "mixed") if r in results]
     rows = [r for r in ("most", "total") if r in results]
-    places = ("Q", "K", "V", *masked, *(r.capitalize() for r in RESULTS if r in results))
+    lengths = ("Lengths",) if scores.bounded else ()
+    places = ("Q", "K", "V", *masked, *lengths, *(r.capitalize() for r in RESULTS if r in results))
     given = [s for n in ("Q", "K", "V", *masked, *wide) for s in strides(n)]
-    given += [s for r in rows for s in strides(r, rows=False)]
+    given += [s for r in (*lengths, *rows) for s in strides(r, rows=False)]
     slots = ArgumentSlots((*places, *SIZES, *given, *cut_slots))
     writer(module, isa, parts, scores, slots, tuple(wide), tuple(rows)).write(name)
     return module, Attention(name, slots.names, partial(cut, parts.model), 1, 1)
@@ -117,12 +118,20 @@ class AttentionWriter:
             head = f.binary("udiv", item.index, self.values["chunks"])
             outer = f.binary("udiv", head, self.values["inner"])
             levels = [outer, f.sub(head, f.mul(outer, self.values["inner"]))]
+            if self.scores.bounded:
+                self.values["keys"] = self.length(levels)
             number = f.sub(item.index, f.mul(head, self.values["chunks"]))
             if self.scores.causal:  # the last queries, which have most keys, come first
                 number = f.sub(f.sub(self.values["chunks"], 1), number)
             first = f.mul(number, self.values["chunk"])
             self.chunk(levels, first, f.smin(f.add(first, self.values["chunk"]), self.values["queries"]))
         f.ret()
+
+    def length(self, levels: list[Val]) -> Val:
+        """The number of keys that a head reads, from 0 to all."""
+        f = self.f
+        given = f.load(self.slots.at(f, "Lengths", levels, "i64"), "i64", 8)
+        return f.smin(f.smax(given, 0), self.slots(f, "keys"))
 
     def place(self, name: str) -> Val:
         """The address of an area of scratch memory."""

@@ -66,6 +66,7 @@ class Scores:
     online: bool = False  # blocks of keys one after the other, as in `kernel.order_attention`
     operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
     out: DType | None = None
+    bounded: bool = False  # a head's first keys alone are read, and may be none; their number is an operand
 
     @property
     def adds(self) -> bool:
@@ -107,7 +108,7 @@ class Scores:
     def share(self, total: Expr) -> Expr:
         """1 / total; 1 for a row of zeros, if such rows may occur."""
         one = const(1.0, self.dtype)
-        if self.empties:
+        if self.empties or self.bounded:
             total = apply("select", apply("eq", total, const(0.0, self.dtype)), one, total)
         return apply("div", one, total)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from nacre.base.dims import Size, product
 from nacre.codegen.loops.expressions import MemoryHints, Values
-from nacre.kernel.ast import For, Kernel, Load, Store
+from nacre.kernel.ast import Accumulate, For, If, Kernel, Load, Stmt, Store, While
 from nacre.kernel.dependence import loaded, loads, stride
 from nacre.native.llvm_values import Val
 
@@ -29,7 +29,10 @@ KEPT = 1 << 17  # bytes of a row up to which the cache has room for the next one
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
-    """The outputs of a kernel that are too large for a cache, have long enough rows, and are not read again by it."""
+    """The outputs of a kernel that are too large for a cache, have long enough rows, and are not read again by it.
+
+    A kernel that stores a small part of an output leaves that part in the cache.
+    """
     large: set[str] = set()
     for b in kernel.outputs:
         count = product(b.shape)
@@ -40,7 +43,30 @@ def large_results(kernel: Kernel) -> frozenset[str]:
             and (row >= LONG or (row >= SHORT and row % LINE == 0))
         ):
             large.add(b.name)
-    return frozenset(large - loaded(kernel.body)) if large else frozenset()
+    if not large:
+        return frozenset()
+    return frozenset((large & _stored(kernel.body, 1)) - loaded(kernel.body))
+
+
+def _stored(body: Sequence[Stmt], count: Size | None) -> set[str]:
+    """The buffers of which a body that runs `count` times, or an unknown number, may store a large part."""
+    found: set[str] = set()
+    for s in body:
+        match s:
+            case Store():
+                if not isinstance(count, int) or count * s.value.dtype.itemsize >= LARGE:
+                    found.add(s.buffer)
+            case Accumulate():
+                found.update(s.accumulators)
+            case For():
+                found |= _stored(s.body, None if count is None else s.extent * count)
+            case If():
+                found |= _stored((*s.body, *s.orelse), count)
+            case While():
+                found |= _stored(s.body, None)
+            case _:
+                pass
+    return found
 
 
 class NonTemporalStores(MemoryHints):

@@ -61,8 +61,9 @@ def attention_grad_steps(isa: Isa, e: Equation, views: list[View], result: View)
 def _steps(
     e: Equation, views: list[View], result: View, names: tuple[str, ...], known: Sequence[str], kernel: Kernel
 ) -> list[TemplateStep] | list[int]:
-    """The launch of a kernel with named operands, the mask last."""
-    names = (*names, "Mask")[: len(e.inputs)]
+    """The launch of a kernel with named operands; the mask is after them, and the lengths are last."""
+    last = ("Lengths",) if e.params.get("bounded", False) else ()
+    names = (*(*names, "Mask")[: len(e.inputs) - len(last)], *last)
     batch = e.inputs[0].type.rank - 2
     results: tuple[str, ...] = e.params["results"]
     places: dict[str, Place] = {
@@ -100,7 +101,8 @@ def _launch(
 ) -> TemplateStep:
     q, k, v = (x.type.shape for x in e.inputs[:3])
     batch = q[:-2]
-    mask = e.inputs[-1].type if "Mask" in places else None
+    bounded = "Lengths" in places
+    mask = e.inputs[-2 if bounded else -1].type if "Mask" in places else None
     repeats = mask is not None and (strides["Mask"][2][1] == 0 or mask.shape[-1] == 1)
     operands = tuple(x.type.dtype for x in e.inputs[:3])
     wide = e.inputs[0].type.dtype.arithmetic
@@ -118,6 +120,7 @@ def _launch(
         e.params.get("online", False),
         () if same else operands,
         None if out is wide else out,
+        bounded,
     )
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]

@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from nacre.base.records import dataclass
+from nacre.base.types import TensorType
 from nacre.compile.passes.attention_pattern import Finder, Match
 from nacre.compile.passes.simplify import own_constants
 from nacre.compile.primitives import attend_grads_p, attend_p
 from nacre.ir.graph import Equation, Graph, Var
 from nacre.ir.primitive import RuleKind, register_rule
 from nacre.ir.rewrite import uses, without_dead_code
-from nacre.ops.attention import online_p
+from nacre.ops.attention import bounded_p, online_p
 from nacre.ops.pointwise import exp_p
+from nacre.ops.shape import broadcast_p
 
 RESULTS = ("out", "mixed", "most", "total")
 
@@ -40,9 +42,23 @@ def _around_exponential(finder: Finder, e: Equation) -> Match | None:
     return match if match is not None and finder.rest_is_derivative(match) else None
 
 
+def _online(finder: Finder, e: Equation) -> Match:
+    return finder.whole(e, True, *e.inputs[3:])
+
+
+def _bounded(finder: Finder, e: Equation) -> Match:
+    """The attention of an equation with lengths, which the kernels read as [..., 1]."""
+    q, _, _, lengths, *masks = e.inputs
+    wide = Var(TensorType((*q.type.shape[:-2], 1), lengths.type.dtype))
+    axes = tuple(range(lengths.type.rank))
+    finder.views.append(Equation(broadcast_p, (lengths,), {"shape": wide.type.shape, "axes": axes}, (wide,)))
+    return finder.whole(e, False, *masks, lengths=finder.owned(wide))
+
+
 # the derivative of attention over blocks begins with an exponential, and must be found before the attention
 register_rule(exp_p, SEEDS, Seed(_around_exponential, 0))
-register_rule(online_p, SEEDS, Seed(Finder.online, 1))
+register_rule(online_p, SEEDS, Seed(_online, 1))
+register_rule(bounded_p, SEEDS, Seed(_bounded, 1))
 
 
 def fuse_attention(graph: Graph) -> Graph:
@@ -121,14 +137,15 @@ def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
 def _equations(match: Match) -> list[Equation]:
     """The equations that replace an attention."""
     masks = () if match.mask is None else (match.mask,)
+    lengths = () if match.lengths is None else (match.lengths,)
     names = tuple(r for r in RESULTS if r in match.results)
     found: list[Equation] = []
     if match.mixes:
         out = match.results["out"].type.dtype if "out" in match.results else match.results["most"].type.dtype
         params = {**match.params, "online": match.online, "results": names, "out": out}
-        found.append(
-            Equation(attend_p, (*match.stored, *masks), params, tuple(match.results[r] for r in names), match.source)
-        )
+        params |= {"bounded": True} if lengths else {}
+        inputs = (*match.stored, *masks, *lengths)
+        found.append(Equation(attend_p, inputs, params, tuple(match.results[r] for r in names), match.source))
     if match.grads:
         assert match.cotangent is not None and match.shift is not None
         inputs = (*match.stored, match.cotangent, match.results["most"], match.shift, *masks)

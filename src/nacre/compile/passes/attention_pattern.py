@@ -50,6 +50,7 @@ class Match:
     shares: bool = False  # weights are divided by their sum before the product with the values
     empties: bool = False  # rows of −∞ have weights 0
     online: bool = False  # it iterates over blocks of keys
+    lengths: Atom | None = None  # of the keys that are read, [..., 1]
     stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as stored in memory
 
     @property
@@ -190,16 +191,16 @@ class Finder:
         match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
         return match
 
-    def online(self, e: Equation) -> Match:
-        """The attention of an equation over blocks of keys."""
-        q, k, v, *masks = e.inputs
+    def whole(self, e: Equation, online: bool, *masks: Atom, lengths: Atom | None = None) -> Match:
+        """The attention of an equation with its steps as parameters: over blocks of keys, or over the first keys."""
+        q, k, v = e.inputs[:3]
         mixed, most, total = e.outputs
         scale = Literal(element(e.params["scale"], q.type.dtype), q.type.with_shape(()))
         chain: list[tuple[str, Atom]] = [("scale", scale), *(("causal", q),) * bool(e.params["causal"])]
         chain += [("mask", m) for m in masks]
         results = {"mixed": mixed, "most": most, "total": total}
         mask = self.owned(masks[0]) if masks else None
-        match = Match(q, k, v, mask, chain, mixed, results, [e], e.source, online=True)
+        match = Match(q, k, v, mask, chain, mixed, results, [e], e.source, online=online, lengths=lengths)
         match.stored = self.widened(q), self.widened(k), self.widened(v)
         match.empties = mask is not None
         self.divides(match)
@@ -378,7 +379,8 @@ class Finder:
         if quotient is None or not self.fills(quotient.inputs[0], 1.0):
             return False
         safe = self.instead(quotient.inputs[1], 0.0, 1.0)
-        return (quotient.inputs[1] if safe is None else safe[0]) is total and match.empties == (safe is not None)
+        empties = match.empties or match.lengths is not None
+        return (quotient.inputs[1] if safe is None else safe[0]) is total and empties == (safe is not None)
 
     def instead(self, a: Atom, case: float, other: float) -> tuple[Atom, list[Equation]] | None:
         """For a value that is x, but `other` where x equals `case`: x, and the two equations."""

@@ -2,6 +2,7 @@
 
 Checks that intervals prove, or that are there twice, are gone.  Others move up to where their integers are ready, in
 their order, and neighbours are one step: it needs a barrier, and results are written over operands only behind it.
+They also move before the updates of parts of operands, if few operations compute their integers.
 Small values of checked integers alone, such as the number of labels that count, are computed behind the step.  A choice
 that the bounds of a check decide, such as that of negative indices, is gone.
 """
@@ -19,7 +20,7 @@ from nacre.compile.passes.intervals import Intervals, at_least
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.primitives import checks_p
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
-from nacre.ir.primitive import Element, RangeCheck, Reduce, applying, operation
+from nacre.ir.primitive import Element, Nest, RangeCheck, Reduce, applying, operation
 from nacre.ops.pointwise import cast_p, dimension_p, fill_p, iota_p, select_p
 from nacre.ops.shape import broadcast_p, reshape_p
 
@@ -93,13 +94,21 @@ class _Placing:
         if last is not None and last.place >= self.floor:
             early = self.early(e, last.place)
             if early is not None:
-                for moved in early:
-                    self.at.update(dict.fromkeys(moved.outputs, last.place))
-                last.early += early
-                last.checks.append(e)
+                self.join(last, e, early)
                 return
         ready = max([self.floor, *(self.at.get(a, 0) for a in e.inputs if isinstance(a, Var))])
-        self.steps.append(_Step(ready, [e]))
+        updates = (k for k in range(self.floor, ready) if _updates(self.others[k]))
+        first = next(updates, ready)
+        early = self.early(e, first)
+        self.steps.append(_Step(ready if early is None else first))
+        self.join(self.steps[-1], e, early or [])
+
+    def join(self, step: _Step, e: Equation, early: list[Equation]) -> None:
+        """Put a check into a step, and before it the equations that compute its integers."""
+        for moved in early:
+            self.at.update(dict.fromkeys(moved.outputs, step.place))
+        step.early += early
+        step.checks.append(e)
 
     def early(self, e: Equation, place: int) -> list[Equation] | None:
         """The elementwise equations, no larger than a check, that must move to a place for it; None if others must."""
@@ -172,6 +181,11 @@ def _needed(equations: list[Equation], results: set[Atom]) -> list[Equation]:
 def _is_open(e: Equation) -> bool:
     """Whether an equation is a check that has not become a step."""
     return isinstance(e.primitive.lowering, RangeCheck) and "bounds" not in e.params
+
+
+def _updates(e: Equation) -> bool:
+    """Whether an equation changes a part of an operand, in place if all checks come before."""
+    return isinstance(e.primitive.lowering, Nest) and e.primitive.lowering.onto is not None
 
 
 def _is_proven(e: Equation, intervals: Intervals) -> bool:

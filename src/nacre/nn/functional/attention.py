@@ -7,11 +7,12 @@ from typing import Any
 
 from nacre.api import linear_algebra, statistical
 from nacre.api.elementwise.apply import of_tensors, require
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, require_inside, spread
 from nacre.api.primitives import attending, pointwise, view
+from nacre.api.taking import as_signed
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, DType, bool_, int64
-from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
 from nacre.nn.functional.dropouts import check_probability, keep_mask, scaled
 from nacre.nn.functional.softmaxes import exponentials, share
@@ -28,6 +29,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    lengths: TensorLike | None = None,
 ) -> Tensor:
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
@@ -39,19 +41,29 @@ def scaled_dot_product_attention(
     With `enable_gqa`, keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E].  Each of them
     serves H / G consecutive heads, with the bits of repeated keys and values.
 
-    Raises ShapeError for shapes or masks that do not fit, DTypeError for dtypes that are not floating-point.
+    With `lengths`, only the first rows of keys, values and the mask's columns take part.  The result has the bits of
+    attention to `key[..., :length, :]` and `value[..., :length, :]`.  A length of 0 gives 0.  `lengths` are integers
+    from 0 to S: one for all, of shape [], or one for each place of the leading batch axes, such as [N] for keys
+    [N, H, S, E].  They may be traced.  In a compiled function, the later rows are not read, so the time depends on the
+    lengths and not on S.  The derivative reads all rows, and is 0 for the later ones.
+
+    Raises ShapeError for shapes or masks that do not fit, DTypeError for operands that are not floating-point and
+    lengths that are not integers.  Raises ArgumentError for lengths out of range, in a compiled function when it runs,
+    and for lengths with dropout.
 
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
+    Tensor([[2.]], f32[1, 1])
+    >>> F.scaled_dot_product_attention([[1.0]], [[1.0], [1.0]], [[2.0], [4.0]], lengths=1)
     Tensor([[2.]], f32[1, 1])
     """
     dropout_p = check_probability("scaled_dot_product_attention", dropout_p)
 
     def attended(query: TensorLike, key: TensorLike, value: TensorLike, mask: TensorLike | None = None) -> Any:
         """Attention with these settings."""
-        return _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+        return _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa, lengths)
 
     operands = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-    if dropout_p:
+    if dropout_p or lengths is not None:
         return attended(*operands)
     return of_tensors("attention", attended, operands, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
 
@@ -65,6 +77,7 @@ def _attention(
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,
+    lengths: TensorLike | None,
 ) -> Any:
     """Attention of operands of any dtypes."""
     (q, k, v), dtype = meet("attention", (query, key, value))
@@ -76,9 +89,14 @@ def _attention(
         )
     q, k, v = (statistical.wide_float(x) for x in (q, k, v))
     heads = q.type.shape
+    held = None if lengths is None else require_lengths(lengths, q, k, v, -3 if enable_gqa else -2)
     if enable_gqa:
-        q, k, v, attn_mask = _grouped(q, k, v, attn_mask)
-    found = _attended(q, k, v, attn_mask, dropout_p, is_causal, scale)
+        q, k, v, attn_mask, held = _grouped(q, k, v, attn_mask, held)
+    if held is None:
+        found = _attended(q, k, v, attn_mask, dropout_p, is_causal, scale)
+    else:
+        require_bounded(dropout_p, is_causal, scale)
+        found = _by_kernel(q, k, v, attn_mask, is_causal, _factor(q, scale), held)
     if enable_gqa:
         found = view.reshape(found, (*heads[:-1], found.type.shape[-1]))
     return as_tensor(found, dtype)
@@ -88,9 +106,9 @@ def _attended(
     q: Any, k: Any, v: Any, attn_mask: TensorLike | None, dropout_p: float, is_causal: bool, scale: float | None
 ) -> Any:
     """Attention of operands of one floating-point dtype."""
-    factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
+    factor = _factor(q, scale)
     if attending.chosen(q.type, k.type, v.type, is_causal, factor) and dropout_p == 0.0:
-        return _by_blocks(q, k, v, attn_mask, is_causal, factor)
+        return _by_kernel(q, k, v, attn_mask, is_causal, factor)
     scores: Any = linear_algebra.matmul(q, view.permute(k, _swapped(k)))
     scores = pointwise.mul(scores, filled(scores, factor))
     scores = _masked(scores, attn_mask, is_causal)
@@ -102,8 +120,12 @@ def _attended(
     return _divided(mixed, total, attn_mask is not None)
 
 
-def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None) -> tuple[Any, Any, Any, Any]:
-    """Queries, keys and values with heads [..., G, H / G] (keys and values as views), and the mask for such scores."""
+def _factor(q: Any, scale: float | None) -> float:
+    return 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
+
+
+def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None, lengths: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Queries, keys and values with heads [..., G, H / G] (keys and values as views), with mask and lengths."""
     shapes = [x.type.shape for x in (q, k, v)]
     heads, groups, other = (s[-3] if len(s) > 2 else 0 for s in shapes)
     if not heads or not groups or groups != other or heads % groups:
@@ -123,7 +145,9 @@ def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None) -> tuple[Any, Any,
             raise ShapeError(f"attention: the mask must have 1 or {heads} heads; got {held.type}")
         split = (1, 1) if len(shape) < 3 or shape[-3] == 1 else (groups, heads // groups)
         mask = view.reshape(held, (*shape[:-3], *split, *shape[-2:])) if len(shape) > 2 else held
-    return q, k, v, mask
+    if lengths is not None and len(lengths.type.shape) == len(shapes[0]) - 2:
+        lengths = view.reshape(lengths, (*lengths.type.shape[:-1], groups, heads // groups))
+    return q, k, v, mask, lengths
 
 
 def _divided(mixed: Any, total: Any, masked: bool) -> Any:
@@ -131,13 +155,47 @@ def _divided(mixed: Any, total: Any, masked: bool) -> Any:
     return pointwise.mul(mixed, view.broadcast(part, mixed.type.shape, tuple(range(len(total.type.shape)))))
 
 
-def _by_blocks(q: Any, k: Any, v: Any, mask: TensorLike | None, causal: bool, factor: float) -> Any:
+def _by_kernel(
+    q: Any, k: Any, v: Any, mask: TensorLike | None, causal: bool, factor: float, lengths: Any = None
+) -> Any:
+    """Attention as one primitive: over blocks of keys, or over the first keys."""
     batch = broadcast_shapes(*(x.type.shape[:-2] for x in (q, k, v)), operation="attention")
     q, k, v = (spread(x, (*batch, *x.type.shape[-2:])) for x in (q, k, v))
     shape = (*batch, q.type.shape[-2], k.type.shape[-2])
     held = None if mask is None else spread(_mask(mask, shape, q.type.dtype), shape)
-    mixed, _, total = attending.online_attention(q, k, v, held, causal, factor)
-    return _divided(mixed, total, mask is not None)
+    if lengths is None:
+        mixed, _, total = attending.online_attention(q, k, v, held, causal, factor)
+    else:
+        mixed, _, total = attending.bounded_attention(q, k, v, lengths, held, causal, factor)
+    return _divided(mixed, total, mask is not None or lengths is not None)
+
+
+def require_lengths(given: TensorLike, q: Any, k: Any, v: Any, end: int) -> Any:
+    """Numbers of keys as int64, for leading axes of the batch: axes up to `end` are common, others those of queries."""
+    held: Any = as_tensor(given)
+    if not held.type.dtype.is_integer:
+        raise DTypeError(f"attention: lengths must be integers; got {held.type}")
+    common = broadcast_shapes(*(x.type.shape[:end] for x in (q, k, v)), operation="attention")
+    batch = (*common, *q.type.shape[end:-2])
+    if held.type.shape != batch[: len(held.type.shape)]:
+        raise ShapeError(
+            f"attention: the shape of lengths must be [] or leading sizes of {list(batch)}; got {held.type}"
+        )
+    held = as_signed(held)
+    text = "attention: lengths must be in [{low}, {high}), up to the number of keys; got {got}"
+    require_inside(held, 0, k.type.shape[-2] + 1, ArgumentError, text)
+    return held
+
+
+def require_bounded(dropout: float, causal: bool, scale: float | None) -> None:
+    """Require arguments that attention to the first keys supports."""
+    if dropout > 0.0:
+        raise ArgumentError(
+            f"attention: dropout_p must be 0 with lengths; got {dropout}; write attn_mask=nc.arange(S) < lengths[..., "
+            "None, None]"
+        )
+    if causal and scale is not None and not 0 < scale < math.inf:
+        raise ArgumentError(f"attention: the scale of causal attention with lengths must be positive; got {scale}")
 
 
 def _swapped(x: Any) -> tuple[int, ...]:
