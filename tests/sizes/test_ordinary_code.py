@@ -218,23 +218,24 @@ def test_trainings_have_one_variant(name: str, mode: Any) -> None:
 # ---- limits
 
 LIMITS: dict[str, tuple[Callable[[Any], Any], Make, str]] = {
-    "windows": (lambda x: F.adaptive_avg_pool1d(x, 2), signals, "adaptive_avg_pool1d, called at"),
-    "area": (lambda x: F.interpolate(x, scale_factor=2, mode="area"), signals, "adaptive_avg_pool1d: with symbolic"),
-    "factor": (lambda x: F.interpolate(x, scale_factor=0.3), signals, "interpolate: scale_factor must be a multiple"),
-    "integers": (lambda x: nc.linspace(0, 0, x.shape[0], dtype=nc.int64), rows, "linspace: with symbolic sizes, dtype"),
-    "steps": (lambda x: nc.arange(0.0, x.shape[0], 0.3), rows, "arange: with symbolic sizes, numbers must be"),
-    "product": (lambda x: nc.grad(nc.prod)(x), rows, "prod: its derivative needs a fixed number"),
+    "windows": (lambda x: F.adaptive_avg_pool1d(x, 2), signals, "adaptive_avg_pool1d"),
+    "area": (lambda x: F.interpolate(x, scale_factor=2, mode="area"), signals, "interpolate"),
+    "factor": (lambda x: F.interpolate(x, scale_factor=0.3), signals, "interpolate"),
+    "integers": (lambda x: nc.linspace(0, 0, x.shape[0], dtype=nc.int64), rows, "linspace"),
+    "steps": (lambda x: nc.arange(0.0, x.shape[0], 0.3), rows, "arange"),
+    "product": (lambda x: nc.grad(nc.prod)(x), rows, "gradient"),
 }
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_code_without_a_form_for_all_sizes_has_variants_with_a_reason(name: str) -> None:
-    f, make, reason = LIMITS[name]
+    f, make, operation = LIMITS[name]
     automatic = nc.jit(f)
     for n in SIZES[:3]:
         assert canonical(automatic(make(n))) == canonical(f(make(n)))
     assert [c.symbolic for c in automatic.concrete_functions] == [False] * 3
-    assert reason in automatic.concrete_functions[-1].reason and __file__ in automatic.concrete_functions[-1].reason
+    why = automatic.concrete_functions[-1].reason
+    assert f"{operation} has no form for symbolic sizes" in why and __file__ in why
     axis = next(k for k, (a, b) in enumerate(zip(make(4).shape, make(5).shape, strict=True)) if a != b)
     ranged = nc.jit(lambda x: f(x), dynamic_shapes={"x": {axis: nc.Dim("n", min=4, max=16)}})
     with pytest.raises(nc.Error) as found:
