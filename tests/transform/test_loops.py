@@ -234,6 +234,16 @@ def test_loops_from_several_python_threads(threads: int) -> None:
     assert len(found) == 60 and all(b == wanted for b in found)
 
 
+def test_the_gradient_of_rows_at_the_number_of_a_round() -> None:
+    x = XS[:, 0]
+
+    def loss(x: Any) -> Any:
+        return nc.fori_loop(2, 5, lambda k, total: total + nc.sum(x[k] ** 2), nc.tensor(0.0))
+
+    gradient = nc.jit(nc.grad(loss))(x)
+    assert bits(gradient) == bits(nc.concat([nc.zeros((2, 48)), 2 * x[2:5], nc.zeros((4, 48))]))
+
+
 def test_the_memory_of_a_loop_is_known_before_it_runs() -> None:
     f = nc.jit(lambda h, x, w: nc.scan(lambda h, x: (nc.tanh(h @ w + x), None), h, x)[0])
     given = nc.zeros((6, 48)), XS, W

@@ -211,20 +211,20 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     place = [Index(f"i{k}") for k in range(x.rank)]
     before, part, after = place[:axis], Index("part"), place[axis + 1 :]
     length = (size + (PARTS - 1)) // PARTS
-    target, within = Local("at", int64), Local("within", int64)
+    target, within, again = Local("at", int64), Local("within", int64), Local("again", int64)
 
-    def located(steps: Sequence[Expr]) -> tuple[Stmt, ...]:
+    def located(steps: Sequence[Expr], within: Local = within, target: Local = target) -> tuple[Stmt, ...]:
         """Bind the positions of an update along the axis and in the part."""
         offset = apply("mul", part, size_expr(length))
         return (
-            Let("at", _signed(Load("k", tuple(steps), indices.dtype))),
-            Let("within", apply("sub", target, offset)),
+            Let(target.name, _signed(Load("k", tuple(steps), indices.dtype))),
+            Let(within.name, apply("sub", target, offset)),
         )
 
     mine = apply("and", _inside(within, length), apply("lt", target, size_expr(size)))
     note, count, chosen = _recorded(indices.shape, located, mine)
     steps = [Local(f"s{k}", int64) for k in range(indices.rank)]
-    at = (*before, part, within, *after)
+    at = (*before, part, again, *after)
     total = apply("add", Load("y", at, x.dtype), Load("u", (*before, *steps, *after), x.dtype))
     addition: tuple[Stmt, ...] = (Store("y", at, total),)
     for k in reversed(range(axis + 1, x.rank)):
@@ -238,7 +238,7 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
             apply("lt", done, count),
             (
                 *_bound_indices(steps, indices.shape, chosen(done)),
-                *located(steps),
+                *located(steps, again, Local("position", int64)),
                 *addition,
                 Store("done", (), apply("add", done, const(1))),
             ),
