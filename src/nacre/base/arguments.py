@@ -125,8 +125,8 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
     ((3, 3), (1, 2))
     """
     held = cast("Any", value)
-    if type(held) is tuple and count is None and len(held) <= FEW and PLAIN.issuperset(map(type, held)):
-        return held
+    if type(value) is tuple and count is None and len(held) <= FEW and PLAIN.issuperset(map(type, held)):
+        return cast("tuple[int, ...]", value)
     listed: tuple[Any, ...] = (held,)
     if type(held) is not int and not is_whole(held) and not isinstance(held, str | bytes) and _is_iterable(held):
         listed = few(held, operation) if count is None else tuple(islice(held, count + 1))

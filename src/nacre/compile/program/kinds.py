@@ -270,7 +270,7 @@ def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[obje
             parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
             sizes += tuple([n for n in each if n >= LEAST])
         else:
-            parts.append(part)
+            parts.append(cast("object", part))
     if isinstance(key[0], Primitive) and key[0].numbers is not None:
         parts.append(key[0].numbers([p for p in key if type(p) is TensorType], dict(_parameters(key))))
     for layout in strides or ():

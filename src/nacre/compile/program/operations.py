@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.cached_property import cached_property
 from nacre.base.errors import Error
@@ -140,7 +140,9 @@ class Operations:
 
         if may_be_view(primitive) and not self._is_often(key):
             if not STATE.word and not isinstance(inputs[0].content, Payload):
-                self.kinds.find(key, _writer(primitive), None if dense(inputs) else strides_of(inputs))
+                self.kinds.find(
+                    cast("Sequence[object]", key), _writer(primitive), None if dense(inputs) else strides_of(inputs)
+                )
             viewed = self._viewed(primitive, inputs, params)
             return general(*inputs) if viewed is None else viewed
         return self.answer(key, inputs, general, target, _writer(primitive))
@@ -402,7 +404,7 @@ def _written(primitive: Primitive, types: Types, params: Mapping[str, Any], stri
     if primitive.multiple or primitive.effects or primitive.expansion is not None:
         return None
     graph = _graph(primitive, types, params)
-    layouts = [s and Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
+    layouts = [None if s is None else Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
     inputs = [make(t, None, layout) for t, layout in zip(types, layouts, strict=True)]
     viewed = view(primitive, inputs, params, graph.output_types[0])
     return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))

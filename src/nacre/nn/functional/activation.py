@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Concatenate, Final
 
 from nacre.api import random, statistical
 from nacre.api.elementwise.apply import of_tensors, require
@@ -58,7 +58,7 @@ SELU_SCALE: Final = 1.0507009873554804934193349852946
 def composite(
     operation: str,
     x: TensorLike,
-    f: Callable[..., Any],
+    f: Callable[Concatenate[Any, ...], Any],
     settings: Mapping[str, Any] | None = None,
     parameters: Sequence[TensorLike] = (),
 ) -> Any:

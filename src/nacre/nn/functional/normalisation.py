@@ -143,7 +143,7 @@ def rms_norm(
         share = spread(_part(product(shape), v.type.dtype), total.type.shape)
         scale = _inverse_root(pointwise.mul(total, share), least)
         wide = view.broadcast(scale, v.type.shape, tuple(range(rank - len(shape))))
-        return affine(pointwise.mul(v, wide), *(given or (None,)), None, axes)
+        return affine(pointwise.mul(v, wide), given[0] if given else None, None, axes)
 
     settings = {"axes": len(shape), "eps": least}
     return composite("rms_norm", held, compute, settings, () if weight is None else (weight,))
