@@ -84,8 +84,9 @@ def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
     >>> few(iter([3, 4]), "zeros")
     (3, 4)
     """
-    if type(values) is tuple and len(values) <= FEW:
-        return values
+    held: Any = values
+    if type(held) is tuple and len(cast("tuple[Any, ...]", held)) <= FEW:
+        return cast("tuple[Any, ...]", held)
     listed = tuple(islice(values, FEW + 1))
     if len(listed) > FEW:
         raise KindError(f"{operation}: at most {FEW} numbers are allowed; got {shown(values)}; write a tuple")
@@ -124,9 +125,10 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
     >>> whole_numbers(3, "max_pool2d", "stride", 2), whole_numbers([1, 2], "roll", "shift")
     ((3, 3), (1, 2))
     """
+    held: Any = value
+    if count is None and type(held) is tuple and PLAIN.issuperset(map(type, cast("tuple[Any, ...]", held))):
+        return few(cast("tuple[int, ...]", held), operation)
     held = cast("Any", value)
-    if type(value) is tuple and count is None and len(held) <= FEW and PLAIN.issuperset(map(type, held)):
-        return cast("tuple[int, ...]", value)
     listed: tuple[Any, ...] = (held,)
     if type(held) is not int and not is_whole(held) and not isinstance(held, str | bytes) and _is_iterable(held):
         listed = few(held, operation) if count is None else tuple(islice(held, count + 1))

@@ -70,7 +70,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
             return function(*operands)
         parts.append(x.type)
     for name, value in settings.items():
-        kind = type(value)
+        kind: Any = type(value)
         if not (value is None or kind is bool or kind is int or kind is str or (kind is float and value)):
             return function(*operands)
         parts.append((name, str(value) if kind is bool else value))
