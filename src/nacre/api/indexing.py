@@ -59,8 +59,7 @@ class Key:
 def parse(key: Any, shape: Shape, known: bool = False) -> Key:
     """Check a key against a shape and return one entry for each axis; `known` as in `located`."""
     opened: list[Any] = []
-    parts: Sequence[Any] = key if isinstance(key, tuple) else (key,)
-    for part in parts:
+    for part in cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,):
         opened += (part,) if type(part) is int or type(part) is slice else _entries(part)
     dots = [k for k, entry in enumerate(opened) if entry is Ellipsis]
     used = len(opened) - len(dots) - len([entry for entry in opened if entry is NEW_AXIS])

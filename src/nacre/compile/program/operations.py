@@ -140,9 +140,8 @@ class Operations:
 
         if may_be_view(primitive) and not self._is_often(key):
             if not STATE.word and not isinstance(inputs[0].content, Payload):
-                self.kinds.find(
-                    cast("Sequence[object]", key), _writer(primitive), None if dense(inputs) else strides_of(inputs)
-                )
+                strides = None if dense(inputs) else strides_of(inputs)
+                self.kinds.find(cast("Sequence[object]", key), _writer(primitive), strides)
             viewed = self._viewed(primitive, inputs, params)
             return general(*inputs) if viewed is None else viewed
         return self.answer(key, inputs, general, target, _writer(primitive))
