@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.operands import (
     TensorLike,
@@ -70,7 +70,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
             return function(*operands)
         parts.append(x.type)
     for name, value in settings.items():
-        kind: Any = type(value)
+        kind = type(cast("object", value))
         if not (value is None or kind is bool or kind is int or kind is str or (kind is float and value)):
             return function(*operands)
         parts.append((name, str(value) if kind is bool else value))
