@@ -57,8 +57,8 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray arange linspace zeros ones full empty eye zeros_like ones_like full_like empty_like tril "
-                "triu meshgrid e inf nan newaxis pi"
+                "nacre": "tensor asarray arange linspace zeros ones full empty eye zeros_like ones_like full_like "
+                "empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
         Topic(
@@ -87,7 +87,10 @@ TENSORS = Group(
             "reductions",
             "Reductions",
             "Functions that reduce some axes, or accumulate along one.",
-            {"nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum cumulative_prod diff"},
+            {
+                "nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum "
+                "cumulative_prod diff"
+            },
         ),
         Topic(
             "linear_algebra",
@@ -100,9 +103,10 @@ TENSORS = Group(
             "Shapes and indexing",
             "Functions that change shapes, join and split tensors, select and sort.",
             {
-                "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays broadcast_shapes permute_dims moveaxis "
-                "swapaxes flip roll concat stack split unstack repeat tile pad index index_update take "
-                "take_along_axis dynamic_slice dynamic_update_slice sort argsort topk nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all"
+                "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays broadcast_shapes "
+                "permute_dims moveaxis swapaxes flip roll concat stack split unstack repeat tile pad index "
+                "index_update take take_along_axis dynamic_slice dynamic_update_slice sort argsort topk "
+                "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all"
             },
         ),
         Topic(

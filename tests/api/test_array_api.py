@@ -178,3 +178,18 @@ def test_buffers_become_tensors() -> None:
     assert nc.asarray(held).tolist() == [1.0, 2.0, 3.0] and nc.asarray(held).dtype is nc.float32
     assert nc.asarray(memoryview(held)).tolist() == [1.0, 2.0, 3.0]
     assert nc.asarray(memoryview(np.arange(6, dtype=np.int16).reshape(2, 3))).type is nc.zeros((2, 3), nc.int16).type
+
+
+def test_a_mask_without_axes_adds_one() -> None:
+    for x, mask in (
+        (np.float32(3), True),
+        (np.float32(3), False),
+        (np.arange(6).reshape(2, 3), True),
+        (np.ones(2), False),
+    ):
+        wanted = np.asarray(x)[np.array(mask)]
+        found = nc.tensor(x)[nc.tensor(mask)]
+        assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+    y = nc.tensor(3.0)
+    y[nc.tensor(True)] = 4.0
+    assert y.item() == 4.0
