@@ -81,7 +81,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     (True, False)
     """
     found = as_dtype(dtype)
-    for each in kind if isinstance(kind, tuple) else (kind,):
+    kinds: tuple[Any, ...] = cast("Any", kind) if isinstance(kind, tuple) else (kind,)
+    for each in kinds:
         known = KINDS.get(each) if isinstance(each, str) else None
         if known is None and isinstance(each, str):
             raise ArgumentError(f"isdtype: kind must be a dtype, or one of {', '.join(KINDS)}; got {shown(each)}")

@@ -121,7 +121,8 @@ def nonzero(x: TensorLike, /, *, size: int | None = None, fill_value: int = 0) -
     flat = view.reshape(held, (held.type.size,))
     if size is None:
         require_known(flat, "nonzero")
-        return tuple([from_numpy(places) for places in np.nonzero(numbers(held, "nonzero"))])  # type: ignore[return-value]
+        known: list[Any] = [from_numpy(places) for places in np.nonzero(numbers(held, "nonzero"))]
+        return tuple(known)
     places = positions(flat, whole_number(size, "nonzero", "size"))
     inside = pointwise.lt(places, spread(scalar(held.type.size, int64), places.type.shape))
     found: list[Any] = []
