@@ -153,6 +153,8 @@ def positions(flat: Any, size: int) -> Any:
     n: Size = flat.type.shape[0]
     if size < 0:
         raise ArgumentError(f"nonzero: size must be at least 0; got {size}")
+    if n == 0:
+        return pointwise.fill(0, (size,), int64)
     order = sorting.argsort(pointwise.not_(flat), 0)
     if isinstance(n, int) and size <= n:
         order = view.slice_(order, (0,), (size,), (1,))

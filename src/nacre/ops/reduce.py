@@ -153,14 +153,16 @@ def cumprod(x: Value, axis: int) -> Value:
     return bind(cumprod_p, x, axis=axis)
 
 
-def _cumulative_type(name: str) -> Callable[..., TensorType]:
-    def rule(x: TensorType, axis: int, **params: Any) -> TensorType:
-        """The operand's own type."""
-        require_kind(name, x, NUMERIC)
-        require_axis(name, axis, x)
-        return x
+def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
+    require_kind("cumsum", x, NUMERIC)
+    require_axis("cumsum", axis, x)
+    return x
 
-    return rule
+
+def _cumprod_type(x: TensorType, axis: int) -> TensorType:
+    require_kind("cumprod", x, NUMERIC)
+    require_axis("cumprod", axis, x)
+    return x
 
 
 def loops(
@@ -215,7 +217,7 @@ def _cumsum_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int, re
 
 cumsum_p = Primitive(
     "cumsum",
-    _cumulative_type("cumsum"),
+    _cumsum_type,
     Nest(_cumsum_kernel),
     Linear((lambda g, x, axis, reverse: cumsum(g, axis, not reverse),)),
     _cumsum_batch,
@@ -244,6 +246,4 @@ def _cumprod_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int) -
     return cumprod(front(inputs[0], batched[0]), axis + 1), 0
 
 
-cumprod_p = Primitive(
-    "cumprod", _cumulative_type("cumprod"), Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch
-)
+cumprod_p = Primitive("cumprod", _cumprod_type, Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch)
