@@ -12,6 +12,8 @@
     python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html;
                                    --screenshots FOLDER also takes pictures of ten pages
     python3 run.py bench NAME ...  run benchmarks/NAME.py
+    python3 run.py conformance PATH [--examples N] [MODULE ...]
+                                   run the array API standard's test suite, a checkout at PATH, and count its results
     python3 run.py setup           only install
 
 The first use makes `.venv` beside this file and installs what the command needs into it, by the pip of the Python
@@ -44,6 +46,7 @@ EXTRAS: dict[str, set[str]] = {
     "figures": {"demo"},
     "site": {"docs"},
     "bench": set(),
+    "conformance": {"conformance"},
     "setup": {"demo", "test", "lint"},
 }
 
@@ -147,12 +150,15 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
         return [["-m", "ruff", "check", *rest, "."], ["-m", "ruff", "format", "--check", "."], types]
     if name == "bench":
         return [script(rest)]
+    if name == "conformance":  # a path may be relative to the folder of the caller
+        rest = [str(Path(word).resolve()) if Path(word).is_dir() else word for word in rest]
     begin = {
         "demo": ["-m", "nacre.cli.main", "demo"],
         "test": ["-m", "pytest", *SHARED],
         "docs": ["docs/generate.py"],
         "figures": ["docs/pictures/make.py"],
         "site": ["docs/website/build.py"],
+        "conformance": ["tests/conformance.py"],
     }
     return [[*begin[name], *rest]]
 

@@ -117,6 +117,7 @@ def graphs() -> Iterator[Any]:
         (lambda a: nc.grad(lambda z: nc.sum(nc.sin(z) * nc.log1p(z * z)))(a), (x,)),
         (lambda a, k: nc.take(a, k, axis=0) + nc.sort(a, axis=1), (x, n)),
         (lambda a, k: nc.cumulative_sum(a, axis=1) * nc.argmax(a, axis=0).astype("float32"), (x, n)),
+        (lambda a, k: nc.searchsorted(nc.cumulative_prod(a[0]), a), (x, n)),
         (lambda a: nc.concat([nc.flip(a, axis=1), nc.pad(a[1:, ::2], ((1, 0), (1, 2)))], axis=1), (x,)),
         (lambda a, w: functional.max_pool2d(functional.relu(functional.conv2d(a, w, padding=1)), 2), (image, filters)),
         (lambda a, w: nc.grad(lambda z: nc.sum(functional.conv2d(z, w, stride=2) ** 2))(a), (image, filters)),

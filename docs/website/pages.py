@@ -62,6 +62,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("native_python", "Native Python"),
         Page("numerics", "Numerics"),
         Page("special_points", "Special points"),
+        Page("conformance", "Conformance"),
         Page("performance", "Performance"),
         Page("security", "Security"),
     ),

@@ -57,8 +57,8 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray arange linspace zeros ones full eye zeros_like ones_like full_like tril "
-                "triu meshgrid e inf nan newaxis pi"
+                "nacre": "tensor asarray arange linspace zeros ones full empty eye zeros_like ones_like full_like "
+                "empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
         Topic(
@@ -67,7 +67,7 @@ TENSORS = Group(
             "Element types, their limits, and conversion between them.",
             {
                 "nacre": "DType float32 float64 float16 bfloat16 bool int8 int16 int32 int64 uint8 uint16 uint32 "
-                "uint64 astype result_type finfo iinfo"
+                "uint64 astype result_type can_cast isdtype finfo iinfo"
             },
         ),
         Topic(
@@ -79,7 +79,7 @@ TENSORS = Group(
                 "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor cbrt ceil clip copysign cos cosh "
                 "divide equal erf erfc exp exp2 expm1 floor floor_divide fma greater greater_equal hypot isfinite "
                 "isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or "
-                "logical_xor maximum minimum multiply nan_to_num negative not_equal positive pow reciprocal "
+                "logical_xor maximum minimum multiply nan_to_num negative nextafter not_equal positive pow reciprocal "
                 "remainder round rsqrt sigmoid sign signbit sin sinh sqrt square subtract tan tanh trunc where"
             },
         ),
@@ -87,7 +87,10 @@ TENSORS = Group(
             "reductions",
             "Reductions",
             "Functions that reduce some axes, or accumulate along one.",
-            {"nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum"},
+            {
+                "nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum "
+                "cumulative_prod diff"
+            },
         ),
         Topic(
             "linear_algebra",
@@ -100,9 +103,10 @@ TENSORS = Group(
             "Shapes and indexing",
             "Functions that change shapes, join and split tensors, select and sort.",
             {
-                "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays permute_dims moveaxis "
-                "swapaxes flip roll concat stack split unstack repeat tile pad index index_update take "
-                "take_along_axis dynamic_slice dynamic_update_slice sort argsort topk"
+                "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays broadcast_shapes "
+                "permute_dims moveaxis swapaxes flip roll concat stack split unstack repeat tile pad index "
+                "index_update take take_along_axis dynamic_slice dynamic_update_slice sort argsort topk "
+                "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all"
             },
         ),
         Topic(

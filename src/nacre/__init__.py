@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import_module("nacre.base.forks")  # before another thread imports the rest
 
 __version__ = "0.1.0"
+__array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _LATE = {
@@ -55,6 +56,8 @@ def _published(module: str, name: str) -> Any:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return _all()
+    if name == "__array_namespace_info__":
+        return import_module("nacre.api.standard.inspection").__array_namespace_info__
     if name.startswith("_"):
         raise AttributeError(f"module 'nacre' has no attribute {name!r}")
     if name in _PACKAGES:
@@ -101,6 +104,7 @@ if TYPE_CHECKING:
     from nacre.api.settings import *
     from nacre.api.slices import *
     from nacre.api.sorting import *
+    from nacre.api.standard.sets import *
     from nacre.api.statistical import *
     from nacre.api.taking import *
     from nacre.api.tensor import Tensor as Tensor

@@ -137,14 +137,14 @@ def test_wrong_subscripts(subscripts: str, given: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("counts", "got"), [
-    ([1, 2], "2 numbers: [1, 2]"), ((1, 2, 3), "3 numbers: (1, 2, 3)"), ([], "0 numbers: []"),
-    (nc.tensor([1, 2]), "2 numbers: Tensor of shape (2,)"),
+    ((1, 2, 3), "one for each of 2 elements; got i64[3]"), ([[1, 2]], "one for each of 2 elements; got i64[1, 2]"),
+    ([], "repeats must be integers; got f32[0]"), (nc.ones(2), "repeats must be integers; got f32[2]"),
+    ([1, -1], "repeats must be at least 0; got -1"), (-2, "repeats must be at least 0; got -2"),
 ])  # fmt: skip
 def test_wrong_counts(counts: Any, got: str) -> None:
-    with pytest.raises(nc.ArgumentError) as raised:
+    with pytest.raises(nc.Error) as raised:
         nc.repeat(nc.arange(2), counts)
-    assert f"repeats must be one number for all elements; got {got}; for one count for each, write" in str(raised.value)
-    assert nc.arange(2)[np.repeat(np.arange(2), [1, 2])].tolist() == [0, 1, 1]
+    assert got in str(raised.value)
 
 
 @pytest.mark.parametrize(("rows", "got"), [

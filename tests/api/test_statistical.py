@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nacre as nc
+from same_bits import canonical
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
 AXES: list[Any] = [None, 0, -1, (0, 2), (0, 1, 2), ()]
@@ -209,3 +210,134 @@ def test_other_distributions_and_errors() -> None:
     ):  # fmt: skip
         with pytest.raises(nc.Error):
             f()
+
+
+# ---- running sums and products, differences
+
+RUNNING: list[Any] = [
+    ((6,), None), ((0,), 0), ((3, 4), 1), ((3, 4), 0), ((2, 0, 3), -1), ((2, 0, 3), 1), ((40, 3), 0)
+]  # fmt: skip
+ALL_DTYPES = [nc.bool, nc.int8, nc.uint16, nc.int64, nc.float16, nc.float32, nc.float64]
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("initial", [False, True])
+def test_running_sums_and_products(name: str, dtype: nc.DType, initial: bool) -> None:
+    f, ufunc = getattr(nc, f"cumulative_{name}"), {"sum": np.add, "prod": np.multiply}[name]
+    for shape, axis in (
+        ((6,), None),
+        ((0,), 0),
+        ((3, 4), 1),
+        ((3, 4), 0),
+        ((2, 0, 3), -1),
+        ((2, 0, 3), 1),
+        ((40, 3), 0),
+    ):
+        x = np.random.default_rng(1).integers(0, 3, shape).astype(dtype.numpy)
+        found = f(nc.tensor(x), axis=axis, include_initial=initial)
+        assert found.dtype is getattr(nc, name)(nc.tensor(x)).dtype
+        at = 0 if axis is None else axis
+        wanted = ufunc.accumulate(x.astype(found.dtype.numpy), at)
+        if initial:
+            one = np.full_like(
+                wanted, ufunc.identity, shape=[1 if k == at % len(shape) else s for k, s in enumerate(shape)]
+            )
+            wanted = np.concatenate([one, wanted], at)
+        np.testing.assert_array_equal(found.numpy(), wanted)
+    assert f(nc.ones(2, dtype), dtype=nc.float64).dtype is nc.float64
+
+
+def test_running_products_of_special_numbers() -> None:
+    x = np.float32([-0.0, 3.0, np.inf, 2.0, np.nan, 1.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(nc.cumulative_prod(x).numpy(), np.cumprod(x))
+    assert np.signbit(nc.cumulative_prod(x).numpy()[:2]).all()
+    assert nc.cumulative_prod(nc.tensor([100, 100], nc.int8), dtype=nc.int8).tolist() == [100, 16]
+    with pytest.raises(nc.ShapeError, match="cumulative_prod: axis must be given"):
+        nc.cumulative_prod(nc.ones((2, 2)))
+    with pytest.raises(nc.DTypeError, match="cumulative_prod: operands must have a numeric dtype"):
+        nc.cumulative_prod(nc.ones(2), dtype=nc.bool)
+
+
+@pytest.mark.parametrize("zeros", [(), (0,), (3,), (1, 4), (6,)])
+def test_derivatives_of_running_products(zeros: tuple[int, ...]) -> None:
+    x = np.random.default_rng(2).normal(size=7)
+    x[list(zeros)] = 0
+    lower = np.tril(np.ones((7, 7)))
+    wanted = np.array([[np.prod(np.delete(x[: i + 1], k)) if k <= i else 0.0 for k in range(7)] for i in range(7)])
+    assert wanted.shape == lower.shape
+    for derivative in (nc.jacrev, nc.jacfwd):
+        np.testing.assert_allclose(derivative(nc.cumulative_prod)(nc.tensor(x)).numpy(), wanted, atol=1e-12)
+    second = nc.hessian(lambda v: nc.cumulative_prod(v)[-1])(nc.tensor(x)).numpy()
+    pairs = [[np.prod(np.delete(x, [j, k])) if j != k else 0.0 for k in range(7)] for j in range(7)]
+    np.testing.assert_allclose(second, pairs, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES[1:], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_differences(dtype: nc.DType, n: int) -> None:
+    rng = np.random.default_rng(4)
+    for shape, axis in (((6,), -1), ((3, 4), 0), ((3, 4), 1), ((0, 2), 0), ((2, 3, 1), -1)):
+        x, more = (rng.integers(0, 9, shape).astype(dtype.numpy) for _ in range(2))
+        np.testing.assert_array_equal(nc.diff(nc.tensor(x), axis=axis, n=n).numpy(), np.diff(x, n, axis))
+        found = nc.diff(nc.tensor(x), axis=axis, n=n, prepend=nc.tensor(more), append=more)
+        np.testing.assert_array_equal(found.numpy(), np.diff(np.concatenate([more, x, more], axis), n, axis))
+        assert found.dtype is dtype
+
+
+def test_refused_differences() -> None:
+    with pytest.raises(nc.ArgumentError, match="diff: n must be at least 0"):
+        nc.diff([1, 2], n=-1)
+    with pytest.raises(nc.DTypeError, match="diff: operands must have a numeric dtype"):
+        nc.diff(nc.tensor([True, False]))
+    with pytest.raises(nc.ShapeError, match="concat"):
+        nc.diff(nc.ones((2, 2)), prepend=nc.ones((3, 2)))
+    x = nc.ones(3)
+    assert nc.diff(x, n=0) is not x
+
+
+def test_running_functions_have_the_same_bits_in_every_mode() -> None:
+    def f(x: Any) -> Any:
+        return (
+            nc.cumulative_prod(x, axis=0, include_initial=True),
+            nc.cumulative_sum(x * 3, axis=-1, include_initial=True), nc.diff(x, n=2),
+            nc.diff(x, axis=0, prepend=x[:1] * 2), nc.nextafter(x, nc.roll(x, 1)),
+        )  # fmt: skip
+
+    f.__name__ = "f"
+    for dtype in (nc.float32, nc.float64, nc.float16, nc.bfloat16):
+        x = nc.tensor(X).astype(dtype)
+        rows = [f(row) for row in x]
+        compiled = nc.jit(f)
+        assert [[canonical(y) for y in compiled(row)] for row in x] == [[canonical(y) for y in row] for row in rows]
+        batched = nc.vmap(f)(x)
+        assert [canonical(y) for y in batched] == [canonical(nc.stack(ys)) for ys in zip(*rows, strict=True)]
+
+
+# ---- neighbours
+
+
+@pytest.mark.parametrize("dtype", [nc.float16, nc.float32, nc.float64], ids=str)
+def test_nextafter(dtype: nc.DType) -> None:
+    facts = np.finfo(dtype.numpy)
+    values = [0.0, -0.0, 1.0, -1.0, 0.1, np.inf, -np.inf, np.nan, facts.max, -facts.max, facts.smallest_normal,
+              -facts.smallest_normal, facts.smallest_subnormal, -facts.smallest_subnormal, 1 + facts.eps]  # fmt: skip
+    a = np.array(values, dtype.numpy)
+    x, y = a[:, None], a[None]
+    with np.errstate(all="ignore"):
+        wanted = np.where(x == y, y, np.nextafter(x, y))  # NumPy's float16 keeps the sign of x there
+    found = nc.nextafter(nc.tensor(x), nc.tensor(y)).numpy()
+    known = ~np.isnan(wanted)
+    assert (np.isnan(found) == ~known).all() and (found == wanted)[known].all()
+    assert (np.signbit(found) == np.signbit(wanted))[known].all()
+
+
+def test_nextafter_of_bfloat16_and_its_derivatives() -> None:
+    one = nc.ones((), nc.bfloat16)
+    assert nc.nextafter(one, 2.0).item() == 1 + 2.0**-7 and nc.nextafter(one, 0.0).item() == 1 - 2.0**-8
+    x, y = nc.tensor([0.0, -1.0, 2.0, 5.0]), nc.tensor([1.0, 1.0, -1.0, 5.0])
+    by_x, by_y = nc.grad(lambda a, b: nc.sum(nc.nextafter(a, b) * 3.0), argnums=(0, 1))(x, y)
+    assert by_x.tolist() == [3.0] * 4 and by_y.tolist() == [0.0] * 4
+    with pytest.raises(nc.DTypeError, match="nextafter: operands must have a floating-point dtype"):
+        nc.nextafter(1, 2)

@@ -205,6 +205,11 @@ def running_sum(x: Array, axis: int, reverse: bool) -> Array:
     return (np.flip(total, axis) if reverse else total).astype(x.dtype)
 
 
+def running_product(x: Array, axis: int) -> Array:
+    """Products in order, in float32 for half types."""
+    return np.multiply.accumulate(single(x), axis, dtype=single(x).dtype).astype(x.dtype)
+
+
 # ---- contractions
 
 

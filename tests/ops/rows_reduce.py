@@ -103,6 +103,19 @@ def _running(shape: tuple[int, ...], axis: int, reverse: bool) -> Row:
     )
 
 
+def _products(shape: tuple[int, ...], axis: int) -> Row:
+    return Row(
+        f"cumprod-{shape}-{axis}",
+        lambda x: reduce.cumprod(x, axis),
+        lambda x: ref.running_product(x, axis),
+        shaped(shape),
+        NUMBERS,
+        0,
+        (0,),
+        normal(shape),
+    )
+
+
 ROWS = [
     *_reduction("sum", reduce.sum_, NUMBERS, "normal"),
     *_reduction("prod", reduce.prod, NUMBERS, "positive"),
@@ -119,6 +132,10 @@ ROWS = [
     _running((20, 3), 0, True),
     _running((2, 20, 3), 1, False),
     _running((3, 0), 1, False),
+    _products((9,), 0),
+    _products((3, 20), 1),
+    _products((7, 3), 0),
+    _products((3, 0), 1),
     Row(
         "prod-zeros",
         lambda x: reduce.prod(x, (1,)),

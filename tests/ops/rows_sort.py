@@ -1,11 +1,11 @@
-"""Rows of sorting."""
+"""Rows of sorting and of binary search."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nacre.base.dtypes import DType
-from nacre.ops import sort
+from nacre.ops import search, sort
 from ops import samples
 from ops.row import Row
 from ops.samples import Array, Arrays
@@ -58,4 +58,31 @@ ROWS += [
         lambda x: positions(x, 0, True)[:100],
         lambda dtype, rng: [(_rows(dtype, rng)[0][0].T.copy(),)],
     )
+]
+
+
+def _sorted_rows(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+    """Sorted rows and numbers to look for, some of which are in them."""
+    made: list[Arrays] = []
+    for (x,) in _rows(dtype, rng)[:2]:
+        row = np.take_along_axis(x, positions(x, 1, False), 1)
+        made.append((row, np.concatenate([x[:, ::3], samples.random(dtype, (len(x), 5), rng)], axis=1)))
+    return made
+
+
+def _places(x: Array, v: Array, right: bool) -> Array:
+    """NumPy's binary search in each row."""
+    wide = (x.astype(np.float64), v.astype(np.float64)) if x.dtype.kind not in "iub" else (x, v)
+    side = "right" if right else "left"
+    return np.stack([np.searchsorted(row, wanted, side=side) for row, wanted in zip(*wide, strict=True)])
+
+
+ROWS += [
+    Row(
+        f"search-{right}",
+        lambda x, v, right=right: search.search(x, v, 1, right),
+        lambda x, v, right=right: _places(x, v, right),
+        _sorted_rows,
+    )
+    for right in (False, True)
 ]

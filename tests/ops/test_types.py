@@ -15,7 +15,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.evaluate import from_numpy
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import primitive_named
-from nacre.ops import control, convolution, dot, index, pointwise, random, reduce, shape, view, window, winograd
+from nacre.ops import control, convolution, dot, index, pointwise, random, reduce, search, shape, view, window, winograd
 from nacre.trace.value import Value
 
 
@@ -93,6 +93,10 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
         "argmax: axis 1 must not be empty",
     ),
     (lambda: reduce.cumsum(of(*X), 2), ShapeError, "cumsum: the axis"),
+    (lambda: reduce.cumprod(of(*X), 2), ShapeError, "cumprod: the axis"),
+    (lambda: search.search(of(*X), of(3)), ShapeError, "search: x must have 0 axes of rows and one more"),
+    (lambda: search.search(of(*X), of(4, 2), 1), ShapeError, "search: the rows of v"),
+    (lambda: search.search(of(3), of(3, **WHOLE)), DTypeError, "search: operands must have one type"),
     (lambda: index.take(of(*X), of(2), 0), DTypeError, "take: indices: .*integer"),
     (lambda: index.take(of(0, 3), of(2, **WHOLE), 0), ShapeError, "take: axis 0 must not be empty"),
     (

@@ -87,7 +87,7 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("X.cuda()", "CPU"),
         ("MODEL.weight.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
         ("X.masked_fill(X > 0, 0.0)", "write nacre.where(mask, value, x)"),
-        ("X.unique()", "NumPy on x.numpy()"),
+        ("X.unique()", "nacre.unique_values(x)"),
         ("X.data_ptr()", "x.numpy()"),
         ("X.is_floating_point()", "write x.dtype.is_float"),
         ("X.ravel()", "write x.flatten()"),
@@ -280,15 +280,26 @@ def test_the_code_of_hints_gives_the_foreign_functions_numbers() -> None:
         wanted = {
             "fmod": np.fmod(a, b), "fmax": np.fmax(a, b), "fmin": np.fmin(a, b), "nanmax": np.nanmax(a),
             "nanmin": np.nanmin(a), "nansum": np.nansum(a), "digitize": np.digitize(b[:4], short.cumsum()),
-            "searchsorted": np.searchsorted(short.cumsum(), b[:4]), "nanmean": np.nanmean(a),
+            "bucketize": np.searchsorted(short.cumsum(), b[:4]), "nanmean": np.nanmean(a),
             "convolve": np.convolve(b[:5], short), "correlate": np.correlate(b[:5], short),
-            "trace": np.trace(square), "flipud": np.flipud(square), "rot90": np.rot90(square),
+            "flatnonzero": np.flatnonzero(a), "argwhere": np.argwhere(square > 3), "unique": np.unique(short),
+            "spacing": np.spacing(short), "ediff1d": np.ediff1d(short), "cumprod": np.cumprod(short),
+            "in1d": np.isin(a, b), "union1d": np.union1d(short, b[:4]), "intersect1d": np.intersect1d(a[:6], b),
+            "setdiff1d": np.setdiff1d(a[:6], b), "trace": np.trace(square), "flipud": np.flipud(square),
+            "rot90": np.rot90(square),
         }  # fmt: skip
+    operands: dict[str, np.ndarray] = {
+        **dict.fromkeys(("trace", "flipud", "rot90"), square),
+        **dict.fromkeys(("convolve", "correlate"), b[:5]),
+        **dict.fromkeys(("digitize", "bucketize"), b[:4]),
+        **dict.fromkeys(("unique", "spacing", "ediff1d", "cumprod", "union1d"), short),
+        **dict.fromkeys(("intersect1d", "setdiff1d"), a[:6]),
+        "argwhere": square > 3,
+    }
     for name, value in wanted.items():
         code = NACRE[name].removesuffix(" for floats")
-        operand = {"trace": square, "flipud": square, "rot90": square, "convolve": b[:5], "correlate": b[:5]}
-        x = operand.get(name, b[:4] if name in ("digitize", "searchsorted") else a)
-        names = {"nacre": nc, "x": nc.tensor(x), "y": nc.tensor(b), "w": nc.tensor(short), "n": 3,
+        x, y = operands.get(name, a), b[:4] if name == "union1d" else b
+        names = {"nacre": nc, "x": nc.tensor(x), "y": nc.tensor(y), "w": nc.tensor(short), "n": 3,
                  "edges": nc.tensor(short.cumsum())}  # fmt: skip
         np.testing.assert_array_equal(eval(code, names).numpy(), value, err_msg=name)
     added = eval(NACRE["index_add"].split(", which")[0], {

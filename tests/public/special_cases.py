@@ -342,21 +342,24 @@ def _listed(names: str, why: str) -> dict[str, str]:
 
 REASONS: dict[str, str] = {
     **_listed(
-        "arange eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor zeros zeros_like",
+        "arange empty empty_like eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor "
+        "zeros zeros_like",
         _MADE,
     ),
     **_listed(
-        "asarray astype tril triu broadcast_arrays broadcast_to concat expand_dims flatten flip "
+        "asarray astype tril triu broadcast_arrays broadcast_to concat diff expand_dims flatten flip nextafter "
         "matrix_transpose moveaxis pad permute_dims repeat reshape roll split squeeze stack swapaxes tile "
         "unstack index index_update take take_along_axis dynamic_slice dynamic_update_slice",
         _LINEAR,
     ),
     **_listed("ceil floor floor_divide round sign trunc", _STEPS),
+    **_listed("unique_all unique_counts unique_inverse unique_values", "they move elements as `sort` does"),
+    "cumulative_prod": "a polynomial; tests/api/test_statistical.py has its derivatives, at zeros too",
     **_listed(
         "equal greater greater_equal less less_equal not_equal bitwise_and bitwise_invert "
         "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor isfinite isinf isnan logical_and "
         "logical_not logical_or logical_xor signbit all any argmax argmin count_nonzero "
-        "argsort",
+        "argsort nonzero searchsorted isin can_cast isdtype broadcast_shapes",
         _DISCRETE,
     ),
     **_listed(

@@ -136,10 +136,15 @@ MAKERS: dict[str, list[Callable[[], Any]]] = {
     ],
 }
 OTHERS = {
-    **dict.fromkeys(("zeros", "ones", "zeros_like", "ones_like", "eye"), "zeros and ones, which every dtype holds"),
-    **dict.fromkeys(("astype", "sum", "prod", "cumulative_sum"), "conversions of what has a dtype; integers wrap"),
+    **dict.fromkeys(
+        ("zeros", "ones", "zeros_like", "ones_like", "empty", "empty_like", "eye"),
+        "zeros and ones, which every dtype holds",
+    ),
+    **dict.fromkeys(
+        ("astype", "sum", "prod", "cumulative_sum", "cumulative_prod"), "conversions of what has a dtype; integers wrap"
+    ),
     **dict.fromkeys(("matmul", "einsum", "tensordot", "vecdot"), "conversions of what has a dtype; integers wrap"),
-    **dict.fromkeys(("finfo", "iinfo"), "facts of dtypes"),
+    **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
     **dict.fromkeys(("random.bits", "random.uniform", "random.normal"), "a dtype of one kind; numbers are rounded"),
 }
 

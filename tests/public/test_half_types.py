@@ -22,6 +22,8 @@ ELSEWHERE = ("nacre.random.", "nacre.nn.init.", "nacre.data.")
 NOT_HALF = {
     "astype", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "isfinite", "isinf", "isnan",
     "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",  # other dtypes
+    "can_cast", "isdtype", "isin", "nonzero", "searchsorted",
+    "nextafter",  # the next number depends on the dtype
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "logical_and", "logical_not", "logical_or", "logical_xor",
     "broadcast_to", "permute_dims", "reshape", "squeeze", "tile", "dynamic_slice", "dynamic_update_slice", "where",

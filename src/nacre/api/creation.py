@@ -24,7 +24,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import whole_number
+from nacre.base.arguments import require_device, whole_number
 from nacre.base.conversion import bounds, converted, number, plain
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float64, uint64
@@ -36,6 +36,8 @@ from nacre.trace.value import Value
 __all__ = [
     "arange",
     "asarray",
+    "empty",
+    "empty_like",
     "eye",
     "full",
     "full_like",
@@ -76,17 +78,22 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """`tensor` under the array API's name.  A tensor of the requested dtype is returned itself, unless `copy` is True.
 
+    Raises ArgumentError if `copy` is False and an array, or a tensor of another dtype, has to be copied.
+
     >>> nc.asarray([1.0, 2.0])
     Tensor([1., 2.], f32[2])
     """
-    if device not in (None, "cpu"):
-        raise ArgumentError(f'asarray: device must be "cpu"; got {device!r}')
+    require_device(device, "asarray")
     held = tensor(obj, dtype)
-    same = isinstance(obj, Value) and held.type is obj.type and not copy
-    return obj if same else held  # type: ignore[return-value]
+    if isinstance(obj, Value) and held.type is obj.type and not copy:
+        return obj  # type: ignore[return-value]
+    if copy is False and not is_scalar(obj) and not isinstance(obj, list | tuple):
+        given = obj.type if isinstance(obj, Value) else type(obj).__name__
+        raise ArgumentError(f"asarray: {given} must be copied to become {held.type}; got copy=False; pass copy=None")
+    return held
 
 
-def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
+def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor with one number in every element.  A fill value that is a tensor keeps its dtype and its gradient.
 
     Raises ArgumentError for a fill value with axes.
@@ -94,6 +101,7 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Te
     >>> nc.full((2,), 7)
     Tensor([7, 7], i64[2])
     """
+    require_device(device, "full")
     sizes = shape_of(shape, "full")
     if not isinstance(fill_value, bool | int | float):
         held = as_tensor(fill_value)
@@ -105,53 +113,80 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Te
     return pointwise.fill(fill_value, sizes, _dtype(dtype, natural_dtype(fill_value)))
 
 
-def zeros(shape: Sizes, dtype: Any = None) -> Tensor:
+def zeros(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of zeros of the given shape.  The default dtype is float32.
 
     >>> nc.zeros(3)
     Tensor([0., 0., 0.], f32[3])
     """
+    require_device(device, "zeros")
     return full(shape, 0, _dtype(dtype, DEFAULT_FLOAT))
 
 
-def ones(shape: Sizes, dtype: Any = None) -> Tensor:
+def ones(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of ones of the given shape.  The default dtype is float32.
 
     >>> nc.ones(3)
     Tensor([1., 1., 1.], f32[3])
     """
+    require_device(device, "ones")
     return full(shape, 1, _dtype(dtype, DEFAULT_FLOAT))
 
 
-def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
+def empty(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """`zeros` under another name: no memory without defined numbers is visible.  The default dtype is float32.
+
+    >>> nc.empty(3).shape
+    (3,)
+    """
+    require_device(device, "empty")
+    return zeros(shape, dtype)
+
+
+def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of one number, with the shape and dtype of x.
 
     >>> nc.full_like([1, 2], 7)
     Tensor([7, 7], i64[2])
     """
+    require_device(device, "full_like")
     held = as_tensor(x)
     return full(held.type.shape, fill_value, _dtype(dtype, held.type.dtype))
 
 
-def zeros_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
+def zeros_like(x: TensorLike, /, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of zeros, with the shape and dtype of x.
 
     >>> nc.zeros_like([1, 2])
     Tensor([0, 0], i64[2])
     """
+    require_device(device, "zeros_like")
     return full_like(x, 0, dtype)
 
 
-def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
+def ones_like(x: TensorLike, /, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of ones, with the shape and dtype of x.
 
     >>> nc.ones_like([1, 2])
     Tensor([1, 1], i64[2])
     """
+    require_device(device, "ones_like")
     return full_like(x, 1, dtype)
 
 
-def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
+def empty_like(x: TensorLike, /, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """`zeros_like` under another name: no memory without defined numbers is visible.
+
+    >>> nc.empty_like([1, 2]).type
+    i64[2]
+    """
+    require_device(device, "empty_like")
+    return zeros_like(x, dtype)
+
+
+def arange(
+    start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None, *, device: Any = None
+) -> Tensor:
     """The numbers start, start + step, … below stop; `arange(n)` is 0 … n − 1.
 
     Symbolic sizes are allowed, among integers and multiples of 1/16.  Raises DTypeError if a number does not fit an
@@ -160,6 +195,7 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
     >>> nc.arange(2, 8, 2)
     Tensor([2, 4, 6], i64[3])
     """
+    require_device(device, "arange")
     if stop is None:
         start, stop = 0, start
     ends: list[Any] = [v if isinstance(v, Dim) else plain(v) for v in (start, stop, step)]
@@ -239,7 +275,9 @@ def _wrapped(value: float, dtype: DType) -> float:
     return number(value, dtype, "arange")
 
 
-def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
+def linspace(
+    start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
+) -> Tensor:
     """Evenly spaced numbers from start to stop, `num` of them, each rounded once.
 
     Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
@@ -247,6 +285,7 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     >>> nc.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
+    require_device(device, "linspace")
     found = _dtype(dtype, DEFAULT_FLOAT)
     num = whole_number(num, "linspace", "num")
     start, stop = (
@@ -284,13 +323,14 @@ def _symbolic_linspace(start: Any, stop: Any, num: Size, endpoint: bool) -> Any:
     return pointwise.select(pointwise.eq(counted, parts), last, found) if endpoint else found
 
 
-def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None) -> Tensor:
+def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     """A matrix of zeros with ones on the k-th diagonal.
 
     >>> nc.eye(2)
     Tensor([[1., 0.],
             [0., 1.]], f32[2, 2])
     """
+    require_device(device, "eye")
     shape = shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
     row, column = pointwise.iota(shape, 0, DEFAULT_INTEGER), pointwise.iota(shape, 1, DEFAULT_INTEGER)
     moved = pointwise.add(row, spread(scalar(_diagonal(k, "eye"), DEFAULT_INTEGER), shape))
@@ -335,7 +375,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     return _triangle(x, k, "triu", pointwise.ge)
 
 
-def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate tensors from coordinate vectors; `indexing` is "xy" or "ij".
 
     >>> nc.meshgrid([1, 2], [3, 4], indexing="ij")[0]
@@ -353,4 +393,4 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
     shape = [None] * len(held)
     for k, x in enumerate(held):
         shape[order[k]] = x.type.shape[0]
-    return [view.broadcast(x, tuple(shape), (order[k],)) for k, x in enumerate(held)]
+    return tuple([view.broadcast(x, tuple(shape), (order[k],)) for k, x in enumerate(held)])

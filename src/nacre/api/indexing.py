@@ -212,13 +212,16 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
 def index(x: TensorLike, key: Any, /) -> Tensor:
     """x[key].
 
-    A negative index counts from the end.  Raises AxisError, an IndexError, for indices out of range, DTypeError for
+    A negative index counts from the end.  A mask of shape () gives x with a new first axis, of size 1 or 0.  Raises
+    AxisError, an IndexError, for indices out of range, DTypeError for
     other kinds of keys, TraceError for a traced mask.
 
     >>> nc.index([10, 20, 30], [2, 0])
     Tensor([30, 10], i64[2])
     """
     held = as_tensor(x)
+    if isinstance(key, Value) and key.type.dtype is bool_ and not key.type.shape:  # a mask of an axis that is added
+        held, key = view.reshape(held, (1, *held.type.shape)), view.reshape(key, (1,))
     parsed = parse(key, held.type.shape)
     cut, arrays = _basic(held, parsed)
     axes = [k for k, entry in enumerate(arrays) if entry is not None]

@@ -6,18 +6,36 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Any, cast
 
-from nacre.api.operands import Scalar, TensorLike, as_tensor, distinct, meet, scalar, shape_of, spread, whole_sizes
-from nacre.api.primitives import view
+import numpy as np
+
+from nacre.api.operands import (
+    Scalar,
+    TensorLike,
+    as_tensor,
+    distinct,
+    meet,
+    numbers,
+    scalar,
+    shape_of,
+    spread,
+    whole_sizes,
+)
+from nacre.api.primitives import picking, view
 from nacre.api.slices import clamped
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
+from nacre.base.arguments import few, is_whole, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, lower, product
-from nacre.base.errors import ArgumentError, KindError, ShapeError
-from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
+from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError, explain
+from nacre.base.types import Shape, normal_axes, normal_axis
+from nacre.base.types import broadcast_shapes as common_shape
+from nacre.interpret.evaluate import from_numpy
+from nacre.runtime.buffer import require_room
+from nacre.trace.value import Value, is_concrete
 
 __all__ = [
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "concat",
     "expand_dims",
@@ -60,8 +78,11 @@ def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) ->
     return tuple(sizes)
 
 
-def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
+def reshape(x: TensorLike, /, shape: Size | Sequence[Size], *, copy: bool | None = None) -> Tensor:
     """The same elements, in row-major order, in another shape.  One size may be −1 and is inferred.
+
+    Tensors do not alias, so `copy` makes no difference: the memory of x is shared where its layout allows.  Raises
+    ArgumentError for `copy=False` where the layout does not allow it.
 
     >>> nc.reshape([1, 2, 3, 4], (2, -1))
     Tensor([[1, 2],
@@ -71,7 +92,13 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     single = isinstance(shape, int | Dim | str) or (not isinstance(shape, tuple | list) and is_whole(shape))
     listed: tuple[Any, ...] = (shape,) if single else few(cast("Any", shape), "reshape")
     sizes = _reshaped(listed, held.type.size, "reshape", held.type.shape)
-    return distinct(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
+    made = distinct(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
+    if copy is False and is_concrete(held) and made.type.size and made.content is not held.content:
+        raise ArgumentError(
+            f"reshape: the layout of x, of shape {held.type.shape}, needs a copy to become {sizes}; got copy=False; "
+            "pass copy=None"
+        )
+    return made
 
 
 def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
@@ -175,20 +202,31 @@ def broadcast_to(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     """
     held = as_tensor(x)
     sizes = shape_of(shape, "broadcast_to")
-    if broadcast_shapes(held.type.shape, sizes, operation="broadcast_to") != sizes:
+    if common_shape(held.type.shape, sizes, operation="broadcast_to") != sizes:
         raise ShapeError(f"broadcast_to: the shape must be one that {held.type} broadcasts to; got {sizes}")
     return distinct(spread(held, sizes), held)
 
 
-def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
+def broadcast_arrays(*xs: TensorLike) -> tuple[Tensor, ...]:
     """Tensors broadcast to their common shape; dtypes are unchanged.
 
     >>> [x.shape for x in nc.broadcast_arrays([1, 2], [[1], [2]])]
     [(2, 2), (2, 2)]
     """
     held = [as_tensor(x) for x in xs]
-    shape = broadcast_shapes(*(x.type.shape for x in held), operation="broadcast_arrays")
-    return [distinct(spread(x, shape), x) for x in held]
+    shape = common_shape(*(x.type.shape for x in held), operation="broadcast_arrays")
+    return tuple([distinct(spread(x, shape), x) for x in held])
+
+
+def broadcast_shapes(*shapes: Size | Sequence[Size]) -> tuple[Size, ...]:
+    """The shape to which tensors of these shapes broadcast together; () for none.
+
+    Raises ShapeError where sizes differ and none of them is 1.
+
+    >>> nc.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return common_shape(*(shape_of(s, "broadcast_shapes") for s in shapes), operation="broadcast_shapes")
 
 
 def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
@@ -247,7 +285,8 @@ def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(squeeze(part, at) for part in split(held, sections=count, axis=at)) if count else ()
 
 
-def _cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
+def cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
+    """The slices of x from start to stop along an axis."""
     shape = x.type.shape
     starts = tuple(start if k == axis else 0 for k in range(len(shape)))
     stops = tuple(stop if k == axis else s for k, s in enumerate(shape))
@@ -282,7 +321,7 @@ def split(
         cuts = [k * step for k in range(sections + 1)]
     else:
         cuts = [0, *(clamped(c, size, 0) for c in indices or ()), size]
-    return tuple(_cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
+    return tuple(cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
 
 
 def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
@@ -318,7 +357,7 @@ def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> T
         size = held.type.shape[at]
         moved = _wrapped(-s, size)
         if moved != 0:
-            held = view.concatenate([_cut(held, at, moved, size), _cut(held, at, 0, moved)], at)
+            held = view.concatenate([cut(held, at, moved, size), cut(held, at, 0, moved)], at)
     return distinct(held, held)
 
 
@@ -355,29 +394,58 @@ def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
     return view.reshape(copied, tuple(r * s for r, s in zip(repeats, shape, strict=True)))
 
 
-def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor:
-    """Each element repeated along an axis.  With axis None, x is flattened first.
+def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = None) -> Tensor:
+    """Each element repeated along an axis, all equally often, or each by its own count.
+
+    With axis None, x is flattened first.  Counts for each element need known numbers, because the shape of the result
+    depends on them: TraceError is raised for traced ones.  Raises DTypeError for counts that are not integers,
+    ShapeError where there is not one for each element, ArgumentError for negative ones.
 
     >>> nc.repeat([1, 2], 2)
     Tensor([1, 1, 2, 2], i64[4])
+    >>> nc.repeat([1, 2], [3, 0])
+    Tensor([1, 1, 1], i64[3])
     """
     held = as_tensor(x)
-    counts = whole_numbers(repeats, "repeat", "repeats")
-    if len(counts) != 1:
-        raise ArgumentError(
-            f"repeat: repeats must be one number for all elements; got {len(counts)} numbers: "
-            f"{shown(repeats)}; for one count for each, write x[numpy.repeat(numpy.arange(n), counts)]"
-        )
-    (repeats,) = counts
-    if repeats < 0:
-        raise ArgumentError(f"repeat: repeats must be at least 0; got {repeats}")
     if axis is None:
         held, axis = flatten(held), 0
     at = normal_axis(axis, _rank(held), "repeat")
     shape = held.type.shape
-    wide = (*shape[: at + 1], repeats, *shape[at + 1 :])
+    if not is_whole(repeats) or isinstance(repeats, Value | np.ndarray):
+        counts = _counts(as_tensor(repeats), shape[at])
+        if counts.size != 1 or shape[at] == 1:
+            require_room(int(counts.sum()) * 8)
+            return picking.take(held, from_numpy(np.repeat(np.arange(counts.size), counts)), at)
+        repeats = int(counts[0])
+    count = whole_number(repeats, "repeat", "repeats")
+    if count < 0:
+        raise ArgumentError(f"repeat: repeats must be at least 0; got {count}")
+    wide = (*shape[: at + 1], count, *shape[at + 1 :])
     axes = tuple(k if k <= at else k + 1 for k in range(len(shape)))
-    return view.reshape(view.broadcast(held, wide, axes), (*shape[:at], shape[at] * repeats, *shape[at + 1 :]))
+    return view.reshape(view.broadcast(held, wide, axes), (*shape[:at], shape[at] * count, *shape[at + 1 :]))
+
+
+def _counts(repeats: Any, size: Size) -> np.ndarray:
+    """The counts of `repeat`, a vector of one or `size` numbers."""
+    if not repeats.type.dtype.is_integer:
+        raise DTypeError(f"repeat: repeats must be integers; got {repeats.type}; use astype")
+    if repeats.type.rank > 1 or repeats.type.size not in (1, size):
+        raise ShapeError(f"repeat: repeats must be one number, or one for each of {size} elements; got {repeats.type}")
+    if not is_concrete(repeats):
+        raise TraceError(_COUNTS.format(type=repeats.type))
+    counts = numbers(repeats, "repeat").reshape(-1)
+    if counts.size and counts.min() < 0:
+        raise ArgumentError(f"repeat: repeats must be at least 0; got {counts.min()}")
+    return counts.astype(np.int64)
+
+
+_COUNTS = explain(
+    "repeat: a count for each element must be a known number; got a traced tensor of type {type}",
+    "@nc.jit\ndef f(x, counts):\n    return nc.repeat(x, counts)",
+    "The size of the result depends on the counts, which a compiled function does not know in advance.",
+    "places = numpy.repeat(numpy.arange(x.size), counts)     # outside\n\n"
+    "@nc.jit\ndef f(x, places):\n    return x[places]",
+)
 
 
 def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:

@@ -24,6 +24,7 @@ from nacre.api import (
     utility,
 )
 from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
+from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.boundary import public_class, publish, publish_all
@@ -47,6 +48,7 @@ MODULES = (
     linear_algebra,
     indexing,
     taking,
+    sets,
     slices,
     sorting,
     settings,

@@ -6,6 +6,7 @@ a Python float give float32.  Tensors of different kinds are not promoted.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
@@ -85,7 +86,7 @@ def extent(size: Size) -> Any:
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Any:
-    """The tensor of a tensor, variable, Python number, NumPy array or nested list.
+    """The tensor of a tensor, variable, Python number, NumPy array, nested list, memoryview or `array`.
 
     With `dtype`, tensors and arrays are converted as by `astype`; Python numbers, also in lists, must fit it.
     """
@@ -97,6 +98,8 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
         return _from_array(np.asanyarray(cast("np.ndarray", x)), dtype)
     if is_scalar(x):
         return scalar(x, dtype or natural_dtype(x))
+    if isinstance(x, memoryview | array):
+        return _from_array(np.asarray(x), dtype)
     if isinstance(x, list | tuple):
         try:
             return _from_nested(cast("Sequence[Any]", x), dtype)

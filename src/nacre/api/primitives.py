@@ -12,6 +12,7 @@ import nacre.ops.index
 import nacre.ops.pointwise
 import nacre.ops.random
 import nacre.ops.reduce
+import nacre.ops.search
 import nacre.ops.sort
 import nacre.ops.view
 import nacre.ops.window
@@ -25,6 +26,7 @@ picking: Final[Any] = nacre.ops.index
 pointwise: Final[Any] = nacre.ops.pointwise
 randomness: Final[Any] = nacre.ops.random
 reduce: Final[Any] = nacre.ops.reduce
+search: Final[Any] = nacre.ops.search
 sorting: Final[Any] = nacre.ops.sort
 view: Final[Any] = nacre.ops.view
 window: Final[Any] = nacre.ops.window

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nacre.api.elementwise.apply import NUMERIC, of_tensors, require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
+    filled,
     meet,
+    numbers,
+    scalar,
     spread,
 )
-from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.primitives import picking, pointwise, reduce, search, sorting, view
 from nacre.api.statistical import kept, require_elements, sum
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import truth
-from nacre.base.dtypes import bool_
-from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.arguments import whole_number
+from nacre.base.dims import Size
+from nacre.base.dtypes import ORDERED, bool_, int64
+from nacre.base.errors import TRACED, ArgumentError, DTypeError, ShapeError, TraceError, explain
 from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.interpret.evaluate import from_numpy
+from nacre.trace.value import is_concrete
 
 __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
+    "nonzero",
+    "searchsorted",
     "where",
 ]
 
@@ -36,7 +47,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     if x is None or y is None:
         raise ArgumentError(
             "where: a value for each case is required; got a condition alone; write nacre.where(mask, x, y), or "
-            "numpy.nonzero(mask.numpy()) for positions"
+            "nacre.nonzero(mask) for positions"
         )
     return of_tensors("where", _where, (condition, x, y))
 
@@ -89,3 +100,93 @@ def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False
     Tensor(2, i64[])
     """
     return sum(truth(x, "count_nonzero"), axis=axis, keepdims=keepdims)
+
+
+def nonzero(x: TensorLike, /, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
+    """The indices (int64) of the elements that are not zero: a vector for each axis of x, in row-major order.
+
+    The size of the vectors depends on the numbers.  Where x is traced, as in `jit` and `vmap`, `size` fixes it: there
+    are the first `size` indices, and `fill_value` where there are fewer.  Raises TraceError for a traced x without
+    `size`, ShapeError for an x without axes.
+
+    >>> nc.nonzero([[0, 1], [2, 0]])
+    (Tensor([0, 1], i64[2]), Tensor([1, 0], i64[2]))
+    >>> nc.nonzero([0, 1, 2], size=3, fill_value=-1)
+    (Tensor([ 1,  2, -1], i64[3]),)
+    """
+    held = truth(x, "nonzero")
+    shape = held.type.shape
+    if not shape:
+        raise ShapeError("nonzero: x must have at least one axis; got shape (); use expand_dims")
+    flat = view.reshape(held, (held.type.size,))
+    if size is None:
+        require_known(flat, "nonzero")
+        known: list[Any] = [from_numpy(places) for places in np.nonzero(numbers(held, "nonzero"))]
+        return tuple(known)
+    places = positions(flat, whole_number(size, "nonzero", "size"))
+    inside = pointwise.lt(places, spread(scalar(held.type.size, int64), places.type.shape))
+    found: list[Any] = []
+    for n in reversed(shape):
+        wide = spread(scalar(n, int64), places.type.shape)
+        index = pointwise.rem(places, wide)
+        found.append(pointwise.select(inside, index, filled(places, whole_number(fill_value, "nonzero", "fill_value"))))
+        places = pointwise.idiv(places, wide)
+    return tuple(reversed(found))
+
+
+def require_known(x: Any, operation: str) -> None:
+    """Raise TraceError for a traced tensor, on whose numbers the shape of a result would depend."""
+    if not is_concrete(x):
+        raise TraceError(_KNOWN.format(operation=operation, type=x.type))
+
+
+_KNOWN = explain(
+    "{operation}: without size=, the tensor must have known numbers; got a traced tensor of type {type}",
+    "@nc.jit\ndef f(x):\n    return nc.{operation}(x)",
+    f"{TRACED}\n  the numbers are not known, and the size of the result depends on them.",
+    "@nc.jit\ndef f(x):\n    return nc.{operation}(x, size=10)      # the size of the result",
+)
+
+
+def positions(flat: Any, size: int) -> Any:
+    """The first `size` positions at which a vector of bools is true; its own size where there are fewer."""
+    n: Size = flat.type.shape[0]
+    if size < 0:
+        raise ArgumentError(f"nonzero: size must be at least 0; got {size}")
+    if n == 0:
+        return pointwise.fill(0, (size,), int64)
+    order = sorting.argsort(pointwise.not_(flat), 0)
+    if isinstance(n, int) and size <= n:
+        order = view.slice_(order, (0,), (size,), (1,))
+    else:
+        last = spread(scalar(n - 1, int64), (size,))
+        order = picking.take(order, pointwise.minimum(pointwise.iota((size,), 0, int64), last), 0)
+    total = spread(reduce.sum_(pointwise.cast(flat, int64), (0,)), (size,))
+    return pointwise.select(
+        pointwise.lt(pointwise.iota((size,), 0, int64), total), order, spread(scalar(n, int64), (size,))
+    )
+
+
+def searchsorted(x: TensorLike, v: TensorLike, /, *, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
+    """The positions (int64) in a sorted vector before which numbers would be inserted, in the shape of v.
+
+    Before equal elements with side "left", behind them with "right".  `sorter` has the positions that sort x.  NaN is
+    behind all numbers, as in `sort`.  Raises ShapeError unless x is a vector, and sorter one of its shape.
+
+    >>> nc.searchsorted([1, 3, 3, 5], [0, 3, 9])
+    Tensor([0, 1, 4], i64[3])
+    >>> nc.searchsorted([1, 3, 3, 5], 3, side="right")
+    Tensor(3, i64[])
+    """
+    if side not in ("left", "right"):
+        raise ArgumentError(f'searchsorted: side must be "left" or "right"; got {side!r}')
+    (row, wanted), dtype = meet("searchsorted", (x, v))
+    require("searchsorted", dtype, ORDERED)
+    if len(row.type.shape) != 1:
+        raise ShapeError(f"searchsorted: x must be a vector; got {row.type}; use vmap for several")
+    if sorter is not None:
+        order = as_tensor(sorter)
+        if order.type.shape != row.type.shape or not order.type.dtype.is_integer:
+            raise ShapeError(f"searchsorted: sorter must be integers of shape {row.type.shape}; got {order.type}")
+        row = picking.take(row, as_tensor(order, int64), 0)
+    return search.search(row, wanted, right=side == "right")

@@ -16,6 +16,7 @@ from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
 __all__ = [
+    "cumulative_prod",
     "cumulative_sum",
     "logsumexp",
     "max",
@@ -164,18 +165,48 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     return reduce_axes(reduce.min_, "min", held, axis, keepdims)
 
 
-def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """The running sum along an axis, in order.  For a vector, the axis may be omitted.
+def cumulative_sum(
+    x: TensorLike, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """The running sum along an axis, in order; integers and bools are summed in 64 bits.
+
+    For a vector, the axis may be omitted.  With `include_initial`, the first element is 0.
 
     >>> nc.cumulative_sum([1, 2, 3])
     Tensor([1, 3, 6], i64[3])
     """
+    return _accumulated(reduce.cumsum, "cumulative_sum", 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: TensorLike, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """The running product along an axis, in order; integers and bools are multiplied in 64 bits.
+
+    For a vector, the axis may be omitted.  With `include_initial`, the first element is 1.  The derivative is
+    right also where factors are 0.
+
+    >>> nc.cumulative_prod([1, 2, 3], include_initial=True)
+    Tensor([1, 1, 2, 6], i64[4])
+    """
+    return _accumulated(reduce.cumprod, "cumulative_prod", 1, x, axis, dtype, include_initial)
+
+
+def _accumulated(
+    op: Any, operation: str, first: int, x: TensorLike, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
     held = as_tensor(x)
     held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
-    rank = len(held.type.shape)
-    if axis is None and rank != 1:
-        raise ShapeError(f"cumulative_sum: axis must be given for x of rank {rank}; got none")
-    return reduce.cumsum(held, normal_axis(0 if axis is None else axis, rank, "cumulative_sum"))
+    require(operation, held.type.dtype, NUMERIC)
+    shape = held.type.shape
+    if axis is None and len(shape) != 1:
+        raise ShapeError(f"{operation}: axis must be given for x of rank {len(shape)}; got none")
+    at = normal_axis(0 if axis is None else axis, len(shape), operation)
+    found = op(held, at)
+    if not include_initial:
+        return found
+    one = tuple(1 if k == at else s for k, s in enumerate(shape))
+    return view.concatenate([pointwise.fill(first, one, held.type.dtype), found], at)
 
 
 def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:

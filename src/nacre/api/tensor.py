@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from nacre.api.constants import require_version
 from nacre.api.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
 from nacre.api.printing import as_html, as_text, represent
-from nacre.base.arguments import require_flag
+from nacre.base.arguments import require_device, require_flag
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import (
@@ -35,7 +36,7 @@ from nacre.base.errors import (
 )
 from nacre.base.hints import Absent, ListedClass, listed, mark_absent
 from nacre.base.porting.methods import TENSOR
-from nacre.base.types import unlike
+from nacre.base.types import ElementCount, unlike
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
@@ -47,19 +48,6 @@ from nacre.trace.variable import Leaf, Variable, lender
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
 
 Axes = int | tuple[int, ...] | None
-
-
-class ElementCount(int):
-    """A number of elements; a call of it, as in PyTorch, raises an error with the right spelling."""
-
-    __slots__ = ()
-
-    def __call__(self, *axes: Any) -> NoReturn:
-        shape = "x.shape" + "".join(f"[{axis}]" for axis in axes[:1])
-        raise KindError(f"size: x.size is the number of elements, {int(self)}; write {shape} for PyTorch's x.size()")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return int, (int(self),)
 
 
 class Tensor(Value, metaclass=ListedClass):
@@ -104,7 +92,15 @@ class Tensor(Value, metaclass=ListedClass):
         return "cpu"
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        require_version(api_version)
         return sys.modules["nacre"]
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: every tensor is on the device `"cpu"`.  Raises ArgumentError for another device."""
+        require_device(device, "to_device")
+        if stream is not None:
+            raise ArgumentError(f"to_device: the CPU has no streams; got {stream!r}; leave it out")
+        return self
 
     # ---- conversion to Python and NumPy
 
@@ -225,9 +221,9 @@ class Tensor(Value, metaclass=ListedClass):
         """The transpose of the last two axes."""
         return FUNCTIONS.matrix_transpose(self)
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
         """The elements converted to a dtype."""
-        return FUNCTIONS.astype(self, dtype)
+        return FUNCTIONS.astype(self, dtype, copy=copy, device=device)
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape; one size may be −1."""

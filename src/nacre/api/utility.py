@@ -1,19 +1,24 @@
-"""Tests of all elements or of any.  Names follow the array API standard."""
+"""Tests of all elements or of any, and differences.  Names follow the array API standard."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.manipulation import concat, cut
+from nacre.api.operands import TensorLike, as_tensor, distinct, filled
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.statistical import reduce_axes
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.dtypes import ANY, bool_
+from nacre.base.arguments import whole_number
+from nacre.base.dtypes import ANY, NUMERIC, bool_
+from nacre.base.errors import ArgumentError
+from nacre.base.types import normal_axis
 
 __all__ = [
     "all",
     "any",
+    "diff",
 ]
 
 
@@ -40,3 +45,38 @@ def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
     Tensor([ True, False], bool[2])
     """
     return reduce_axes(reduce.all_, "all", truth(x, "all"), axis, keepdims)
+
+
+def diff(
+    x: TensorLike,
+    /,
+    axis: int = -1,
+    *,
+    n: int = 1,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
+) -> Tensor:
+    """The differences of neighbours along an axis, x[k + 1] − x[k], taken n times; integers wrap.
+
+    `prepend` and `append` are joined to x first, by the rules of `concat`.  Each difference makes the axis shorter by
+    one, down to size 0.  Raises ArgumentError for a negative n.
+
+    >>> nc.diff([1, 4, 9, 16])
+    Tensor([3, 5, 7], i64[3])
+    >>> nc.diff([1, 4, 9, 16], n=2)
+    Tensor([2, 2], i64[2])
+    """
+    held = given = as_tensor(x)
+    require("diff", held.type.dtype, NUMERIC)
+    count = whole_number(n, "diff", "n")
+    if count < 0:
+        raise ArgumentError(f"diff: n must be at least 0; got {count}")
+    at = normal_axis(axis, len(held.type.shape), "diff")
+    parts = [part for part in (prepend, held, append) if part is not None]
+    held = concat(parts, axis=at) if len(parts) > 1 else held
+    for _ in range(count):
+        size = held.type.shape[at]
+        if size == 0:
+            break
+        held = pointwise.sub(cut(held, at, 1, size), cut(held, at, 0, size - 1))
+    return distinct(held, given)

@@ -78,6 +78,15 @@ def require_flag(value: object, operation: str) -> None:
         raise KindError(f"{operation}: the value must be True or False; got {shown(value)}")
 
 
+def require_device(device: object, operation: str) -> None:
+    """Raise ArgumentError for a device other than None and "cpu", the only one.
+
+    >>> require_device("cpu", "zeros")
+    """
+    if device is not None and device != "cpu":
+        raise ArgumentError(f'{operation}: device must be "cpu" or None; got {shown(device)}; leave it out')
+
+
 def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
     """Sizes or axes as a tuple; raises KindError for too many, before all of them are read.
 

@@ -137,6 +137,19 @@ class TensorType:
         return TensorType, (self.shape, self.dtype)
 
 
+class ElementCount(int):
+    """A number of elements; a call of it, as in PyTorch, raises an error with the right spelling."""
+
+    __slots__ = ()
+
+    def __call__(self, *axes: Any) -> NoReturn:
+        shape = "x.shape" + "".join(f"[{axis}]" for axis in axes[:1])
+        raise KindError(f"size: x.size is the number of elements, {int(self)}; write {shape} for PyTorch's x.size()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (int(self),)
+
+
 def _kind(dtype: DType, marks: tuple[int, ...]) -> tuple[object, ...]:
     """The kind of types, which equal ones share."""
     return _kinds.setdefault((dtype, marks), (dtype, marks))

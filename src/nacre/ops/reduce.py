@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Reductions besides `sum`: prod, max, min, any, all, argmax, argmin; and the cumulative sum."""
+"""Reductions besides `sum`: prod, max, min, any, all, argmax, argmin; and cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-__all__ = ["all_", "any_", "argmax", "argmin", "cumsum", "max_", "min_", "prod", "sum_"]
+__all__ = ["all_", "any_", "argmax", "argmin", "cumprod", "cumsum", "max_", "min_", "prod", "sum_"]
 
 Reduction = Callable[[Value, Sequence[int]], Value]
 
@@ -137,7 +137,7 @@ def _position(name: str) -> Callable[[Value, int], Value]:
 argmax = _position("argmax")
 argmin = _position("argmin")
 
-# ---- cumulative sum
+# ---- cumulative sums and products
 
 
 def cumsum(x: Value, axis: int, reverse: bool = False) -> Value:
@@ -148,9 +148,20 @@ def cumsum(x: Value, axis: int, reverse: bool = False) -> Value:
     return bind(cumsum_p, x, axis=axis, reverse=reverse)
 
 
+def cumprod(x: Value, axis: int) -> Value:
+    """The running product along an axis, in order.  Half types are multiplied in float32; integers wrap."""
+    return bind(cumprod_p, x, axis=axis)
+
+
 def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
     require_kind("cumsum", x, NUMERIC)
     require_axis("cumsum", axis, x)
+    return x
+
+
+def _cumprod_type(x: TensorType, axis: int) -> TensorType:
+    require_kind("cumprod", x, NUMERIC)
+    require_axis("cumprod", axis, x)
     return x
 
 
@@ -166,7 +177,14 @@ def loops(
 
 
 def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, reverse: bool) -> Kernel:
-    x = types[0]
+    return _cumulative_kernel("cumsum", "add", -0.0 if types[0].dtype.is_inexact else 0, types[0], axis, reverse)
+
+
+def _cumprod_kernel(types: tuple[TensorType, ...], results: Any, axis: int) -> Kernel:
+    return _cumulative_kernel("cumprod", "mul", 1.0 if types[0].dtype.is_inexact else 1, types[0], axis)
+
+
+def _cumulative_kernel(name: str, op: str, start: float, x: TensorType, axis: int, reverse: bool = False) -> Kernel:
     carry = Buffer("carry", x.dtype.arithmetic, ())
     place = [Index(f"i{k}") for k in range(x.rank)]
     along: Expr = place[axis]
@@ -177,12 +195,12 @@ def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, rever
     element = convert(Load("x", at, x.dtype), carry.dtype)
     body = (
         Alloc(carry),
-        Store("carry", (), Const(-0.0 if x.dtype.is_inexact else 0, carry.dtype)),
+        Store("carry", (), Const(start, carry.dtype)),
         For(
             place[axis].name,
             x.shape[axis],
             (
-                Let("total", apply("add", Load("carry", (), carry.dtype), element)),
+                Let("total", apply(op, Load("carry", (), carry.dtype), element)),
                 Store("carry", (), total),
                 Store("y", at, convert(total, x.dtype)),
             ),
@@ -190,7 +208,7 @@ def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, rever
     )
     others = [k for k in range(x.rank) if k != axis]
     nest = loops([place[k] for k in others], [x.shape[k] for k in others], body)
-    return Kernel("cumsum", (Buffer("x", x.dtype, x.shape),), (Buffer("y", x.dtype, x.shape),), nest)
+    return Kernel(name, (Buffer("x", x.dtype, x.shape),), (Buffer("y", x.dtype, x.shape),), nest)
 
 
 def _cumsum_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int, reverse: bool) -> tuple[Value, int]:
@@ -204,3 +222,28 @@ cumsum_p = Primitive(
     Linear((lambda g, x, axis, reverse: cumsum(g, axis, not reverse),)),
     _cumsum_batch,
 )
+
+
+def _cumprod_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axis: int) -> Value:
+    """The product rule for windows of factors, whose length doubles: correct for zeros, to any order."""
+    (x,), (t,) = xs, ts
+    size = x.type.shape[axis]
+    if isinstance(size, Dim):
+        raise GradientError(
+            f"cumulative_prod: its derivative needs a fixed number of factors; got {size}; give the axis a fixed size"
+        )
+    window = 1
+    while window < size:
+        a, ta, b, tb = (slice_axis(v, axis, *ends) for ends in ((0, size - window), (window, size)) for v in (x, t))
+        tangent = add(mul(ta, b), mul(a, tb))
+        x = concatenate([slice_axis(x, axis, 0, window), mul(a, b)], axis)
+        t = concatenate([slice_axis(t, axis, 0, window), tangent], axis)
+        window *= 2
+    return t
+
+
+def _cumprod_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int) -> tuple[Value, int]:
+    return cumprod(front(inputs[0], batched[0]), axis + 1), 0
+
+
+cumprod_p = Primitive("cumprod", _cumprod_type, Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch)

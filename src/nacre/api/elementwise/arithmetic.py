@@ -19,7 +19,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING
+from nacre.base.dtypes import FLOATING, SIGNED
 from nacre.base.errors import DTypeError
 from nacre.ops.detach import detach
 
@@ -36,6 +36,7 @@ __all__ = [
     "minimum",
     "multiply",
     "negative",
+    "nextafter",
     "positive",
     "pow",
     "reciprocal",
@@ -378,3 +379,30 @@ def round(x: TensorLike, /) -> Tensor:
     Tensor([0., 2., 3.], f32[3])
     """
     return _rounding(pointwise.round_, "round", x)
+
+
+def nextafter(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The number of the dtype that follows x in the direction of y; y where they are equal; NaN if either is NaN.
+
+    The derivative in x is 1 where x is finite, and that in y is 0.
+
+    >>> nc.nextafter(1.0, 2.0) - 1
+    Tensor(1.1920929e-07, f32[])
+    """
+    return binary(_following, "nextafter", x, y, FLOATING)
+
+
+def _following(x: Any, y: Any) -> Any:
+    """The neighbour by the bits, which count up from 0 to infinity for either sign."""
+    bits = pointwise.bitcast(x, next(d for d in SIGNED if d.bits == x.type.dtype.bits))
+    zero, one = filled(x, 0.0), filled(bits, 1)
+    outwards = pointwise.eq(pointwise.gt(y, x), pointwise.gt(x, zero))
+    step = pointwise.select(outwards, one, pointwise.neg(one))
+    moved = pointwise.bitcast(pointwise.add(bits, step), x.type.dtype)
+    least = pointwise.copysign(pointwise.bitcast(one, x.type.dtype), y)
+    moved = pointwise.select(pointwise.eq(x, zero), least, moved)
+    moved = pointwise.select(pointwise.eq(x, y), y, moved)
+    missing = pointwise.or_(pointwise.isnan(x), pointwise.isnan(y))
+    moved = detach(pointwise.select(missing, pointwise.add(x, y), moved))
+    same = pointwise.sub(moved, pointwise.sub(detach(x), x))  # minus 0, but with a derivative
+    return pointwise.select(pointwise.isfinite(x), same, moved)

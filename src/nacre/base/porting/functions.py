@@ -6,7 +6,7 @@ from typing import Final
 
 from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
 
-_UNIQUE: Final = "The shape of the result would depend on numbers; use NumPy on x.numpy()"
+_SETS: Final = "Few functions give shapes that depend on numbers; use NumPy on x.numpy()"
 _LINALG: Final = "Decompositions and solvers are missing; use NumPy on x.numpy()"
 _SPARSE: Final = "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table"
 _COMPLEX: Final = "Complex numbers are missing; keep the real and the imaginary part as two tensors"
@@ -18,8 +18,6 @@ NACRE: Final = by_name(
         "ndarray": "nacre.Tensor, or nacre.tensor(data) to make one",
         "FloatTensor HalfTensor DoubleTensor": "nacre.tensor(data, dtype=nacre.float32)",
         "LongTensor IntTensor BoolTensor ByteTensor": "nacre.tensor(data, dtype=nacre.int64)",
-        "empty": "nacre.zeros(shape)",
-        "empty_like": "nacre.zeros_like(x)",
         "identity": "nacre.eye(n)",
         "randn": "nacre.random.normal(shape)",
         "rand": "nacre.random.uniform(shape)",
@@ -68,14 +66,17 @@ NACRE: Final = by_name(
         "of two axes",
         "index_add": f"{ADD_ROWS}, which adds the rows of v at i; n is x.shape[0]",
         "scatter_add": f"{ADD_ROWS} for whole rows; n is x.shape[0]",
-        "masked_select nonzero argwhere flatnonzero unique": _UNIQUE,
+        "masked_select": "x[mask]",
+        "argwhere": "nacre.stack(nacre.nonzero(x), axis=-1)",
+        "flatnonzero": "nacre.nonzero(x.flatten())[0]",
+        "unique": "nacre.unique_values(x)",
         "bincount": "nacre.sum(nacre.nn.functional.one_hot(x, n), axis=0)",
         "histc histogram": "NumPy on x.numpy(); the function is missing",
         "diag diagonal": "x[nacre.arange(n), nacre.arange(n)] for the diagonal, or "
         "nacre.where(nacre.eye(n, dtype=nacre.bool), v, 0) for a matrix",
         "trace": "nacre.sum(x[nacre.arange(n), nacre.arange(n)])",
-        "searchsorted bucketize": "nacre.sum(x[..., None] > edges, axis=-1)",
-        "digitize": "nacre.sum(x[..., None] >= edges, axis=-1)",
+        "bucketize": "nacre.searchsorted(edges, x)",
+        "digitize": 'nacre.searchsorted(edges, x, side="right")',
         "select": "x[i]",
         "tril_indices triu_indices": "nacre.tril(x) or nacre.triu(x)",
         # arithmetic
@@ -131,9 +132,8 @@ NACRE: Final = by_name(
         "x).astype(x.dtype), axis=0)",
         "reduce_prod": "nacre.prod(x, axis=0)",
         "cumsum": "nacre.cumulative_sum(x, axis=0)",
-        "cumprod cumulative_prod": "nacre.exp(nacre.cumulative_sum(nacre.log(x), axis=0)) for positive numbers, nearly",
+        "cumprod": "nacre.cumulative_prod(x, axis=0)",
         "median quantile percentile": "nacre.sort(x, axis=0), and an index into it",
-        "diff": "x[..., 1:] - x[..., :-1]",
         "norm": "nacre.sqrt(nacre.sum(nacre.square(x)))",
         "std_mean var_mean": "nacre.var(x, axis=0, correction=1) and nacre.mean(x, axis=0)",
         "ptp": "nacre.max(x) - nacre.min(x)",
@@ -207,7 +207,7 @@ NACRE: Final = by_name(
         "hub": "There are no published models; nacre.load reads safetensors files",
         "profiler": "`nacre explain` and `nacre bench`",
         "library": "nacre.deploy, or a function of nacre's own functions",
-        "isin in1d": "nacre.any(x[..., None] == values, axis=-1)",
+        "in1d": "nacre.isin(x, y)",
         "softplus": "nacre.nn.functional.softplus(x)",
         # further names
         "clone copy": "copy.copy(x) for a tensor to write to; operations never change a tensor",
@@ -240,7 +240,11 @@ NACRE: Final = by_name(
         "put": "nacre.index_update(x.flatten(), i, value).reshape(x.shape)",
         "scatter_reduce": "NumPy on x.numpy(); of repeated places, nacre.index_update keeps one value",
         "scatter_nd": "nacre.index_update(nacre.zeros(shape), (i, j), value), which does not add at repeated places",
-        "boolean_mask extract compress unique_consecutive intersect1d union1d setdiff1d setxor1d": _UNIQUE,
+        "boolean_mask extract compress": "x[mask]",
+        "union1d": "nacre.unique_values(nacre.concat([x, y]))",
+        "intersect1d": "nacre.unique_values(x[nacre.isin(x, y)])",
+        "setdiff1d": "nacre.unique_values(x[nacre.isin(x, y, invert=True)])",
+        "unique_consecutive setxor1d": _SETS,
         "choose select_n piecewise": "nacre.where(mask, x, y), nested",
         "mode": "SciPy on x.numpy(); the function is missing",
         "lexsort": "nacre.argsort, which is stable, by each key, beginning with the least important one",
@@ -250,13 +254,14 @@ NACRE: Final = by_name(
         "cumulative_trapezoid": "nacre.cumulative_sum((x[..., 1:] + x[..., :-1]) / 2 * step, axis=-1)",
         "trapz trapezoid": "nacre.sum((x[..., 1:] + x[..., :-1]) / 2 * step, axis=-1)",
         "gradient": "(x[2:] - x[:-2]) / 2 between the ends, or nacre.grad(f)(x) for the derivative of a function",
-        "ediff1d": "x[1:] - x[:-1], of x.flatten()",
+        "ediff1d": "nacre.diff(x.flatten())",
         "interp": "NumPy on x.numpy(); the function is missing",
         "frac": "x - nacre.trunc(x)",
         "modf": "x - nacre.trunc(x) and nacre.trunc(x)",
         "divmod": "nacre.floor_divide(x, y) and nacre.remainder(x, y)",
         "ldexp": "x * nacre.exp2(y)",
-        "frexp nextafter spacing": "NumPy on x.numpy(); the function is missing",
+        "frexp": "NumPy on x.numpy(); the function is missing",
+        "spacing": "nacre.nextafter(nacre.abs(x), nacre.inf) - nacre.abs(x)",
         "logaddexp2": "nacre.logaddexp(x * c, y * c) / c, with c = math.log(2)",
         "xlogy": "nacre.where(x == 0, 0.0, x * nacre.log(y))",
         "logit": "nacre.log(x / (1 - x))",
@@ -292,10 +297,9 @@ NACRE: Final = by_name(
         "logdet slogdet pinverse lu triangular_solve": _LINALG,
         "angle polar view_as_real view_as_complex is_complex iscomplex isreal adjoint resolve_conj": _COMPLEX,
         "broadcast_tensors": "nacre.broadcast_arrays(x, y)",
-        "broadcast_shapes": "numpy.broadcast_shapes(a, b)",
         "cartesian_prod": 'nacre.stack([g.flatten() for g in nacre.meshgrid(x, y, indexing="ij")], axis=1)',
         "vectorize map_fn apply_along_axis": "nacre.vmap(f)(x)",
-        "promote_types can_cast": "nacre.result_type(x, y)",
+        "promote_types": "nacre.result_type(x, y)",
         "ascontiguousarray asfortranarray as_strided": "Functions read every layout; leave this out",
         "contiguous_format channels_last preserve_format strided memory_format layout": "Functions read every layout; "
         "leave this out",

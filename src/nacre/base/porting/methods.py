@@ -8,7 +8,7 @@ from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
 
 TENSOR: Final = by_name(
     {
-        "cuda cpu to_device pin_memory is_cuda get_device": CPU,
+        "cuda cpu pin_memory is_cuda get_device": CPU,
         "to": "x.astype(dtype) for a dtype; there is no GPU, so leave a device out",
         "float": "x.astype(nacre.float32)",
         "double": "x.astype(nacre.float64)",

@@ -1,0 +1,148 @@
+"""Run the test suite of the array API standard against this package, one module of the suite at a time.
+
+    python3 run.py conformance PATH [--examples N] [MODULE ...]
+
+PATH is a checkout of https://github.com/data-apis/array-api-tests with its submodule.  A MODULE is one of its files, as
+`set_functions` for array_api_tests/test_set_functions.py.  It prints the rows of the table in docs/conformance.md, and
+the tests that fail.  As a plugin of pytest, this file lets the suite run for a package without complex numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nacre as nc
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPLEX = ("complex64", "complex128")
+HAS_COMPLEX = all(hasattr(nc, name) for name in COMPLEX)
+
+
+class Outcome(NamedTuple):
+    """The counts of one module of the suite, and the names of the tests that failed."""
+
+    module: str
+    passed: int
+    failed: tuple[str, ...]
+    skipped: int
+
+    @property
+    def row(self) -> str:
+        """A row of the table of results."""
+        return f"| `{self.module}` | {self.passed} | {len(self.failed)} | {self.skipped} |"
+
+
+def read_report(module: str, report: Path) -> Outcome:
+    """The outcome of a module from pytest's JUnit file.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.xml"
+    >>> _ = path.write_text('<t><testcase name="a"/><testcase name="b"><failure/></testcase></t>')
+    >>> read_report("sets", path).row
+    '| `sets` | 1 | 1 | 0 |'
+    """
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    failed = [c.get("name", "") for c in cases if c.find("failure") is not None or c.find("error") is not None]
+    skipped = sum(c.find("skipped") is not None for c in cases)
+    return Outcome(module, len(cases) - len(failed) - skipped, tuple(failed), skipped)
+
+
+def environment() -> dict[str, str]:
+    """The variables for the suite: this package, the standard's version, and the dtypes that there are not."""
+    absent = [name for name in COMPLEX if not hasattr(nc, name)]
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "ARRAY_API_TESTS_MODULE": "nacre",
+        "ARRAY_API_TESTS_VERSION": nc.__array_api_version__,
+        "ARRAY_API_TESTS_SKIP_DTYPES": ",".join(absent),
+    }
+
+
+def run_module(suite: Path, module: str, examples: int) -> Outcome:
+    """Run one module of the suite in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "conformance", "--disable-deadline"]
+        file = f"array_api_tests/test_{module}.py"
+        line = [sys.executable, "-m", "pytest", *options, f"--max-examples={examples}", f"--junitxml={report}", file]
+        ran = subprocess.run(line, cwd=suite, env=environment(), capture_output=True, text=True, check=False)
+        if not report.exists():
+            raise SystemExit(f"conformance: the suite must run; got for {module}:\n{ran.stdout}{ran.stderr}")
+        return read_report(module, report)
+
+
+def pytest_load_initial_conftests() -> None:
+    """Import the suite's table of dtypes with a `max` that accepts no complex dtypes at all; bool stands for them."""
+    if HAS_COMPLEX:
+        return
+    sys.path.insert(0, os.getcwd())
+    greatest, stand_in = builtins.max, (nc.bool,)
+
+    def greatest_or_bool(*given: Any, **options: Any) -> Any:
+        """`max`, and bool for an empty list of dtypes."""
+        return greatest(*given, **(options if len(given) > 1 else {"default": stand_in, **options}))
+
+    builtins.max = greatest_or_bool
+    try:
+        importlib.import_module("array_api_tests.dtype_helpers")
+    finally:
+        builtins.max = greatest
+
+
+def pytest_configure() -> None:
+    """Write no values into the suite's own report, for which it compares dtypes with Python's types."""
+    reporting = sys.modules.get("reporting")
+    if reporting is not None:
+        vars(reporting)["to_json_serializable"] = str
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Leave the special cases of complex numbers out where there are none."""
+    cases = {item: getattr(item, "callspec", None) for item in items}
+    left = [item for item, call in cases.items() if call and getattr(call.params.get("case"), "is_complex", False)]
+    if left and not HAS_COMPLEX:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the modules that are named, or all; the status is 1 if a test failed."""
+    parser = argparse.ArgumentParser(prog="conformance", description="Run the array API standard's test suite.")
+    parser.add_argument("path", type=Path, help="a checkout of array-api-tests")
+    parser.add_argument("modules", nargs="*", help="modules of the suite, as set_functions")
+    parser.add_argument("--examples", type=int, default=20, help="the most examples of a test (default: 20)")
+    given = parser.parse_intermixed_args(arguments)
+    suite: Path = given.path.resolve()
+    if not (suite / "array-api" / "src").is_dir():
+        parser.error(f"{suite} must be a checkout of array-api-tests; run `git submodule update --init` in it")
+    known = sorted(p.stem.removeprefix("test_") for p in (suite / "array_api_tests").glob("test_*.py"))
+    unknown = [m for m in given.modules if m not in known]
+    if unknown:
+        parser.error(f"modules must be of {', '.join(known)}; got {', '.join(unknown)}")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=suite, capture_output=True, text=True, check=False).stdout
+    print(f"array-api-tests {commit.strip() or 'of unknown commit'}, {given.examples} examples")
+    print("| module | passed | failed | skipped |\n|---|---|---|---|", flush=True)
+    outcomes: list[Outcome] = []
+    for module in given.modules or known:
+        outcomes.append(run_module(suite, module, given.examples))
+        print(outcomes[-1].row, flush=True)
+    for outcome in outcomes:
+        for name in outcome.failed:
+            print(f"failed: {outcome.module}: {name}")
+    return int(any(outcome.failed for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+"""The runner of the array API standard's test suite, on a small suite that stands for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conformance
+import nacre as nc
+
+SUITE = """
+import pytest
+from types import SimpleNamespace
+from array_api_tests import dtype_helpers
+
+CASES = [SimpleNamespace(is_complex=complex) for complex in (False, True)]
+
+def test_good(): assert dtype_helpers.widest.name == "bool"
+def test_bad(): assert False
+@pytest.mark.parametrize("case", CASES)
+def test_special(case): assert not case.is_complex
+"""
+HELPERS = "widest = max([])[0]\n"
+OPTIONS = """
+def pytest_addoption(parser):
+    parser.addoption("--max-examples")
+    parser.addoption("--disable-deadline", action="store_true")
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A folder with the files of the suite that the runner relies on."""
+    (tmp_path / "array-api" / "src").mkdir(parents=True)
+    (tmp_path / "array_api_tests").mkdir()
+    files = {"__init__.py": "", "dtype_helpers.py": HELPERS, "test_sets.py": SUITE, "test_none.py": ""}
+    for name, text in files.items():
+        (tmp_path / "array_api_tests" / name).write_text(text)
+    (tmp_path / "conftest.py").write_text(OPTIONS)
+    return tmp_path
+
+
+def test_results_are_counted_and_failures_named(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert conformance.main([str(suite), "--examples", "3", "sets"]) == 1
+    printed = capsys.readouterr().out
+    assert ", 3 examples\n" in printed and "| `sets` | 2 | 1 | 0 |\n" in printed
+    assert printed.endswith("failed: sets: test_bad\n")
+
+
+def test_wrong_arguments(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        ([str(suite), "arrays"], "modules must be of none, sets; got arrays"),
+        ([str(suite / "array-api")], "git submodule update --init"),
+    ):
+        with pytest.raises(SystemExit):
+            conformance.main(arguments)
+        assert words in capsys.readouterr().err
+
+
+def test_the_suite_is_told_what_there_is() -> None:
+    given = conformance.environment()
+    assert given["ARRAY_API_TESTS_MODULE"] == "nacre"
+    assert given["ARRAY_API_TESTS_VERSION"] == nc.__array_api_version__
+    assert given["ARRAY_API_TESTS_SKIP_DTYPES"] == "complex64,complex128" and not hasattr(nc, "complex64")
+
+
+def test_nothing_is_replaced_for_good(suite: Path) -> None:
+    code = "import conformance; m = max; conformance.pytest_load_initial_conftests(); assert max is m"
+    subprocess.run([sys.executable, "-c", code], cwd=suite, env=conformance.environment(), check=True)
