@@ -166,8 +166,8 @@ class TracedNumber:
         return getattr(self.itself, name)
 
 
-def settled(x: Any) -> Any:
-    """A number instead of a traced one."""
+def itself(x: Any) -> Any:
+    """A number instead of a traced one, which notes the use."""
     return x.itself if type(x) is TracedNumber else x
 
 
@@ -179,7 +179,7 @@ def _recorded(name: str, swapped: bool) -> Callable[[TracedNumber, Any], Any]:
         found = self.computed(name, other, swapped)
         if found is not NotImplemented:
             return found
-        pair = (settled(other), self.itself) if swapped else (self.itself, settled(other))
+        pair = (itself(other), self.itself) if swapped else (self.itself, itself(other))
         return RECORDED[name](*pair)
 
     return method
@@ -190,7 +190,7 @@ def _other(name: str, swapped: bool) -> Callable[[TracedNumber, Any], Any]:
         """An operation that needs the number itself; a tensor does it itself."""
         if not isinstance(other, int | float | complex):
             return NotImplemented
-        pair = (settled(other), self.itself) if swapped else (self.itself, settled(other))
+        pair = (itself(other), self.itself) if swapped else (self.itself, itself(other))
         return divmod(*pair) if name == "divmod" else getattr(operator, ATTRIBUTES.get(name, name))(*pair)
 
     return method

@@ -13,7 +13,7 @@ from nacre.base.errors import Error, TraceError, explain
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Staging, Trace, note_line, stage
 from nacre.interpret.tape import sources
-from nacre.interpret.traced_number import NumberInputs
+from nacre.interpret.traced_number import NumberInputs, itself
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, recording, reported
 from nacre.trace.reads import reading
@@ -61,6 +61,7 @@ class _Tracing:
             if isinstance(leaf, Value):
                 tensors.append(leaf)
             else:
+                leaf = itself(leaf)
                 require_plain(self.name, leaf)
                 self.statics.append((k, leaf))
         self.tracked, self.superseded = _followed(cast("Staging", scope()), tensors)

@@ -73,7 +73,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
         kind = type(cast("object", value))
         if not (value is None or kind is bool or kind is int or kind is str or (kind is float and value)):
             return function(*operands)
-        parts.append((name, str(value) if kind is bool else value))
+        parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
     key = tuple(parts)
     native = _target(key)
     return _first(key, function, operands) if native is None else native(*operands)  # type: ignore[arg-type]
