@@ -341,3 +341,13 @@ def test_nextafter_of_bfloat16_and_its_derivatives() -> None:
     assert by_x.tolist() == [3.0] * 4 and by_y.tolist() == [0.0] * 4
     with pytest.raises(nc.DTypeError, match="nextafter: operands must have a floating-point dtype"):
         nc.nextafter(1, 2)
+
+
+@pytest.mark.parametrize("order", [(1.0, 1, True, 1), (1, 1.0, 1, True), (-1, -1.0, -1)])
+def test_equal_axes_of_other_kinds_are_refused_in_any_order(order: tuple[Any, ...]) -> None:
+    for axis in order:
+        if type(axis) is int:
+            assert nc.mean(nc.ones((3, 4)), axis=axis).shape == (3,)
+        else:
+            with pytest.raises(nc.KindError):
+                nc.mean(nc.ones((3, 4)), axis=axis)

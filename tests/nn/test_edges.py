@@ -91,3 +91,14 @@ def test_unpooling_to_positions_out_of_range() -> None:
 def test_one_hot_of_classes_out_of_range(x: Any) -> None:
     with pytest.raises(nc.ArgumentError, match="one_hot: integers must be in"):
         F.one_hot(x, 3)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_transposed_convolutions_without_a_result_are_refused(compiled: bool) -> None:
+    def f(x: Any) -> Any:
+        return F.conv_transpose2d(x, nc.ones((3, 4, 3, 3)), stride=2, padding=2)
+
+    for shape in ((1, 3, 1, 1), (1, 3, 1, 3)):
+        with pytest.raises(nc.ShapeError, match="conv_transpose2d: the result must not have negative sizes"):
+            (nc.jit(f) if compiled else f)(nc.ones(shape))
+    assert f(nc.ones((1, 3, 2, 2))).shape == (1, 4, 1, 1)

@@ -60,7 +60,8 @@ class TensorType:
         if not static:
             shape = tuple([s if type(s) is int or isinstance(s, Dim) else index(s) for s in shape])
             static = PLAIN.issuperset(map(type, shape))
-        if not static and NEEDS.note is not None and any([isinstance(n, Dim) and n < 0 for n in shape]):
+        noted = NEEDS.note is not None
+        if any([n < 0 for n in shape if type(n) is int or (noted and isinstance(n, Dim))]):
             raise ShapeError(f"tensor: sizes must not be negative; got {show_shape(shape)}")
         with _listing:
             known = cls._interned.get((shape, dtype))

@@ -160,6 +160,11 @@ def conv_transpose2d(
     spatial = tuple(
         (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)
     )
+    if any([isinstance(n, int) and n < 0 for n in spatial]):
+        raise ShapeError(
+            f"{operation}: the result must not have negative sizes; got {list(spatial)} from images of {sizes}, "
+            f"windows of {list(kernel)} and padding {list(margin)}; use less padding"
+        )
     # whole steps of output_padding are rows that the margin would cut off, followed by rows of zeros
     whole = tuple(m // s * s for m, s in zip(more, steps, strict=True))
     beyond = tuple(max(0, w - m) for w, m in zip(whole, margin, strict=True))
