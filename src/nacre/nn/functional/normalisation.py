@@ -140,7 +140,7 @@ def rms_norm(
     def compute(v: Any, *given: Any) -> Any:
         """The values over the root of their mean square, scaled."""
         total = reduce.sum_(pointwise.mul(v, v), axes)
-        share = spread(_part(product(shape), v.type.dtype), total.type.shape)
+        share = spread(_part(product([v.type.shape[a] for a in axes]), v.type.dtype), total.type.shape)
         scale = _inverse_root(pointwise.mul(total, share), least)
         wide = view.broadcast(scale, v.type.shape, tuple(range(rank - len(shape))))
         return affine(pointwise.mul(v, wide), given[0] if given else None, None, axes)
