@@ -81,7 +81,10 @@ class PlaceContents:
 
 
 class ContentPattern:
-    """The content of a place: a plain value, a number within bounds, a tensor or array of a type, or a container."""
+    """The content of a place: a plain value, a number within bounds, a tensor or array of a type, a container, or none.
+
+    An array with a child must also match that, as the owner of a view does.
+    """
 
     __slots__ = ("children", "key", "kind")
 
@@ -92,6 +95,8 @@ class ContentPattern:
         """Whether a value is like the traced one; its inputs and objects are added to `found`."""
         if self.kind == "plain":
             return _is_equal(value, self.key)
+        if self.kind == "absent":
+            return value is MISSING
         if self.kind == "same":
             return Same(value) == self.key
         if self.kind == "number":
@@ -100,7 +105,7 @@ class ContentPattern:
             return type(value) is kind and (low <= value <= high or value != value)
         if self.kind != "container":
             found.inputs.append(value)
-            return _input(value) == (self.kind, self.key)
+            return _input(value) == (self.kind, self.key) and all(c.matches(value, found) for c in self.children)
         parts = _opened(value, len(self.children))
         if parts is None or parts[1] != self.key or len(parts[0]) != len(self.children):
             return False
@@ -198,6 +203,8 @@ def pattern_of(value: Any) -> ContentPattern:
 
 
 def _describe(value: Any, depth: int, room: list[int]) -> ContentPattern:
+    if value is MISSING:
+        return ContentPattern("absent", None)
     known = _input(value)
     if known is not None:
         return ContentPattern(*known)
@@ -215,6 +222,22 @@ def traced_content(value: Any) -> tuple[ContentPattern, PlaceContents]:
         if pattern.matches(value, found):
             return pattern, found
     return ContentPattern("same", Same(value)), PlaceContents()
+
+
+def members(value: Any, pattern: ContentPattern, shown: str) -> Iterator[tuple[Any, ContentPattern, str]]:
+    """The objects in a container and in those within it, to the same limits, each with the text that reads it."""
+    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
+    if opened is None:
+        return
+    if isinstance(value, dict):
+        names = [f"[{key!r}]" for key, _ in _entries(value)]
+    elif isinstance(value, list | tuple):
+        names = [f"[{k}]" for k in range(len(opened[0]))]
+    else:
+        names = [f".{f.name}" for f in fields(value) if hasattr(value, f.name)]
+    for part, child, name in zip(opened[0], pattern.children, names, strict=False):  # others may change the container
+        yield part, child, shown + name
+        yield from members(part, child, shown + name)
 
 
 class Captures:
@@ -267,8 +290,9 @@ class Captures:
         """The first place whose content does not match, for readers."""
         for place, content in zip(self.places, self.contents, strict=True):
             value = place.content()
-            if value is MISSING or not content.matches(value, PlaceContents()):
+            if not content.matches(value, PlaceContents()):
                 was = f", was {content.key!r}" if content.kind == "plain" else ""
+                was = ", was not set" if content.kind == "absent" else was
                 now = "gone" if value is MISSING else "changed" if content.kind == "container" else f"{value!r}"
                 yield f"{place.shown} is {now}{was}"
                 return

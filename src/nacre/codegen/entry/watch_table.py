@@ -10,7 +10,7 @@ from nacre.base.locks import forkable
 from nacre.codegen.entry.layouts import WATCHED, WatchedPlace
 from nacre.interpret.evaluate import number_tensor
 from nacre.runtime.tables import zeros
-from nacre.trace.captures import Captures, ObjectRow, PlaceContents
+from nacre.trace.captures import MISSING, Captures, ObjectRow, PlaceContents
 from nacre.trace.value import Value
 
 _WRITING = forkable()
@@ -42,7 +42,7 @@ class WatchTable:
     def renew(self, found: PlaceContents) -> None:
         """Write the current objects.  Meanwhile native code finds that they differ, and leaves the call to Python."""
         objects = [x for row in found.rows for x in row.objects]
-        words = list(map(id, objects))
+        words = [0 if x is MISSING else id(x) for x in objects]
         operands = found.operands(self._given, self._numbers)
         tensors = [x if isinstance(x, Value) else number_tensor(x) for x in operands]
         owners = [row.owner for row in found.rows]
@@ -50,7 +50,7 @@ class WatchTable:
             if words == self._objects.tolist() and self._kept:
                 return
             before = self._kept
-            self._objects[:1] = 0
+            self._objects[:1] = -1
             self._kept = (*objects, *tensors, *owners)
             self._sources[: len(tensors)] = list(map(id, tensors))
             self.places["kind"] = [WATCHED[row.kind] for row in found.rows]
