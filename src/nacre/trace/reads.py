@@ -30,8 +30,10 @@ from nacre.trace.captures import (
     PlaceContents,
     PlaceKey,
     members,
+    memory_owner,
     names_of,
     traced_content,
+    with_owners,
 )
 from nacre.trace.traced import contents, find_traced
 from nacre.trace.value import Value
@@ -207,6 +209,8 @@ class Reads:
         if numbers is not None:
             self.tensors |= {id(x): x for x in numbers.tensors.values()}
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
+        self._views: dict[str, Any] = {}  # views of arrays in places, by their numbers
+        self._owners = set[int]()  # the arrays that these are views of, by identity
         self._places: dict[PlaceKey, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
         self._assigned = set[PlaceKey]()
         self._set_attributes = set[str]()
@@ -340,8 +344,20 @@ class Reads:
     def include(self, captures: Captures) -> None:
         """Note the places of another function that is called."""
         for place in captures.places:
+            if place.kind == "view":  # this function finds it again
+                continue
             self._readers.setdefault(place.at, set()).add(id(captures))
             self._note(place, [])
+
+    def find_view(self, array: Any) -> bool:
+        """Whether an array shares the memory of arrays in places: then it is an input, as long as they stay there."""
+        owner = memory_owner(array)
+        whole = [key for key, (x, _) in self.arrays.items() if memory_owner(x) is owner]
+        if whole:
+            self._owners.update(whole)
+            self._views[str(len(self._views))] = array
+            self.arrays[id(array)] = [array, None]
+        return bool(whole)
 
     def source(self, captures: Captures) -> Callable[[Value], int | None]:
         """A function from a captured input to its number among the tensors and arrays of captures, if it has one."""
@@ -360,6 +376,9 @@ class Reads:
         """The places and their contents at the end of the trace, without attributes of objects that are watched."""
         places, patterns, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
         found = PlaceContents()
+        for place, value, *_ in list(self._places.values()):
+            if value is MISSING:  # perhaps set while the function was traced
+                self._note(place, [])
         changes = self._changes or bool(self._names & CHANGES)
         known = {key for x in watched for key in (id(x), id(getattr(x, "__dict__", None)))}
         objects = [x for x, _ in self._objects.values() if not isinstance(x, ModuleType)]
@@ -380,12 +399,17 @@ class Reads:
             now = place.content()
             changed = now is value and changes  # the traced code may have changed a container
             pattern, contents_now = traced_content(now) if changed else (before, met)
+            pattern = with_owners(pattern, now if changed else value, self._owners)
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
             patterns.append(pattern)
             found.rows += [ObjectRow(place.kind, place.owner, place.key, (value,)), *contents_now.rows]
             found.inputs += contents_now.inputs
+        for name, array in self._views.items():
+            places.append(CapturePlace("view", self._views, name, "a view of an array"))
+            patterns.append(traced_content(array)[0])
+            found.add(places[-1], patterns[-1], array)
         self.conflict |= self._numbers is not None and self._asks_type
         return Captures(places, patterns, found, () if self._asks_type else numbers)
 
@@ -439,10 +463,10 @@ def is_capture(x: Value) -> bool:
 
 
 def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
-    """The tensor that stands for an array in a place that the functions being traced read."""
+    """The tensor that stands for an array in a place that the functions being traced read, or for a view of one."""
     if _STACK.reads:
         note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-    known = [reads for reads in _STACK.reads if id(array) in reads.arrays]
+    known = [reads for reads in _STACK.reads if id(array) in reads.arrays or reads.find_view(array)]
     if not known:
         return None
     made = next((made for reads in known if (made := reads.arrays[id(array)][1]) is not None), None)
