@@ -197,11 +197,12 @@ def _entries(held: Any) -> list[tuple[Any, Any]]:
 
 
 def _is_container(value: Any) -> bool:
-    if isinstance(value, OrderedDict):  # native code iterates over its keys
-        return cast("Any", type(value)).__iter__ is OrderedDict.__iter__
+    kind, ordered = cast("Any", type(value)), cast("Any", OrderedDict)
+    if issubclass(kind, ordered):  # native code iterates over its keys
+        return kind.__iter__ is ordered.__iter__
     if isinstance(value, list | tuple | dict):
         return True
-    return hasattr(cast("type[Any]", type(value)), "__dataclass_fields__")
+    return hasattr(kind, "__dataclass_fields__")
 
 
 def pattern_of(value: Any) -> ContentPattern:
@@ -249,7 +250,7 @@ def memory_owner(array: Any) -> Any:
     return array
 
 
-def members(value: Any, pattern: ContentPattern, shown: str) -> Iterator[tuple[Any, ContentPattern, str]]:
+def members(value: Any, pattern: ContentPattern, shown: str) -> Iterator[tuple[Any, str]]:
     """The objects in a container and in those within it, to the same limits, each with the text that reads it."""
     opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
     if opened is None:
@@ -261,7 +262,7 @@ def members(value: Any, pattern: ContentPattern, shown: str) -> Iterator[tuple[A
     else:
         names = [f".{f.name}" for f in fields(value) if hasattr(value, f.name)]
     for part, child, name in zip(opened[0], pattern.children, names, strict=False):  # others may change the container
-        yield part, child, shown + name
+        yield part, shown + name
         yield from members(part, child, shown + name)
 
 

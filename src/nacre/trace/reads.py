@@ -56,7 +56,12 @@ OF_VALUES: Final = frozenset(
 OF_ITEMS: Final = frozenset({"__getitem__", "__iter__", "__next__", "__contains__", "__getattr__", "__getattribute__"})
 SPECIAL: Final = OPERATORS | OF_VALUES | OF_ITEMS  # methods of objects that Python itself calls
 CALLED: Final = NEW | {"forward", "__call__"} | SPECIAL  # methods that are called without a name
-LOADS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+LOADS: Final = {  # instructions that read attributes, and the bits of their operands besides the name
+    "LOAD_METHOD": 0,
+    "LOAD_ATTR": int(METHODS_BY_ATTRIBUTE),
+    "LOAD_SUPER_ATTR": 2,
+    "IMPORT_FROM": 0,
+}
 ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
 CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
 
@@ -92,8 +97,7 @@ def _names(code: CodeType) -> Names:
         if name in STORES:
             sets["STORE"].add(name)
         if name in LOADS:
-            by = name == "LOAD_ATTR" and METHODS_BY_ATTRIBUTE
-            sets["LOAD_ATTR"].add(code.co_names[operand >> by])
+            sets["LOAD_ATTR"].add(code.co_names[operand >> LOADS[name]])
             continue
         if name not in sets and name not in ASSIGNS:
             continue
@@ -102,6 +106,7 @@ def _names(code: CodeType) -> Names:
         if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
             continue
         sets[name if name in sets else "STORE"].add(found)
+    sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
     inner = list(map(_names, _inner(code)))
     parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
     return Names(*(frozenset().union(*part) for part in parts))
@@ -164,7 +169,7 @@ def _has_attributes(cls: type[Any]) -> bool:
 def _attributes(x: Any, shown: str, names: Set[str], loads: Set[str]) -> Iterator[CapturePlace]:
     """The attributes of an object with these names.  Fields of dataclasses are contents already.
 
-    If the class has a `__getattr__`, attributes that code loads and the object lacks are places, too.
+    If the class has a `__getattr__`, attributes that the object lacks and code loads are places, too.
     """
     own = names_of(x)
     cls: Any = x if isinstance(x, type) else type(x)
@@ -190,7 +195,7 @@ def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:
 
 def _children(x: Any) -> Iterator[tuple[Any, str]]:
     """The modules that are attributes of a module, and the text after its name that reads each."""
-    if hasattr(type(x), "fingerprint"):
+    if hasattr(cast("Any", type(x)), "fingerprint"):
         for name, child in list(names_of(x).items()):
             if hasattr(cast("Any", type(child)), "fingerprint"):
                 yield child, f"[{name}]" if name.isdigit() else f".{name}"
@@ -221,18 +226,22 @@ class Reads:
         self._names = set[str](CALLED)
         self._loads = set[str]()  # names of attributes that are read
         self._classes: dict[type[Any], None] = {}
+        self._within = set[int]()  # objects that were found in containers and modules alone, by identity
         self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
 
     def add(self, x: Any, name: str = "") -> None:
         """Follow a function, a method or an object of a user's class, and all that it calls."""
-        waiting, count = [(x, name)], -1
+        waiting, known = [(x, name)], ()
+        self._within.discard(id(x))
         while waiting:
             self._follow(*waiting.pop(), waiting)
-            if not waiting and count != len(self._names) + len(self._classes) + len(self._objects):
-                count = len(self._names) + len(self._classes) + len(self._objects)
+            now = tuple(map(len, (self._names, self._loads, self._classes, self._objects)))
+            if not waiting and known != now:
+                known = now
                 waiting += [(f, "") for c in self._classes for f in self._methods(c)]
                 for x, name in list(self._objects.values()):
-                    for place in _attributes(x, name, self._names, self._loads):
+                    names = self._loads if id(x) in self._within else self._names
+                    for place in _attributes(x, name, names, self._loads):
                         self._note(place, waiting)
 
     def frame(self, frame: FrameType) -> None:
@@ -266,7 +275,7 @@ class Reads:
             room = len(self._objects) < OBJECTS and id(x) not in self._objects
             if name and room and (own or cls.__flags__ & HEAP_TYPE) and _has_attributes(cls):
                 self._objects[id(x)] = x, name
-                waiting += [(child, name + shown) for child, shown in _children(x)]
+                self._find([(child, name + shown) for child, shown in _children(x)], waiting)
 
     def _follow_function(self, function: FunctionType, waiting: list[tuple[Any, str]]) -> None:
         code = function.__code__
@@ -339,7 +348,13 @@ class Reads:
             else:
                 self.arrays.setdefault(id(x), [x, None])
         waiting.append((value, place.shown))
-        waiting += [(x, shown) for x, _, shown in members(value, pattern, place.shown) if not _assigns(x)]
+        self._within.discard(id(value))
+        self._find([(x, at) for x, at in members(value, pattern, place.shown) if not _assigns(x)], waiting)
+
+    def _find(self, parts: list[tuple[Any, str]], waiting: list[tuple[Any, str]]) -> None:
+        """Follow objects in a container or a module.  Of their attributes, those that code loads are places."""
+        self._within.update([id(x) for x, _ in parts if id(x) not in self._objects])
+        waiting += parts
 
     def include(self, captures: Captures) -> None:
         """Note the places of another function that is called."""

@@ -1,4 +1,4 @@
-"""A jitted method of an instance: calls like a bound method, and answers the questions that a jitted function answers."""
+"""A jitted method of an instance: called like a bound method, inspected like a jitted function."""
 
 from __future__ import annotations
 

@@ -32,9 +32,8 @@ class WatchTable:
         self._kept: tuple[object, ...] = ()  # what the addresses refer to
         self.places = zeros(WatchedPlace, len(rows))
         lengths = [len(row.objects) for row in rows]
-        self.places["count"] = [
-            n // 2 if row.kind in ("dict", "ordered") else n for n, row in zip(lengths, rows, strict=True)
-        ]
+        pairs = [row.kind in ("dict", "ordered") for row in rows]
+        self.places["count"] = [n // 2 if of_pairs else n for n, of_pairs in zip(lengths, pairs, strict=True)]
         starts = np.cumsum([0, *lengths[:-1]])
         self.places["objects"] = self._objects.ctypes.data + 8 * np.asarray(starts, np.uint64)
         self._keys = [_own_key(row) for row in rows]
