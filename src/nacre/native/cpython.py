@@ -223,6 +223,10 @@ def PyObject_GetAttr(object: PyObject, name: PyObject) -> PyObject: ...
 
 
 @external
+def PyObject_GetIter(object: PyObject) -> PyObject: ...
+
+
+@external
 def PyIter_Next(iterator: PyObject) -> PyObject: ...
 
 

@@ -8,7 +8,7 @@ and dataclasses are compared by their contents.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import fields
 from operator import is_
 from typing import Any, Final, NamedTuple, cast
@@ -28,9 +28,12 @@ PlaceKey = tuple[int, str | None]  # the identity of a place's owner, and a name
 
 
 class CapturePlace(NamedTuple):
-    """Where user code reads: a closure's cell, a name in a dict of names, or an attribute of a class or in a slot."""
+    """Where user code reads: a closure's cell, a name in a dict of names, or an attribute of a class or in a slot.
 
-    kind: str  # cell, name or attribute
+    A view of a captured array is in a dict of its own, which never changes.
+    """
+
+    kind: str  # cell, name, attribute or view
     owner: Any
     key: str | None  # None for a cell
     shown: str
@@ -42,7 +45,7 @@ class CapturePlace(NamedTuple):
 
     def content(self) -> Any:
         """The current content; MISSING if there is none."""
-        if self.kind == "name":
+        if self.kind in ("name", "view"):
             return self.owner.get(self.key, MISSING)
         if self.key is not None:
             return getattr(self.owner, self.key, MISSING)
@@ -52,7 +55,7 @@ class CapturePlace(NamedTuple):
 class ObjectRow(NamedTuple):
     """A place or a container, and the objects in it."""
 
-    kind: str  # that of a place, dict or list
+    kind: str  # that of a place, list, dict or ordered: an OrderedDict
     owner: Any
     key: str | None  # the name
     objects: tuple[Any, ...]
@@ -81,7 +84,10 @@ class PlaceContents:
 
 
 class ContentPattern:
-    """The content of a place: a plain value, a number within bounds, a tensor or array of a type, or a container."""
+    """The content of a place: a plain value, a number within bounds, a tensor or array of a type, a container, or none.
+
+    An array with a child must also match that, as the owner of a view does.
+    """
 
     __slots__ = ("children", "key", "kind")
 
@@ -92,6 +98,8 @@ class ContentPattern:
         """Whether a value is like the traced one; its inputs and objects are added to `found`."""
         if self.kind == "plain":
             return _is_equal(value, self.key)
+        if self.kind == "absent":
+            return value is MISSING
         if self.kind == "same":
             return Same(value) == self.key
         if self.kind == "number":
@@ -100,7 +108,7 @@ class ContentPattern:
             return type(value) is kind and (low <= value <= high or value != value)
         if self.kind != "container":
             found.inputs.append(value)
-            return _input(value) == (self.kind, self.key)
+            return _input(value) == (self.kind, self.key) and all(c.matches(value, found) for c in self.children)
         parts = _opened(value, len(self.children))
         if parts is None or parts[1] != self.key or len(parts[0]) != len(self.children):
             return False
@@ -128,7 +136,8 @@ def _rows(container: Any, parts: Sequence[Any], structure: Any) -> list[ObjectRo
         return [ObjectRow("list", container, None, tuple(parts))]
     if isinstance(container, dict):
         entries: list[tuple[Any, Any]] = list(zip(structure[1], parts, strict=True))
-        return [ObjectRow("dict", cast("Any", container), None, tuple(x for entry in entries for x in entry))]
+        kind = "ordered" if isinstance(container, OrderedDict) else "dict"
+        return [ObjectRow(kind, cast("Any", container), None, tuple(x for entry in entries for x in entry))]
     names = [f.name for f in fields(container) if hasattr(container, f.name)]
     own = names_of(container)
     return [
@@ -183,13 +192,17 @@ def _opened(value: Any, most: int) -> tuple[Sequence[Any], Any] | None:
 
 def _entries(held: Any) -> list[tuple[Any, Any]]:
     """The entries of a dict; a subclass may give others."""
-    return list(cast("Any", dict).items(held))
+    kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict
+    return list(kind.items(held))
 
 
 def _is_container(value: Any) -> bool:
+    kind, ordered = cast("Any", type(value)), cast("Any", OrderedDict)
+    if issubclass(kind, ordered):  # native code iterates over its keys
+        return kind.__iter__ is ordered.__iter__
     if isinstance(value, list | tuple | dict):
-        return not isinstance(value, OrderedDict)
-    return hasattr(cast("type[Any]", type(value)), "__dataclass_fields__")
+        return True
+    return hasattr(kind, "__dataclass_fields__")
 
 
 def pattern_of(value: Any) -> ContentPattern:
@@ -198,6 +211,8 @@ def pattern_of(value: Any) -> ContentPattern:
 
 
 def _describe(value: Any, depth: int, room: list[int]) -> ContentPattern:
+    if value is MISSING:
+        return ContentPattern("absent", None)
     known = _input(value)
     if known is not None:
         return ContentPattern(*known)
@@ -215,6 +230,40 @@ def traced_content(value: Any) -> tuple[ContentPattern, PlaceContents]:
         if pattern.matches(value, found):
             return pattern, found
     return ContentPattern("same", Same(value)), PlaceContents()
+
+
+def with_owners(pattern: ContentPattern, value: Any, owners: Set[int]) -> ContentPattern:
+    """The pattern of a content in which arrays with these identities must be the same objects."""
+    if pattern.kind == "array" and id(value) in owners:
+        return ContentPattern("array", pattern.key, (ContentPattern("same", Same(value)),))
+    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
+    if opened is None:
+        return pattern
+    parts = zip(pattern.children, opened[0], strict=True)
+    return ContentPattern("container", pattern.key, tuple(with_owners(c, x, owners) for c, x in parts))
+
+
+def memory_owner(array: Any) -> Any:
+    """The object that owns the memory of an array, which a view of a view has, too."""
+    while (base := getattr(array, "base", None)) is not None:
+        array = base
+    return array
+
+
+def members(value: Any, pattern: ContentPattern, shown: str) -> Iterator[tuple[Any, str]]:
+    """The objects in a container and in those within it, to the same limits, each with the text that reads it."""
+    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
+    if opened is None:
+        return
+    if isinstance(value, dict):
+        names = [f"[{key!r}]" for key, _ in _entries(value)]
+    elif isinstance(value, list | tuple):
+        names = [f"[{k}]" for k in range(len(opened[0]))]
+    else:
+        names = [f".{f.name}" for f in fields(value) if hasattr(value, f.name)]
+    for part, child, name in zip(opened[0], pattern.children, names, strict=False):  # others may change the container
+        yield part, shown + name
+        yield from members(part, child, shown + name)
 
 
 class Captures:
@@ -255,7 +304,7 @@ class Captures:
         """Whether all places have the objects of the last match, and their types are unchanged."""
         found = self.found
         for kind, owner, key, objects in found.rows:
-            if kind == "list" or kind == "dict":
+            if kind in ("list", "dict", "ordered"):
                 now: list[Any] = owner if kind == "list" else [x for entry in _entries(owner) for x in entry]
                 if len(now) != len(objects) or not all(map(is_, now, objects)):
                     return False
@@ -267,9 +316,11 @@ class Captures:
         """The first place whose content does not match, for readers."""
         for place, content in zip(self.places, self.contents, strict=True):
             value = place.content()
-            if value is MISSING or not content.matches(value, PlaceContents()):
+            if not content.matches(value, PlaceContents()):
                 was = f", was {content.key!r}" if content.kind == "plain" else ""
+                was = ", was not set" if content.kind == "absent" else was
                 now = "gone" if value is MISSING else "changed" if content.kind == "container" else f"{value!r}"
+                now = "another array than that of a view" if content.kind == "array" and content.children else now
                 yield f"{place.shown} is {now}{was}"
                 return
         yield "two captures are no longer one object"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from opcode import EXTENDED_ARG, opname
 from types import CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -29,8 +29,11 @@ from nacre.trace.captures import (
     ObjectRow,
     PlaceContents,
     PlaceKey,
+    members,
+    memory_owner,
     names_of,
     traced_content,
+    with_owners,
 )
 from nacre.trace.traced import contents, find_traced
 from nacre.trace.value import Value
@@ -41,7 +44,24 @@ METHODS_BY_ATTRIBUTE: Final = sys.version_info >= (3, 12)  # LOAD_ATTR also load
 ASSIGNS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
 STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
 NEW: Final = frozenset({"__init__", "__post_init__"})  # methods of objects that are made
-CALLED: Final = NEW | {"forward", "__call__"}  # methods that are called without a name
+OPERATORS: Final = frozenset(
+    f"__{side}{name}__"
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+    for side in ("", "r", "i")
+)
+OF_VALUES: Final = frozenset(
+    f"__{name}__"
+    for name in ("bool", "len", "float", "int", "index", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge", "array")
+)
+OF_ITEMS: Final = frozenset({"__getitem__", "__iter__", "__next__", "__contains__", "__getattr__", "__getattribute__"})
+SPECIAL: Final = OPERATORS | OF_VALUES | OF_ITEMS  # methods of objects that Python itself calls
+CALLED: Final = NEW | {"forward", "__call__"} | SPECIAL  # methods that are called without a name
+LOADS: Final = {  # instructions that read attributes, and the bits of their operands besides the name
+    "LOAD_METHOD": 0,
+    "LOAD_ATTR": int(METHODS_BY_ATTRIBUTE),
+    "LOAD_SUPER_ATTR": 2,
+    "IMPORT_FROM": 0,
+}
 ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
 CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
 
@@ -62,18 +82,23 @@ class Names(NamedTuple):
     read_cells: frozenset[str]
     assigned: frozenset[str]
     set_attributes: frozenset[str]
+    read_attributes: frozenset[str]
 
 
 @cache
 def _names(code: CodeType) -> Names:
     local = (*code.co_varnames, *(n for n in (*code.co_cellvars, *code.co_freevars) if n not in code.co_varnames))
-    sets: dict[str, set[str]] = {"LOAD_GLOBAL": set(), "LOAD_DEREF": set(), "STORE": set(), "STORE_ATTR": set()}
+    kinds = "LOAD_GLOBAL", "LOAD_DEREF", "STORE", "STORE_ATTR", "LOAD_ATTR"
+    sets: dict[str, set[str]] = {kind: set() for kind in kinds}
     steps = list(_instructions(code))
     for (name, operand), (then, argument) in zip(steps, [*steps[1:], ("", 0)], strict=True):
         if name == "LOAD_GLOBAL":
             operand = operand >> 1
         if name in STORES:
             sets["STORE"].add(name)
+        if name in LOADS:
+            sets["LOAD_ATTR"].add(code.co_names[operand >> LOADS[name]])
+            continue
         if name not in sets and name not in ASSIGNS:
             continue
         found = local[operand] if name.endswith("DEREF") else code.co_names[operand]
@@ -81,6 +106,7 @@ def _names(code: CodeType) -> Names:
         if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
             continue
         sets[name if name in sets else "STORE"].add(found)
+    sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
     inner = list(map(_names, _inner(code)))
     parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
     return Names(*(frozenset().union(*part) for part in parts))
@@ -96,6 +122,12 @@ def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
         if opname[raw[k]] != "CACHE":
             yield opname[raw[k]], operand
         operand = 0
+
+
+def _assigns(x: Any) -> bool:
+    """Whether a function assigns attributes, or names outside it.  If it never runs, these are watched."""
+    own = _names(x.__code__) if isinstance(x, FunctionType) else None
+    return own is not None and bool(own.assigned or own.set_attributes)
 
 
 def _inner(code: CodeType) -> list[CodeType]:
@@ -134,19 +166,39 @@ def _has_attributes(cls: type[Any]) -> bool:
     return not is_own(cls) or hasattr(cls, "fingerprint")
 
 
-def _attributes(x: Any, shown: str, names: Set[str]) -> Iterator[CapturePlace]:
-    """The attributes of an object with these names.  Fields of dataclasses are contents already."""
+def _attributes(x: Any, shown: str, names: Set[str], loads: Set[str]) -> Iterator[CapturePlace]:
+    """The attributes of an object with these names.  Fields of dataclasses are contents already.
+
+    If the class has a `__getattr__`, attributes that the object lacks and code loads are places, too.
+    """
     own = names_of(x)
     cls: Any = x if isinstance(x, type) else type(x)
-    bases: list[Any] = list(cls.__mro__)
     fields: Any = {} if cls is x else getattr(cls, "__dataclass_fields__", {})
-    for name in sorted(names - set(fields)):
-        if name in own:
+    of_classes = _of_classes(cls, names)
+    supplied = loads if cls is not x and hasattr(cls, "__getattr__") and own is getattr(x, "__dict__", None) else ()
+    for name in sorted({*(names & own.keys()), *of_classes, *supplied} - set(fields)):
+        found = of_classes.get(name, MISSING)
+        if name in own or found is MISSING:
             yield CapturePlace("name", own, name, f"{shown}.{name}")
-            continue
-        found: Any = next((c.__dict__[name] for c in bases if name in c.__dict__), MISSING)
-        if found is not MISSING and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__")):
+        elif isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__"):
             yield CapturePlace("attribute", x, name, f"{shown}.{name}")
+
+
+def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:
+    """The attributes with these names of a class and its bases."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        held = vars(base)
+        found |= {name: held[name] for name in names & held.keys()}
+    return found
+
+
+def _children(x: Any) -> Iterator[tuple[Any, str]]:
+    """The modules that are attributes of a module, and the text after its name that reads each."""
+    if hasattr(cast("Any", type(x)), "fingerprint"):
+        for name, child in list(names_of(x).items()):
+            if hasattr(cast("Any", type(child)), "fingerprint"):
+                yield child, f"[{name}]" if name.isdigit() else f".{name}"
 
 
 class Reads:
@@ -162,6 +214,8 @@ class Reads:
         if numbers is not None:
             self.tensors |= {id(x): x for x in numbers.tensors.values()}
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
+        self._views: dict[str, Any] = {}  # views of arrays in places, by their numbers
+        self._owners = set[int]()  # the arrays that these are views of, by identity
         self._places: dict[PlaceKey, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
         self._assigned = set[PlaceKey]()
         self._set_attributes = set[str]()
@@ -170,19 +224,24 @@ class Reads:
         self._functions: dict[int, FunctionType] = {}
         self._codes: dict[int, CodeType] = {}  # those that are known, by identity: a code has a slow hash
         self._names = set[str](CALLED)
+        self._loads = set[str]()  # names of attributes that are read
         self._classes: dict[type[Any], None] = {}
+        self._within = set[int]()  # objects that were found in containers and modules alone, by identity
         self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
 
     def add(self, x: Any, name: str = "") -> None:
         """Follow a function, a method or an object of a user's class, and all that it calls."""
-        waiting, count = [(x, name)], -1
+        waiting, known = [(x, name)], ()
+        self._within.discard(id(x))
         while waiting:
             self._follow(*waiting.pop(), waiting)
-            if not waiting and count != len(self._names) + len(self._classes) + len(self._objects):
-                count = len(self._names) + len(self._classes) + len(self._objects)
+            now = tuple(map(len, (self._names, self._loads, self._classes, self._objects)))
+            if not waiting and known != now:
+                known = now
                 waiting += [(f, "") for c in self._classes for f in self._methods(c)]
                 for x, name in list(self._objects.values()):
-                    for place in _attributes(x, name, self._names):
+                    names = self._loads if id(x) in self._within else self._names
+                    for place in _attributes(x, name, names, self._loads):
                         self._note(place, waiting)
 
     def frame(self, frame: FrameType) -> None:
@@ -213,8 +272,10 @@ class Reads:
             waiting += [(own[each], "") for each in ("function", "__wrapped__") if each in own]
             if cls.__flags__ & HEAP_TYPE:
                 self._classes[cls] = None
-            if name and len(self._objects) < OBJECTS and (own or cls.__flags__ & HEAP_TYPE) and _has_attributes(cls):
+            room = len(self._objects) < OBJECTS and id(x) not in self._objects
+            if name and room and (own or cls.__flags__ & HEAP_TYPE) and _has_attributes(cls):
                 self._objects[id(x)] = x, name
+                self._find([(child, name + shown) for child, shown in _children(x)], waiting)
 
     def _follow_function(self, function: FunctionType, waiting: list[tuple[Any, str]]) -> None:
         code = function.__code__
@@ -234,6 +295,7 @@ class Reads:
             self._names.update(each.co_names)
         own = _names(code)
         names: dict[str, Any] = function.__globals__
+        self._loads |= own.read_attributes
         self._asks_type |= "type" in own.read_globals
         self._changes |= not own.assigned.isdisjoint(STORES)
         if function.__name__ not in NEW:
@@ -255,6 +317,8 @@ class Reads:
             for name in sorted(self._names & vars(base).keys()):
                 f: Any = vars(base)[name]
                 f = getattr(f, "fget", None) or getattr(f, "__func__", None) or f
+                if name in SPECIAL and _assigns(f):
+                    continue
                 if isinstance(f, FunctionType) and _of_users(f.__code__.co_filename):
                     found.append(f)
         return found
@@ -262,7 +326,10 @@ class Reads:
     def _note(self, place: CapturePlace, waiting: list[tuple[Any, str]]) -> None:
         key = place.at
         value = place.content()
-        if key in self._places or value is MISSING:
+        known = self._places.get(key)
+        if value is MISSING and (known is not None or place.kind != "name"):
+            return
+        if known is not None and known[1] is not MISSING:
             return
         if self._numbers is not None and key in self._numbers.originals:
             self._places[key] = place, value, self._numbers.pattern(key), PlaceContents()
@@ -281,12 +348,31 @@ class Reads:
             else:
                 self.arrays.setdefault(id(x), [x, None])
         waiting.append((value, place.shown))
+        self._within.discard(id(value))
+        self._find([(x, at) for x, at in members(value, pattern, place.shown) if not _assigns(x)], waiting)
+
+    def _find(self, parts: list[tuple[Any, str]], waiting: list[tuple[Any, str]]) -> None:
+        """Follow objects in a container or a module.  Of their attributes, those that code loads are places."""
+        self._within.update([id(x) for x, _ in parts if id(x) not in self._objects])
+        waiting += parts
 
     def include(self, captures: Captures) -> None:
         """Note the places of another function that is called."""
         for place in captures.places:
+            if place.kind == "view":  # this function finds it again
+                continue
             self._readers.setdefault(place.at, set()).add(id(captures))
             self._note(place, [])
+
+    def find_view(self, array: Any) -> bool:
+        """Whether an array shares the memory of arrays in places: then it is an input, as long as they stay there."""
+        owner = memory_owner(array)
+        whole = [key for key, (x, _) in self.arrays.items() if memory_owner(x) is owner]
+        if whole:
+            self._owners.update(whole)
+            self._views[str(len(self._views))] = array
+            self.arrays[id(array)] = [array, None]
+        return bool(whole)
 
     def source(self, captures: Captures) -> Callable[[Value], int | None]:
         """A function from a captured input to its number among the tensors and arrays of captures, if it has one."""
@@ -305,6 +391,9 @@ class Reads:
         """The places and their contents at the end of the trace, without attributes of objects that are watched."""
         places, patterns, numbers = list[CapturePlace](), list[ContentPattern](), list[int]()
         found = PlaceContents()
+        for place, value, *_ in list(self._places.values()):
+            if value is MISSING:  # perhaps set while the function was traced
+                self._note(place, [])
         changes = self._changes or bool(self._names & CHANGES)
         known = {key for x in watched for key in (id(x), id(getattr(x, "__dict__", None)))}
         objects = [x for x, _ in self._objects.values() if not isinstance(x, ModuleType)]
@@ -325,12 +414,17 @@ class Reads:
             now = place.content()
             changed = now is value and changes  # the traced code may have changed a container
             pattern, contents_now = traced_content(now) if changed else (before, met)
+            pattern = with_owners(pattern, now if changed else value, self._owners)
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
             patterns.append(pattern)
             found.rows += [ObjectRow(place.kind, place.owner, place.key, (value,)), *contents_now.rows]
             found.inputs += contents_now.inputs
+        for name, array in self._views.items():
+            places.append(CapturePlace("view", self._views, name, "a view of an array"))
+            patterns.append(traced_content(array)[0])
+            found.add(places[-1], patterns[-1], array)
         self.conflict |= self._numbers is not None and self._asks_type
         return Captures(places, patterns, found, () if self._asks_type else numbers)
 
@@ -347,7 +441,7 @@ _STACK = _Stack()
 def reading(boundary: CodeType, function: Any, numbers: NumberPlaces | None = None) -> Generator[Reads]:
     """Find the places that a function, and those that it calls, read inside; `boundary` is the code of its caller."""
     reads = Reads(boundary, function, numbers)
-    reads.add(function)
+    reads.add(function, "self")
     _STACK.reads.append(reads)
     try:
         yield reads
@@ -384,10 +478,10 @@ def is_capture(x: Value) -> bool:
 
 
 def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
-    """The tensor that stands for an array in a place that the functions being traced read."""
+    """The tensor that stands for an array in a place that the functions being traced read, or for a view of one."""
     if _STACK.reads:
         note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-    known = [reads for reads in _STACK.reads if id(array) in reads.arrays]
+    known = [reads for reads in _STACK.reads if id(array) in reads.arrays or reads.find_view(array)]
     if not known:
         return None
     made = next((made for reads in known if (made := reads.arrays[id(array)][1]) is not None), None)

@@ -49,6 +49,7 @@ from nacre.transform.changing_numbers import ChangingNumbers
 from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
+from nacre.transform.jit_method import JitMethod
 from nacre.transform.leftover import require_changeable
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
@@ -107,7 +108,7 @@ class Jitted:
             _all.add(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self if instance is None else partial(self, instance)
+        return self if instance is None else JitMethod(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and STATE.ambient is self.fast_ambient:

@@ -14,7 +14,11 @@ NAME: Final = 1
 DICT: Final = 2
 LIST: Final = 3
 ATTRIBUTE: Final = 4
-WATCHED: Final = {"cell": CELL, "name": NAME, "dict": DICT, "list": LIST, "attribute": ATTRIBUTE}
+ORDERED: Final = 5
+WATCHED: Final = {
+    **{"cell": CELL, "name": NAME, "view": NAME, "dict": DICT, "list": LIST, "attribute": ATTRIBUTE},
+    "ordered": ORDERED,
+}
 SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
 IGNORED: Final = 0  # what an entry does about nodes: nothing
 REFUSED: Final = 1  # it calls its fallback; any other number is the address of a table of rules

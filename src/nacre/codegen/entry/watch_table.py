@@ -10,7 +10,7 @@ from nacre.base.locks import forkable
 from nacre.codegen.entry.layouts import WATCHED, WatchedPlace
 from nacre.interpret.evaluate import number_tensor
 from nacre.runtime.tables import zeros
-from nacre.trace.captures import Captures, ObjectRow, PlaceContents
+from nacre.trace.captures import MISSING, Captures, ObjectRow, PlaceContents
 from nacre.trace.value import Value
 
 _WRITING = forkable()
@@ -32,7 +32,8 @@ class WatchTable:
         self._kept: tuple[object, ...] = ()  # what the addresses refer to
         self.places = zeros(WatchedPlace, len(rows))
         lengths = [len(row.objects) for row in rows]
-        self.places["count"] = [n // 2 if row.kind == "dict" else n for n, row in zip(lengths, rows, strict=True)]
+        pairs = [row.kind in ("dict", "ordered") for row in rows]
+        self.places["count"] = [n // 2 if of_pairs else n for n, of_pairs in zip(lengths, pairs, strict=True)]
         starts = np.cumsum([0, *lengths[:-1]])
         self.places["objects"] = self._objects.ctypes.data + 8 * np.asarray(starts, np.uint64)
         self._keys = [_own_key(row) for row in rows]
@@ -42,7 +43,7 @@ class WatchTable:
     def renew(self, found: PlaceContents) -> None:
         """Write the current objects.  Meanwhile native code finds that they differ, and leaves the call to Python."""
         objects = [x for row in found.rows for x in row.objects]
-        words = list(map(id, objects))
+        words = [0 if x is MISSING else id(x) for x in objects]
         operands = found.operands(self._given, self._numbers)
         tensors = [x if isinstance(x, Value) else number_tensor(x) for x in operands]
         owners = [row.owner for row in found.rows]
@@ -50,7 +51,7 @@ class WatchTable:
             if words == self._objects.tolist() and self._kept:
                 return
             before = self._kept
-            self._objects[:1] = 0
+            self._objects[:1] = -1
             self._kept = (*objects, *tensors, *owners)
             self._sources[: len(tensors)] = list(map(id, tensors))
             self.places["kind"] = [WATCHED[row.kind] for row in found.rows]

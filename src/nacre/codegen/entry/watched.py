@@ -5,7 +5,7 @@ Objects are compared by identity.  Where they differ, Python compares their valu
 
 from __future__ import annotations
 
-from nacre.codegen.entry.layouts import CELL, DICT, LIST, NAME, StepRecord, WatchedPlace
+from nacre.codegen.entry.layouts import CELL, DICT, LIST, NAME, ORDERED, StepRecord, WatchedPlace
 from nacre.native.cpython import (
     CellObject,
     Py_DecRef,
@@ -13,10 +13,12 @@ from nacre.native.cpython import (
     PyDict_Next,
     PyDict_Size,
     PyErr_Clear,
+    PyIter_Next,
     PyList_GetItem,
     PyList_Size,
     PyObject,
     PyObject_GetAttr,
+    PyObject_GetIter,
 )
 from nacre.native.python.declarations import native, null
 from nacre.native.python.intrinsics import addr, cast, stack
@@ -79,6 +81,30 @@ def has_entries(place: WatchedPlace) -> bool:
 
 
 @native
+def has_ordered_entries(place: WatchedPlace) -> bool:
+    """Whether an OrderedDict has the same keys and values, in its own order, which its memory as a dict lacks."""
+    if PyDict_Size(place.owner) != place.count:
+        return False
+    keys = PyObject_GetIter(place.owner)
+    if keys == null:
+        PyErr_Clear()
+        return False
+    same = True
+    for k in range(place.count):
+        key = PyIter_Next(keys)
+        if key == null:
+            same = False
+            break
+        same = key == place.objects[2 * k] and PyDict_GetItemWithError(place.owner, key) == place.objects[2 * k + 1]
+        Py_DecRef(key)
+        if not same:
+            break
+    Py_DecRef(keys)
+    PyErr_Clear()
+    return same
+
+
+@native
 def has_items(place: WatchedPlace) -> bool:
     """Whether a list has the same items."""
     if PyList_Size(place.owner) != place.count:
@@ -113,6 +139,9 @@ def watched_are_same(step: StepRecord) -> bool:
                 return False
         elif place.kind == DICT:
             if not has_entries(place):
+                return False
+        elif place.kind == ORDERED:
+            if not has_ordered_entries(place):
                 return False
         elif place.kind == LIST:
             if not has_items(place):
