@@ -373,3 +373,12 @@ def test_arithmetic_within_a_range_is_no_question() -> None:
     f = nc.jit(g, dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=64)}})
     for k in (1, 2, 7):
         assert canonical(f(ones(k, 3))) == canonical(g(ones(k, 3)))
+
+
+def test_a_reason_names_the_operation_that_needs_the_number() -> None:
+    def scaled(x: Any) -> Any:
+        return x * x.shape[0] ** -0.5
+
+    f = nc.jit(scaled)
+    same(f, *map(ones, (4, 5, 6)))
+    assert f"{line(scaled, 1)}: a power of a size needs the number" in f.concrete_functions[-1].reason
