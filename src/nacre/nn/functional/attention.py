@@ -35,9 +35,9 @@ def scaled_dot_product_attention(
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
     A bool mask is true for keys that take part; a floating-point mask is added to the scores.  A query whose keys are
-    all masked, by false or −∞, gives 0 and has derivative 0, as all queries do if there are no keys.  The default scale
-    is 1/√E.  The sum of the exponentials divides the product with `value`, not each weight.  Half types are cast up, computed in float32, and cast down.
-    `numerics("fast")` computes long rows of scores in blocks.
+    all masked, by false or −∞, gives 0 and has derivative 0, as do all queries if there are no keys.  The default scale
+    is 1/√E.  The sum of the exponentials divides the product with `value`, not each weight.  Half types are cast up,
+    computed in float32, and cast down.  `numerics("fast")` computes long rows of scores in blocks.
 
     With `enable_gqa`, keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E].  Each of them
     serves H / G consecutive heads, with the bits of repeated keys and values.
