@@ -93,3 +93,51 @@ def test_donated_further_arguments() -> None:
     for x in (a, b):
         with pytest.raises(nc.StateError):
             x.numpy()
+
+
+# ---- errors
+
+
+def refused(function: Any, shapes: dict[str, Any], *args: Any) -> str:
+    with pytest.raises(nc.ShapeError) as found:
+        nc.jit(function, dynamic_shapes=shapes)(*args)
+    return str(found.value)
+
+
+def test_a_name_with_two_bounds_is_refused() -> None:
+    with pytest.raises(nc.ArgumentError, match=r"got n from 1 to 64 and 0 to any; use one Dim for both"):
+        nc.jit(lambda x, y: x + y, dynamic_shapes={"x": {0: N}, "y": {0: nc.Dim("n")}})
+    f = nc.jit(lambda x, y: x + y, dynamic_shapes={"x": {0: N}, "y": {0: nc.Dim("n", min=1, max=64)}})
+    assert f(ones(3), ones(3)).shape == (3,)
+
+
+def test_names_that_must_agree() -> None:
+    x, y = ones(3, 2), ones(3, 2)
+    sums = refused(lambda x, y: x + y, {"x": {0: N}, "y": {0: M}}, x, y)
+    products = refused(lambda x, y: x @ y, {"x": {1: N}, "y": {0: M}}, x, ones(2, 2))
+    joined = refused(lambda x, y: nc.concat([x, y]), {"x": {1: N}, "y": {1: M}}, x, y)
+    assert all(error.endswith("; use one Dim for both") for error in (sums, products, joined))
+    assert "got (3, n), (3, m)" in joined
+
+
+TABLE = nc.ones((8, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [
+        (lambda x: TABLE[: x.shape[0]], 8),
+        (lambda x: TABLE[: x.shape[0] * 2 + 1], 3),
+        (lambda x: TABLE[x.shape[0] :], 8),
+        (lambda x: TABLE[x.shape[0]], 7),
+    ],
+    ids=["stop", "multiple", "start", "index"],
+)
+def test_an_end_beyond_a_table_names_the_maximum(function: Any, most: int) -> None:
+    n = nc.Dim("n", max=20)
+    assert f"give n a maximum of at most {most}, as in nc.Dim('n', max={most})" in refused(
+        function, {"x": {0: n}}, ones(2, 2)
+    )
+    f = nc.jit(function, dynamic_shapes={"x": {0: nc.Dim("n", max=most)}})
+    for k in range(most + 1):
+        assert f(ones(k, 2)).tolist() == function(ones(k, 2)).tolist()
