@@ -55,10 +55,42 @@ def test_half_types_are_averaged_in_float32() -> None:
 def test_edges() -> None:
     assert nc.sum(nc.zeros((2, 0)), axis=1).tolist() == [0.0, 0.0] and nc.prod(nc.zeros(0)).item() == 1.0
     assert np.isnan(nc.max(nc.tensor([1.0, np.nan])).item()) and nc.any(nc.zeros(0)).item() is False
-    for name in ("max", "min", "argmax", "logsumexp"):
+    for name in ("max", "min", "argmax"):
         with pytest.raises(nc.ShapeError, match=name):
             getattr(nc, name)(nc.zeros(0))
     assert nc.var(nc.tensor([1.0, 3.0]), correction=1).item() == 2.0
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, ()], ids=str)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_logsumexp_of_nothing(axis: Any, keepdims: bool) -> None:
+    x = nc.zeros((2, 0))
+    wanted = np.sum(np.zeros((2, 0)), axis=axis, keepdims=keepdims) - np.inf
+
+    def f(x: Any) -> Any:
+        return nc.logsumexp(x, axis=axis, keepdims=keepdims)
+
+    for g in (f, nc.jit(f), nc.jit(f, dynamic_shapes={"x": {1: nc.Dim("n", max=9)}})):
+        np.testing.assert_array_equal(g(x).numpy(), wanted)
+        assert nc.grad(lambda x, g=g: nc.sum(g(x)))(x).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "logsumexp"])
+def test_keepdim_means_keepdims(name: str) -> None:
+    x = nc.tensor(X)
+    wanted = getattr(nc, name)(x, axis=1, keepdims=True)
+    assert canonical(getattr(nc, name)(x, axis=1, keepdim=True)) == canonical(wanted)
+    if hasattr(x, name):
+        assert canonical(getattr(x, name)(axis=1, keepdim=True)) == canonical(wanted)
+
+
+def test_what_differs_from_pytorch_is_refused_with_keepdim_too() -> None:
+    maximum: Any = nc.max
+    for keywords in ({"dim": 1, "keepdim": True}, {"dim": 1}):
+        with pytest.raises(nc.KindError, match=r"max: axis must be given by name; got dim=1"):
+            maximum(nc.tensor(X), **keywords)
+    with pytest.raises(nc.KindError, match=r"got 1 by position; .* write max\(x, axis=1\)"):
+        maximum(nc.tensor(X), 1, keepdim=True)
 
 
 def test_cumulative_sum_and_logsumexp() -> None:

@@ -262,3 +262,26 @@ def test_taps_without_sizes_are_those_of_every_size(stride: int, dilation: int) 
                         all_taps = [(first + j * taps.tap_step, place + j * taps.source_step) for j in range(number)]
                         wanted = exact.hits(position) if backward else exact.taps(position)
                         assert tuple(t for t in all_taps if 0 <= t[1] < source) == wanted
+
+
+W, W1 = nc.ones((4, 3, 3, 3)), nc.ones((3, 3, 3))
+CHAINS: dict[str, tuple[Callable[[Any], Any], int, int]] = {  # a function of images or signals, their axes, the least
+    "convolution-pool": (lambda x: F.max_pool2d(F.conv2d(x, W, stride=2, padding=1), 2), 2, 3),
+    "pool-pool-pool": (lambda x: F.avg_pool2d(F.max_pool2d(F.max_pool2d(x, 2), 2), 2), 2, 8),
+    "convolution-convolution": (lambda x: F.conv1d(F.conv1d(x, W1, stride=2), W1, stride=2), 1, 7),
+    "concat-pool": (lambda x: F.max_pool1d(nc.concat([x[:, :, ::2], x[:, :, ::2]], axis=2), 3), 1, 3),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_windows_behind_windows_bound_the_sizes(name: str) -> None:
+    function, axes, least = CHAINS[name]
+    f = nc.jit(function)
+    for n in (20, 24, 29, 100, least):
+        x = nc.random.normal((1, 3, *range(n, n + axes)))
+        assert canonical(f(x)) == canonical(function(x))
+    assert len(f.concrete_functions) == 2
+    for axis in range(2, 2 + axes):
+        assert f"axis {axis} of argument x varied from {least}" in f.concrete_functions[1].reason
+    with pytest.raises(nc.ShapeError, match=r"the window must fit the padded axis"):
+        f(nc.ones((1, 3, *[least - 1] * axes)))

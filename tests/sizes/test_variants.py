@@ -373,3 +373,39 @@ def test_arithmetic_within_a_range_is_no_question() -> None:
     f = nc.jit(g, dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=64)}})
     for k in (1, 2, 7):
         assert canonical(f(ones(k, 3))) == canonical(g(ones(k, 3)))
+
+
+def test_a_reason_names_the_operation_that_needs_the_number() -> None:
+    def scaled(x: Any) -> Any:
+        return x * x.shape[0] ** -0.5
+
+    f = nc.jit(scaled)
+    same(f, *map(ones, (4, 5, 6)))
+    assert f"{line(scaled, 1)}: a power of a size needs the number" in f.concrete_functions[-1].reason
+
+
+PRODUCTS: dict[str, Callable[[Any], Any]] = {
+    "arange": lambda x: nc.arange(x.size),
+    "arange-steps": lambda x: nc.arange(3, 4 * x.shape[0] * x.shape[2], 2),
+    "arange-squared": lambda x: nc.arange(4 * x.shape[0] * x.shape[0]),
+    "linspace": lambda x: nc.linspace(0, 1, x.size),
+    "mean": lambda x: nc.mean(x * 3 + 0.1),
+    "var": lambda x: nc.var(x * nc.arange(x.shape[2]).astype(nc.float32), correction=1),
+    "loss": lambda x: F.mse_loss(x * 3, x),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_three_sizes_need_no_number(name: str) -> None:
+    f = nc.jit(PRODUCTS[name])
+    same(f, *[ones(n, n + 1, n + 2) for n in (4, 5, 6, 50)])
+    assert len(f.concrete_functions) == 2
+
+
+def test_a_sequence_that_may_not_fit_its_dtype_keeps_numbers() -> None:
+    def counted(x: Any) -> Any:
+        return nc.arange(x.size, dtype=nc.int32)
+
+    f = nc.jit(counted)
+    same(f, *[ones(n, n + 1, n + 2) for n in (4, 5, 6)])
+    assert f"{line(counted, 1)}: arange needs the number" in f.concrete_functions[-1].reason

@@ -15,6 +15,7 @@ from nacre.api.operands import (
     as_tensor,
     constant,
     distinct,
+    extent,
     is_scalar,
     natural_dtype,
     scalar,
@@ -26,7 +27,7 @@ from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_device, whole_number
 from nacre.base.conversion import bounds, converted, number, plain
-from nacre.base.dims import Dim, Size, require_fitting
+from nacre.base.dims import LIMIT, Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
@@ -210,10 +211,22 @@ def arange(
     kind = found if found.is_integer else DEFAULT_INTEGER
     for end in (start, start + (count - 1) * step) if count != 0 else ():
         if isinstance(end, Dim):
-            require_fitting(end, *bounds(kind))
+            if not _fits(start, step, kind):
+                require_fitting(end, *bounds(kind))
         else:
             number(end, kind, "arange")
     return as_tensor(_progression(start, step, count, kind if kind is uint64 else DEFAULT_INTEGER), found)
+
+
+def _fits(start: Any, step: Any, kind: DType) -> bool:
+    """Whether all numbers of a sequence whose count is a size of an axis fit a dtype, whatever the size."""
+    low, high = bounds(kind)
+    return (
+        isinstance(start, int)
+        and isinstance(step, int)
+        and low <= start + LIMIT * min(step, 0)
+        and (start + LIMIT * max(step, 0) <= high)
+    )
 
 
 STEPS = 16  # numbers between symbolic sizes are multiples of 1/16: the count is exact for every size
@@ -315,7 +328,7 @@ def _symbolic_linspace(start: Any, stop: Any, num: Size, endpoint: bool) -> Any:
 
     counted, first, last, zero = pointwise.iota((num,), 0, float64), wide(start), wide(stop), wide(0)
     delta = pointwise.sub(last, first)
-    parts = pointwise.maximum(wide(num - 1 if endpoint else num), wide(1))
+    parts = pointwise.maximum(spread(extent(num - 1 if endpoint else num, float64), (num,)), wide(1))
     step = pointwise.div(delta, parts)
     tiny = pointwise.mul(pointwise.div(counted, parts), delta)  # the step is 0, but the whole is not
     moved = pointwise.select(pointwise.eq(step, zero), tiny, pointwise.mul(counted, step))

@@ -23,7 +23,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
-from nacre.api.slices import Span, count, span
+from nacre.api.slices import Span, count, span, within
 from nacre.api.taking import located, with_elements
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
@@ -156,9 +156,10 @@ def _place(entry: Size, size: Size, axis: int) -> Size:
         if -size <= entry < size:
             return entry if entry >= 0 else size + entry
     except ShapeError as fault:
+        advice = within(entry + 1, size)
         raise AxisError(
-            f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}, which may be "
-            f"{lower(size)}; give the size a larger minimum"
+            f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}"
+            + (f"; {advice}" if advice else f", which may be {lower(size)}; give the size a larger minimum")
         ) from fault
     raise AxisError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
 

@@ -14,7 +14,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
 from nacre.base.dtypes import NUMERIC, DType, as_dtype
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.types import broadcast_shapes, normal_axis, show_shape
+from nacre.base.types import agreeing, broadcast_shapes, normal_axis, show_shape
 
 __all__ = [
     "einsum",
@@ -40,7 +40,8 @@ def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
     if a.type.shape[i] != b.type.shape[j]:
         raise ShapeError(
             f"{operation}: inner sizes must match: {a.type.shape[i]} and {b.type.shape[j]} "
-            f"(shapes {show_shape(a.type.shape)} and {show_shape(b.type.shape)}); transpose one operand"
+            f"(shapes {show_shape(a.type.shape)} and {show_shape(b.type.shape)}); "
+            + agreeing((a.type.shape[i], b.type.shape[j]), "transpose one operand")
         )
 
 

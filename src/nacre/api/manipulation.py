@@ -27,7 +27,7 @@ from nacre.base.arguments import few, is_whole, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, lower, product
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError, explain
-from nacre.base.types import Shape, normal_axes, normal_axis
+from nacre.base.types import Shape, agreeing, normal_axes, normal_axis, show_shape
 from nacre.base.types import broadcast_shapes as common_shape
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
@@ -251,8 +251,12 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     for x in met[1:]:
         other = x.type.shape
         if len(other) != rank or any(a != b for k, (a, b) in enumerate(zip(rest, other, strict=True)) if k != at):
-            shown = ", ".join(str(list(m.type.shape)) for m in met)
-            raise ShapeError(f"concat: shapes must be equal except in axis {at}; got {shown}")
+            shown = ", ".join(show_shape(m.type.shape) for m in met)
+            differing = next(
+                ((a, b) for k, (a, b) in enumerate(zip(rest, other, strict=False)) if k != at and a != b), ()
+            )
+            advice = agreeing(differing, "reshape or slice one of them")
+            raise ShapeError(f"concat: shapes must be equal except in axis {at}; got {shown}; {advice}")
     return distinct(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 

@@ -75,14 +75,16 @@ def scalar(value: Scalar, dtype: DType) -> Any:
         kind = dtype if dtype.is_integer else int64
         low, high = bounds(kind)
         require_fitting(value, *((-HALF, HALF) if dtype.is_float and dtype.bits <= 16 else (low, high)))
-        number = pointwise.dimension(value)
-        return number if dtype is int64 else pointwise.cast(number, dtype)
+        return extent(value, dtype)
     return constant(value, dtype)
 
 
-def extent(size: Size) -> Any:
-    """The size of an axis as a rank-0 int64 tensor; a size of an axis always fits."""
-    return pointwise.dimension(size) if isinstance(size, Dim) else constant(size, int64)
+def extent(size: Size, dtype: DType = int64) -> Any:
+    """The size of an axis, or the number of a tensor's elements, as a rank-0 tensor; these always fit an int64."""
+    if not isinstance(size, Dim):
+        return constant(size, dtype)
+    number = pointwise.dimension(size)
+    return number if dtype is int64 else pointwise.cast(number, dtype)
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Any:

@@ -11,6 +11,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dims import LIMIT, Dim, Size, lower, upper
 from nacre.base.dtypes import int64
 from nacre.base.errors import DTypeError, KindError, ShapeError
+from nacre.base.size_binding import linear
 
 __all__ = ["dynamic_slice", "dynamic_update_slice"]
 
@@ -98,9 +99,20 @@ def _symbolic_span(entry: slice, size: Size, step: int) -> Span:
         return start - (count(stop, start, -step) - 1) * -step, start + 1, -step, True
     except ShapeError as fault:
         raise ShapeError(
-            f"index: the slice must be valid for every size of {size}; got {entry}; give the size a larger minimum, or "
-            "a maximum"
+            f"index: the slice must be valid for every size of {size}; got {entry}; "
+            + (within(entry.start, size) or within(entry.stop, size) or "give the size a larger minimum, or a maximum")
         ) from fault
+
+
+def within(end: Any, size: Size) -> str:
+    """The advice for the symbol of an end that may be larger than a fixed size; empty for other ends."""
+    known = linear(end) if isinstance(end, Dim) and isinstance(size, int) else None
+    if known is None or known[1] <= 0:
+        return ""
+    symbol, factor, offset = known
+    most = (int(size) - offset) // factor
+    fits = symbol.high <= most or most < 0
+    return "" if fits else f"give {symbol} a maximum of at most {most}, as in nc.Dim({symbol.name!r}, max={most})"
 
 
 def clamped(given: Size | None, size: Size, default: Size) -> Size:

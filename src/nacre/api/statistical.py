@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nacre.api.elementwise.apply import of_tensors, require
-from nacre.api.operands import TensorLike, as_tensor, distinct, filled, scalar, settled_number, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, extent, filled, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
@@ -100,7 +100,7 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
 
 def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
     total = reduce_axes(reduce.sum_, operation, x, axis, keepdims)
-    return pointwise.div(total, spread(scalar(count(x, axis, operation), x.type.dtype), total.type.shape))
+    return pointwise.div(total, spread(extent(count(x, axis, operation), x.type.dtype), total.type.shape))
 
 
 def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -117,7 +117,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     wide = wide_float(held)
     centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
     total = reduce_axes(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
-    n = scalar(count(wide, axis, "var"), wide.type.dtype)
+    n = extent(count(wide, axis, "var"), wide.type.dtype)
     if correction:
         n = pointwise.maximum(pointwise.sub(n, filled(n, float(correction))), filled(n, 0.0))
     return as_tensor(pointwise.div(total, spread(n, total.type.shape)), held.type.dtype)
@@ -210,14 +210,13 @@ def _accumulated(
 
 
 def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """log(Σ eˣ) over axes (default: all), without intermediate overflow.
+    """log(Σ eˣ) over axes (default: all), without intermediate overflow; −∞ for no elements.
 
     >>> nc.logsumexp([0.0, 0.0])
     Tensor(0.6931472, f32[])
     """
     held = as_tensor(x)
     require("logsumexp", held.type.dtype, FLOATING)
-    require_elements(held, axis, "logsumexp")
     wide = wide_float(held)
     high = reduce_axes(reduce.max_, "logsumexp", wide, axis, True)
     finite = pointwise.select(pointwise.isfinite(high), high, filled(high, 0.0))

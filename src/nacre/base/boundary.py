@@ -116,10 +116,11 @@ def _refused(
     if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
         names = held.signature.parameters
         foreign = [name for name in kwargs if name not in names and name in SPELLINGS]
-        if operation in DIFFERENT and (foreign or _bare(args)) and not ("correction" in kwargs and foreign):
+        other = [name for name in foreign if name != "keepdim"]  # in functions that differ, it means the same
+        if operation in DIFFERENT and (other or _bare(args)) and not ("correction" in kwargs and foreign):
             axis = next((kwargs[name] for name in foreign if name in ("dim", "dims")), args[-1] if _bare(args) else 0)
             advice = DIFFERENT[operation].format(name=operation, axis=axis)
-            given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
+            given = ", ".join(f"{name}={kwargs[name]!r}" for name in other) or f"{args[-1]!r} by position"
             raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
         meant = {_spelt(name, names): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
         if len(meant) < len(kwargs) and function.__module__.startswith("nacre.nn.functional."):

@@ -24,14 +24,15 @@ from nacre.base.state import STATE
 LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 OBJECT: Final = "object"
+POWER: Final = "power"
 EXACTLY: Final = "compile without dynamic_shapes for this axis"
 
 
 class Needs(threading.local):
     """`note`, if there is one, is called with each size of which Python needs the number, before that is an error.
 
-    The second argument is "<" or "<=" where only the comparison with 0 is needed, and OBJECT for a size that an
-    object refers to after a trace.
+    The second argument is "<" or "<=" where only the comparison with 0 is needed, OBJECT for a size that an object
+    refers to after a trace, and POWER for a power that is no size.
     """
 
     def __init__(self) -> None:
@@ -256,7 +257,7 @@ class Dim:
 
     def __pow__(self, power: float) -> Size:
         if not isinstance(power, int) or power < 0:
-            return self._needed(f"{self} ** {power}")
+            return self._needed(f"{self} ** {power}", POWER)
         return product([self] * power)
 
     def __truediv__(self, other: object) -> int:
@@ -265,9 +266,9 @@ class Dim:
     def __rtruediv__(self, other: object) -> int:
         return self._needed(f"{other} / {self}") if isinstance(other, int | float) else NotImplemented
 
-    def _needed(self, what: str) -> int:
+    def _needed(self, what: str, sign: str = "") -> int:
         """Raise ShapeError for arithmetic that no size can be the result of."""
-        _need(self)
+        _need(self, sign)
         raise ShapeError(f"dimension: {what} needs the number of a size; divide a tensor by it, or give the number")
 
     # ---- meaning

@@ -190,6 +190,11 @@ def show_shape(shape: Shape) -> str:
     return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
+def agreeing(sizes: Sequence[Size], otherwise: str) -> str:
+    """The advice for sizes that must be equal and are not: one Dim, if several have names."""
+    return "use one Dim for both" if sum(isinstance(s, Dim) for s in sizes) > 1 else otherwise
+
+
 def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
     """The common shape of shapes by NumPy's broadcasting rules.  Raises ShapeError if there is none."""
     rank = max(map(len, shapes), default=0)
@@ -200,7 +205,8 @@ def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
         if any(s != big[0] for s in big):
             raise ShapeError(
                 f"{operation}: sizes must be equal or 1 in each axis; got {' and '.join(map(str, sizes))} in axis "
-                f"{k - rank} (shapes {' and '.join(map(show_shape, shapes))}); reshape or transpose one of them"
+                f"{k - rank} (shapes {' and '.join(map(show_shape, shapes))}); "
+                + agreeing(sizes, "reshape or transpose one of them")
             )
         result.append(big[0] if big else 1)
     return tuple(result)

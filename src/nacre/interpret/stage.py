@@ -451,6 +451,16 @@ def user_line() -> str:
     return found
 
 
+def user_operation() -> str:
+    """The public operation that the innermost line outside the package has called, if it has a name."""
+    frame, operation = sys._getframe(1), ""  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_filename != BOUNDARY:
+            operation = frame.f_code.co_name
+        frame = frame.f_back
+    return _public(operation)
+
+
 def outer_level() -> int:
     """The `stacklevel` of a warning for which the caller's caller outside the package is responsible."""
     frame, level = sys._getframe(1), 1  # pyright: ignore[reportPrivateUsage]
@@ -479,7 +489,12 @@ def fault_place(fault: Exception) -> tuple[str | None, str]:
         elif place is not None and not operation and code.co_filename != BOUNDARY:
             operation = code.co_name
         step = step.tb_next
-    return place, "" if operation.startswith(("_", "operator")) else operation
+    return place, _public(operation)
+
+
+def _public(operation: str) -> str:
+    """The name of a function of the package that a user has called; empty for methods that Python calls."""
+    return "" if operation.startswith(("_", "operator")) else operation
 
 
 def _leaked(name: str, where: str, *given: Any) -> TraceError:

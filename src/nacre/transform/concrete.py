@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from nacre.base import tree
 from nacre.base.cached_property import cached_property
+from nacre.base.dims import Dim, Size
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -146,7 +147,11 @@ class ConcreteFunction:
     def at(self, key: Hashable, sizes: Mapping[str, int]) -> ConcreteFunction:
         """The variant for given sizes and the signature that has them, with the same machine code."""
         trace = replace(self.trace, graph=EXECUTOR.fixed(self.graph, sizes))
-        return replace(self, key=key, trace=trace, whole=self, sizes=sizes, forms={})
+        return replace(self, key=key, trace=trace, statics=self.statics_at(sizes), whole=self, sizes=sizes, forms={})
+
+    def statics_at(self, sizes: Mapping[str, Size]) -> list[tuple[int, Any]]:
+        """The plain results for sizes of the symbols; a size of other symbols is left as it is."""
+        return [(k, x.substitute(sizes) if _is_size_of(x, sizes) else x) for k, x in self.statics]
 
     @property
     def constants(self) -> list[GraphConstant]:
@@ -221,6 +226,11 @@ class ConcreteFunction:
 
     def __repr__(self) -> str:
         return f"<concrete function {self.signature}: {self.reason}>"
+
+
+def _is_size_of(x: object, sizes: Mapping[str, Size]) -> TypeGuard[Dim]:
+    """Whether a plain result is a size of given symbols."""
+    return isinstance(x, Dim) and all(s.name in sizes for s in x.symbols())
 
 
 def _tensor(array: Any) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from nacre.base.arguments import is_whole, shown
-from nacre.base.dims import Dim, Size
+from nacre.base.dims import LIMIT, Dim, Size
 from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import TensorType
 
@@ -39,7 +39,23 @@ def checked(
                     f"{operation}: the size of axis {axis} of {name} must be a Dim; got {shown(dim)}; "
                     'write nc.Dim("batch", max=512)'
                 )
-    return {name: dict(axes) for name, axes in (given or {}).items()}
+    found = {name: dict(axes) for name, axes in (given or {}).items()}
+    _require_one_meaning(operation, found)
+    return found
+
+
+def _require_one_meaning(operation: str, given: Mapping[str, Mapping[int, Dim]]) -> None:
+    """Raise ArgumentError for a name of a size that has two different bounds."""
+    known: dict[str, tuple[int, int]] = {}
+    for dim in (d for axes in given.values() for d in axes.values()):
+        for s in dim.symbols():
+            bounds = known.setdefault(s.name, s.bounds()), s.bounds()
+            if bounds[0] != bounds[1]:
+                shown = " and ".join(f"{low} to {'any' if high == LIMIT else high}" for low, high in bounds)
+                raise ArgumentError(
+                    f"{operation}: a name in dynamic_shapes must have the same bounds everywhere; got {s.name} from "
+                    f"{shown}; use one Dim for both, or another name"
+                )
 
 
 def _mapping(operation: str, what: str, value: object) -> Mapping[object, object]:

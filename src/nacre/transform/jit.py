@@ -148,7 +148,8 @@ class Jitted:
         if found is None:
             sizes = solve(concrete.graph.input_types[: len(of.values)], of.shapes)
             if not all(isinstance(n, int) for n in sizes.values()):  # the arguments have symbols, too
-                return replace(concrete, trace=replace(concrete.trace, graph=specialised(concrete.graph, sizes)))
+                trace = replace(concrete.trace, graph=specialised(concrete.graph, sizes))
+                return replace(concrete, trace=trace, statics=concrete.statics_at(sizes))
             found = concrete.at(of.exact_key, sizes)
             self._native(found, of.exact_key)
             if len(concrete.forms) >= SIZES:

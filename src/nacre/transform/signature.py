@@ -53,14 +53,19 @@ class Signatures:
         return Call(values, (structure, tuple(key), state.signature()), types, args, kwargs)
 
     def leaf_names(self, args: Any, kwargs: Any) -> list[str]:
-        """The parameter of each leaf of the arguments; empty for further positional arguments."""
+        """The parameter of each leaf of the arguments; all further values have that of `*xs` or `**named`."""
         assert self.parameters is not None
-        positional = list(self.parameters.bind(*args, **kwargs).arguments)
+        self.parameters.bind(*args, **kwargs)
+        listed = self.parameters.parameters.values()
+        of = {p.kind: p.name for p in listed if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        placed = [p.name for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        named = {p.name for p in listed if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
         names: list[str] = []
         for k, a in enumerate(args):
-            name = positional[k] if k < len(positional) else ""
+            name = placed[k] if k < len(placed) else of[inspect.Parameter.VAR_POSITIONAL]
             names += [name] * len(tree.flatten(a)[0])
         for name, a in kwargs.items():
+            name = name if name in named else of[inspect.Parameter.VAR_KEYWORD]
             names += [name] * len(tree.flatten(a)[0])
         return names
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from nacre.base.dims import LIMIT, NEEDS, OBJECT, Dim, Size, noted_needs
+from nacre.base.dims import LIMIT, NEEDS, OBJECT, POWER, Dim, Size, lower, noted_needs, upper
 from nacre.base.errors import Error, MissingAttribute
 from nacre.base.locks import forkable
-from nacre.base.size_binding import linear
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.interpret.stage import fault_place, user_line
+from nacre.interpret.stage import fault_place, user_line, user_operation
 from nacre.ir.graph import Equation
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction
@@ -87,7 +86,9 @@ class SizeUses:
     def note(self, size: Dim, sign: str) -> None:
         """Note that the number of a size is needed, or only whether it is "< 0" or "<= 0"."""
         self.bounds = None if self.lines or sign not in ("<", "<=") else _enough(size, sign, self.sizes)
-        why = "an object keeps it" if sign == OBJECT else f"{user_line()} needs the number"
+        operation = "a power of a size" if sign == POWER else user_operation()
+        place = f"{user_line()}: {operation}" if operation else user_line()
+        why = "an object keeps it" if sign == OBJECT else f"{place} needs the number"
         for symbol in size.symbols():
             self.lines.setdefault(symbol.name, why)
 
@@ -127,21 +128,40 @@ def _refusal(fault: Exception) -> str:
 
 
 def _enough(size: Dim, sign: str, sizes: Mapping[str, int]) -> Bounds | None:
-    """The bounds of a symbol that decide in the same way as for given sizes whether a size is "< 0" or "<= 0"."""
-    known = linear(size)
-    if known is None or known[0].name not in sizes:
+    """The bounds of a symbol that decide in the same way as for given sizes whether a size is "< 0" or "<= 0".
+
+    The widest bounds from below are taken, and those from above where none are enough.
+    """
+    symbols = size.symbols()
+    if len(symbols) != 1 or any(s.name not in sizes for s in symbols):
         return None
-    symbol, factor, offset = known
+    (symbol,) = symbols
+    number = sizes[symbol.name]
     most = -1 if sign == "<" else 0  # of the size, if it is so
-    value = factor * sizes[symbol.name] + offset
-    low, high = symbol.bounds()
-    upper = (value <= most) == (factor > 0)
-    limit = (most if value <= most else most + 1) - offset  # of factor · symbol
-    if upper:
-        high = min(high, limit // factor)
-    else:
-        low = max(low, -(-limit // factor))
-    return {symbol.name: (low, high)} if low <= sizes[symbol.name] <= high else None
+    is_so = size.evaluate(sizes) <= most
+
+    def decided(low: int, high: int) -> bool:
+        """Whether bounds of the symbol are enough."""
+        found = size.substitute({symbol.name: Dim.symbol(symbol.name, low, high)})
+        return upper(found) <= most if is_so else lower(found) > most
+
+    if not symbol.low <= number <= symbol.high:
+        return None
+    if decided(number, symbol.high):
+        return {symbol.name: (_first(range(symbol.low, number + 1), lambda k: decided(k, symbol.high)), symbol.high)}
+    if decided(symbol.low, number):
+        back = range(symbol.high, number - 1, -1)
+        return {symbol.name: (symbol.low, _first(back, lambda k: decided(symbol.low, k)))}
+    return None
+
+
+def _first(numbers: Sequence[int], holds: Callable[[int], bool]) -> int:
+    """The first number from which on a condition holds, which it does for the last one."""
+    low, high = 0, len(numbers) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(numbers[middle]) else (middle + 1, high)
+    return numbers[low]
 
 
 def compile_symbolic(concrete: ConcreteFunction) -> None:

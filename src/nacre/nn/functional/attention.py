@@ -11,6 +11,7 @@ from nacre.api.operands import TensorLike, as_tensor, filled, meet, require_insi
 from nacre.api.primitives import attending, pointwise, view
 from nacre.api.taking import as_signed
 from nacre.api.tensor import Tensor
+from nacre.base.dims import lower
 from nacre.base.dtypes import FLOATING, DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
@@ -34,9 +35,9 @@ def scaled_dot_product_attention(
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
     A bool mask is true for keys that take part; a floating-point mask is added to the scores.  A query whose keys are
-    all masked, by false or −∞, gives 0 and has derivative 0.  The default scale is 1/√E.  The sum of the exponentials
-    divides the product with `value`, not each weight.  Half types are cast up, computed in float32, and cast down.
-    `numerics("fast")` computes long rows of scores in blocks.
+    all masked, by false or −∞, gives 0 and has derivative 0, as do all queries if there are no keys.  The default scale
+    is 1/√E.  The sum of the exponentials divides the product with `value`, not each weight.  Half types are cast up,
+    computed in float32, and cast down.  `numerics("fast")` computes long rows of scores in blocks.
 
     With `enable_gqa`, keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E].  Each of them
     serves H / G consecutive heads, with the bits of repeated keys and values.
@@ -117,11 +118,11 @@ def _attended(
     if dropout_p > 0.0:
         raised = pointwise.select(keep_mask(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
     mixed: Any = linear_algebra.matmul(raised, v)
-    return _divided(mixed, total, attn_mask is not None)
+    return _divided(mixed, total, attn_mask is not None or lower(k.type.shape[-2]) == 0)
 
 
 def _factor(q: Any, scale: float | None) -> float:
-    return 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
+    return 1.0 / math.sqrt(int(q.type.shape[-1]) or 1) if scale is None else scale
 
 
 def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None, lengths: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -167,7 +168,7 @@ def _by_kernel(
         mixed, _, total = attending.online_attention(q, k, v, held, causal, factor)
     else:
         mixed, _, total = attending.bounded_attention(q, k, v, lengths, held, causal, factor)
-    return _divided(mixed, total, mask is not None or lengths is not None)
+    return _divided(mixed, total, mask is not None or lengths is not None or lower(k.type.shape[-2]) == 0)
 
 
 def require_lengths(given: TensorLike, q: Any, k: Any, v: Any, end: int) -> Any:

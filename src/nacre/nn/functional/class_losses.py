@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, require_inside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, extent, filled, require_inside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.statistical import wide_float
 from nacre.api.taking import clipped, require_mode
@@ -36,7 +36,7 @@ def reduced(losses: Any, reduction: str, weights: Any | None = None) -> Any:
         raise ArgumentError(f'loss: reduction must be "mean", "sum" or "none"; got {reduction!r}')
     if weights is not None:
         return pointwise.div(total, reduce.sum_(weights, axes) if axes else weights)
-    return pointwise.div(total, scalar(losses.type.size, total.type.dtype))
+    return pointwise.div(total, extent(losses.type.size, total.type.dtype))
 
 
 def _classes(x: Any, axis: int) -> Any:

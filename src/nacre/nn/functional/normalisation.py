@@ -12,7 +12,7 @@ from typing import Any
 
 from nacre.api.data_types import finfo
 from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, filled, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, extent, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view, window
 from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
@@ -37,16 +37,11 @@ __all__ = [
 ]
 
 
-def _count(n: Size, dtype: DType) -> Any:
-    """A number of elements of one tensor, which always fits an integer."""
-    return scalar(n, dtype) if isinstance(n, int) else pointwise.cast(pointwise.dimension(n), dtype)
-
-
 def _part(n: Size, dtype: DType) -> Any:
     """1 / n, rounded once."""
     if isinstance(n, int):
         return scalar(1.0 / n if n else math.inf, dtype)
-    counted = _count(n, dtype)
+    counted = extent(n, dtype)
     return pointwise.div(filled(counted, 1.0), counted)
 
 
@@ -246,7 +241,7 @@ def _require_channels(operation: str, x: Any, *given: Any) -> None:
 
 
 def _unbiased(variance: Any, v: Any, axes: tuple[int, ...]) -> Any:
-    n = _count(product([v.type.shape[a] for a in axes]), v.type.dtype)
+    n = extent(product([v.type.shape[a] for a in axes]), v.type.dtype)
     one = filled(n, 1.0)
     factor = pointwise.div(n, pointwise.maximum(pointwise.sub(n, one), one))
     return pointwise.mul(variance, spread(factor, variance.type.shape))
