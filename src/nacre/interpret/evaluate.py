@@ -12,9 +12,12 @@ import numpy as np
 from nacre.base.conversion import NO_NUMBERS, not_numbers
 from nacre.base.dtypes import as_dtype
 from nacre.base.errors import OutOfMemory, TraceError
+from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.ir.primitive import Element, Primitive
 from nacre.runtime.buffer import allocate
+from nacre.trace.captures import register_reader
+from nacre.trace.reads import note_numbers
 from nacre.trace.value import DonatedValue, Value, is_concrete, layout_of, make
 
 
@@ -39,7 +42,17 @@ def number_tensor(value: float | int) -> Value:
 
 
 def to_numpy(x: Value) -> np.ndarray:
-    """The value's numbers as a read-only array that shares its memory."""
+    """The value's numbers as a read-only array that shares its memory.
+
+    A function that is being traced is then compiled for these numbers alone.
+    """
+    array = _array(x)
+    if STATE.word:
+        note_numbers(x, array)
+    return array
+
+
+def _array(x: Value) -> np.ndarray:
     held: object = x.content
     if isinstance(held, DonatedValue):
         held.process()
@@ -77,3 +90,6 @@ def view(
     if layout.offset == 0 and layout.strides == row_major(result.shape):
         return make(result, x.content)
     return make(result, x.content, layout)
+
+
+register_reader(_array)

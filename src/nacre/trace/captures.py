@@ -8,7 +8,7 @@ and dataclasses are compared by their contents.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from operator import is_
 from typing import Any, Final, NamedTuple, cast
@@ -86,7 +86,8 @@ class PlaceContents:
 class ContentPattern:
     """The content of a place: a plain value, a number within bounds, a tensor or array of a type, a container, or none.
 
-    An array with a child must also match that, as the owner of a view does.
+    A tensor or array with a child must also match that: the owner of a view must be the same object, and numbers that
+    Python has read must be equal.
     """
 
     __slots__ = ("children", "key", "kind")
@@ -102,6 +103,9 @@ class ContentPattern:
             return value is MISSING
         if self.kind == "same":
             return Same(value) == self.key
+        if self.kind == "read":
+            found.rows.append(_memory_row(value))
+            return bytes_of(value) == self.key
         if self.kind == "number":
             found.inputs.append(value)
             kind, low, high = self.key
@@ -151,6 +155,32 @@ def names_of(x: Any) -> dict[str, Any]:
     own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
     plain = cast("type[Any]", type(own)) is dict and own is getattr(x, "__dict__", None)
     return cast("dict[str, Any]", own) if plain else {}
+
+
+class _Reader:
+    """What reads the numbers of a tensor, which a higher package registers at import."""
+
+    numbers: Callable[[Value], np.ndarray[Any, Any]]
+
+
+def register_reader(numbers: Callable[[Value], np.ndarray[Any, Any]]) -> None:
+    """Register the function for the numbers of a tensor (`interpret.evaluate` calls this)."""
+    _Reader.numbers = staticmethod(numbers)  # type: ignore[assignment]
+
+
+def bytes_of(value: Any) -> bytes:
+    """The numbers of a tensor or array, to compare them."""
+    return (_Reader.numbers(value) if isinstance(value, Value) else cast("np.ndarray[Any, Any]", value)).tobytes()
+
+
+UNSEEN: Final = "numbers of an array"  # an attribute that no object has
+
+
+def _memory_row(value: Any) -> ObjectRow:
+    """What tells whether numbers may have changed: a tensor's memory; of an array, only the numbers themselves."""
+    if isinstance(value, Value):
+        return ObjectRow("attribute", value, "content", (value.content,))
+    return ObjectRow("attribute", value, UNSEEN, (MISSING,))
 
 
 def _input(value: Any) -> tuple[str, Any] | None:
@@ -243,6 +273,27 @@ def with_owners(pattern: ContentPattern, value: Any, owners: Set[int]) -> Conten
     return ContentPattern("container", pattern.key, tuple(with_owners(c, x, owners) for c, x in parts))
 
 
+def with_numbers(pattern: ContentPattern, value: Any, read: Mapping[int, bytes]) -> ContentPattern:
+    """The pattern of a content in which tensors and arrays with these identities must have these numbers."""
+    if pattern.kind in ("tensor", "array") and id(value) in read:
+        numbers = ContentPattern("read", read[id(value)])
+        return ContentPattern(pattern.kind, pattern.key, (*pattern.children, numbers))
+    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
+    if opened is None:
+        return pattern
+    parts = zip(pattern.children, opened[0], strict=True)
+    return ContentPattern("container", pattern.key, tuple(with_numbers(c, x, read) for c, x in parts))
+
+
+def read_numbers(pattern: ContentPattern, value: Any) -> Iterator[tuple[int, bytes]]:
+    """The identities of tensors and arrays in a content whose numbers Python has read, and these numbers."""
+    yield from [(id(value), c.key) for c in pattern.children if c.kind == "read"]
+    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
+    if opened is not None:
+        for child, x in zip(pattern.children, opened[0], strict=False):  # others may change the container
+            yield from read_numbers(child, x)
+
+
 def memory_owner(array: Any) -> Any:
     """The object that owns the memory of an array, which a view of a view has, too."""
     while (base := getattr(array, "base", None)) is not None:
@@ -308,7 +359,7 @@ class Captures:
                 now: list[Any] = owner if kind == "list" else [x for entry in _entries(owner) for x in entry]
                 if len(now) != len(objects) or not all(map(is_, now, objects)):
                     return False
-            elif CapturePlace(kind, owner, key, "").content() is not objects[0]:
+            elif key == UNSEEN or CapturePlace(kind, owner, key, "").content() is not objects[0]:
                 return False
         return all(_input(x) == known for x, known in zip(found.inputs, self.types, strict=True))
 
@@ -320,7 +371,10 @@ class Captures:
                 was = f", was {content.key!r}" if content.kind == "plain" else ""
                 was = ", was not set" if content.kind == "absent" else was
                 now = "gone" if value is MISSING else "changed" if content.kind == "container" else f"{value!r}"
-                now = "another array than that of a view" if content.kind == "array" and content.children else now
+                owned = content.kind == "array" and any(c.kind == "same" for c in content.children)
+                now = "another array than that of a view" if owned else now
+                read = [c for c in content.children if c.kind == "read"]
+                was += ", and Python has read its numbers" if read else ""
                 yield f"{place.shown} is {now}{was}"
                 return
         yield "two captures are no longer one object"

@@ -32,7 +32,9 @@ from nacre.trace.captures import (
     members,
     memory_owner,
     names_of,
+    read_numbers,
     traced_content,
+    with_numbers,
     with_owners,
 )
 from nacre.trace.traced import contents, find_traced
@@ -216,6 +218,7 @@ class Reads:
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
         self._views: dict[str, Any] = {}  # views of arrays in places, by their numbers
         self._owners = set[int]()  # the arrays that these are views of, by identity
+        self._read: dict[int, bytes] = {}  # the numbers of tensors and arrays in places that Python has read
         self._places: dict[PlaceKey, tuple[CapturePlace, Any, ContentPattern, PlaceContents]] = {}
         self._assigned = set[PlaceKey]()
         self._set_attributes = set[str]()
@@ -358,7 +361,8 @@ class Reads:
 
     def include(self, captures: Captures) -> None:
         """Note the places of another function that is called."""
-        for place in captures.places:
+        for place, pattern in zip(captures.places, captures.contents, strict=True):
+            self._read |= read_numbers(pattern, place.content())
             if place.kind == "view":  # this function finds it again
                 continue
             self._readers.setdefault(place.at, set()).add(id(captures))
@@ -373,6 +377,12 @@ class Reads:
             self._views[str(len(self._views))] = array
             self.arrays[id(array)] = [array, None]
         return bool(whole)
+
+    def read(self, x: Value, numbers: np.ndarray[Any, Any]) -> None:
+        """Note that Python has read the numbers of a tensor, if it is in a place or stands for an array there."""
+        if id(x) in self.tensors:
+            array = next((array for array, made in self.arrays.values() if made is x), x)
+            self._read[id(array)] = numbers.tobytes()
 
     def source(self, captures: Captures) -> Callable[[Value], int | None]:
         """A function from a captured input to its number among the tensors and arrays of captures, if it has one."""
@@ -415,6 +425,9 @@ class Reads:
             changed = now is value and changes  # the traced code may have changed a container
             pattern, contents_now = traced_content(now) if changed else (before, met)
             pattern = with_owners(pattern, now if changed else value, self._owners)
+            if self._read and pattern.inputs:
+                pattern, contents_now = with_numbers(pattern, now, self._read), PlaceContents()
+                pattern.matches(now, contents_now)
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
@@ -423,7 +436,7 @@ class Reads:
             found.inputs += contents_now.inputs
         for name, array in self._views.items():
             places.append(CapturePlace("view", self._views, name, "a view of an array"))
-            patterns.append(traced_content(array)[0])
+            patterns.append(with_numbers(traced_content(array)[0], array, self._read))
             found.add(places[-1], patterns[-1], array)
         self.conflict |= self._numbers is not None and self._asks_type
         return Captures(places, patterns, found, () if self._asks_type else numbers)
@@ -470,6 +483,14 @@ def note_captures(captures: Captures) -> None:
     """Note the captures of a compiled function that is called while another one is traced."""
     if STATE.word and _STACK.reads:
         _STACK.reads[-1].include(captures)
+
+
+def note_numbers(x: Value, numbers: np.ndarray[Any, Any]) -> None:
+    """Note that Python has read the numbers of a tensor: a graph that is being recorded is for these numbers alone."""
+    if _STACK.reads:
+        note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    for reads in _STACK.reads:
+        reads.read(x, numbers)
 
 
 def is_capture(x: Value) -> bool:
