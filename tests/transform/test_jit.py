@@ -184,6 +184,45 @@ def test_methods_are_functions() -> None:
     assert Scaled.apply.__name__ == "apply"
 
 
+class Stretched:
+    """A class with a jitted method."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @nc.jit
+    def apply(self, x: Any) -> Any:
+        return x * self.factor
+
+
+def test_a_jitted_method_answers_what_a_jitted_function_answers() -> None:
+    held = Stretched(2.0)
+    apply = held.apply
+    assert apply(X).tolist() == copy(apply)(X).tolist() == [2.0, 4.0, 6.0]
+    whole = Stretched.apply
+    assert apply.concrete_functions == whole.concrete_functions and len(apply.concrete_functions) >= 1
+    assert apply.dropped == whole.dropped == 0 and apply.name == apply.__name__ == "apply"
+    assert apply.concrete(X) is whole.concrete(held, X)
+    assert apply.memory(X) == whole.memory(held, X) and apply.cost(X) == whole.cost(held, X)
+    assert str(apply.trace(X)) == str(whole.trace(held, X))
+    assert str(apply.explain(X)) == str(whole.explain(held, X))
+    assert apply.prepare(X).compiled is whole.prepare(held, X).compiled
+    assert "memory" in dir(apply) and list(inspect.signature(apply).parameters) == ["x"]
+    assert repr(apply).startswith("<<jit apply:")
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = apply.nothing
+
+
+def test_a_jitted_method_sees_its_instance() -> None:
+    held = Stretched(2.0)
+    apply = held.apply
+    compiled = nc.jit(lambda x: held.apply(x) + 1.0)
+    for factor in (2.0, 3.0, 2.0):
+        held.factor = factor
+        assert apply(X).tolist() == (X * factor).tolist()
+        assert compiled(X).tolist() == (X * factor + 1.0).tolist()
+
+
 def test_results_that_are_arguments_captures_or_nothing() -> None:
     held = X * 5
     f = nc.jit(lambda x: (x, held, None, (), 3, nc.tensor(2.0)))
