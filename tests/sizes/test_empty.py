@@ -99,3 +99,30 @@ def test_parameters_that_meet_an_empty_batch_get_zeros() -> None:
     weight, bias = step(x)
     assert weight.tolist() == [[0.0] * 3] * 2 and bias.tolist() == [1.0] * 2
     assert list(map(canonical, nc.jit(step)(x))) == [canonical(weight), canonical(bias)]
+
+
+EXTREMES: dict[str, Callable[[Any], Any]] = {
+    "max": lambda x: nc.max(x, axis=0),
+    "min": lambda x: nc.min(x.astype(nc.int32)),
+    "argmax": lambda x: nc.argmax(x, axis=0),
+    "max of a part": lambda x: nc.max(x[: x.shape[0] // 4]),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_of_nothing_are_refused_in_every_mode(name: str) -> None:
+    function = EXTREMES[name]
+    ranged = nc.jit(function, dynamic_shapes={"x": {0: nc.Dim("n", max=9)}})
+    compiled = nc.jit(function)
+    for n in (9, 8, 5, 0):
+        x = nc.random.normal((n, 2))
+        for f in (function, compiled, ranged):
+            if n:
+                assert canonical(f(x)) == canonical(function(x))
+            else:
+                with pytest.raises(nc.ShapeError, match=f"{name.partition(' ')[0]}: x must not be empty; got"):
+                    f(x)
+    assert len(ranged.concrete_functions) == 1
+    if "part" in name:
+        with pytest.raises(nc.ShapeError, match="max: x must not be empty; got 0 elements"):
+            compiled(nc.ones((3, 2)))

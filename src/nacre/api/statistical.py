@@ -6,11 +6,20 @@ import math
 from typing import Any
 
 from nacre.api.elementwise.apply import of_tensors, require
-from nacre.api.operands import TensorLike, as_tensor, distinct, extent, filled, settled_number, spread
+from nacre.api.operands import (
+    TensorLike,
+    as_tensor,
+    distinct,
+    extent,
+    filled,
+    require_inside,
+    settled_number,
+    spread,
+)
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.dims import Size, product
+from nacre.base.dims import LIMIT, Size, lower, product
 from nacre.base.dtypes import FLOATING, NUMERIC, DType, as_dtype, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
@@ -136,9 +145,13 @@ def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
 
 
 def require_elements(x: Any, axis: Axes, operation: str) -> None:
-    """Raise ShapeError if an extreme over the axes does not exist."""
-    if count(x, axis, operation) == 0:
+    """Raise ShapeError if an extreme over the axes does not exist, for symbolic sizes when the program runs."""
+    number = count(x, axis, operation)
+    if number == 0:
         raise ShapeError(f"{operation}: x must not be empty; got shape {x.type.shape}")
+    if lower(number) <= 0:
+        text = f"{operation}: x must not be empty; got {{got}} elements along the axes"
+        require_inside(extent(number), 1, LIMIT, ShapeError, text)
 
 
 def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:

@@ -65,7 +65,11 @@ class AxisError(ShapeError, IndexError):
     """An axis or an index is out of range."""
 
 
-CHECKED: Final[dict[str, type[Error]]] = {"argument": ArgumentError, "axis": AxisError}  # what checks may raise
+CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
+    "argument": ArgumentError,
+    "axis": AxisError,
+    "shape": ShapeError,
+}
 
 
 class TraceError(Error, TypeError):

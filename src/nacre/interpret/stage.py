@@ -18,11 +18,11 @@ from weakref import ref
 import numpy as np
 
 from nacre.base.errors import GradientError, TraceError, explain
-from nacre.base.places import is_users
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.interpret.called import fault_place
 from nacre.interpret.changes import Changes
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir import text as text  # so that graphs print
@@ -38,7 +38,6 @@ from nacre.trace.variable import Leaf, Variable, scope, standing_in
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 SHOWN: Final = 64  # operations between two updates of the progress line
 TRACED: Final = " was traced"
-BOUNDARY: Final = os.path.join(PACKAGE, "base", "boundary.py")  # where public functions are wrapped
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 
@@ -451,16 +450,6 @@ def user_line() -> str:
     return found
 
 
-def user_operation() -> str:
-    """The public operation that the innermost line outside the package has called, if it has a name."""
-    frame, operation = sys._getframe(1), ""  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        if frame.f_code.co_filename != BOUNDARY:
-            operation = frame.f_code.co_name
-        frame = frame.f_back
-    return _public(operation)
-
-
 def outer_level() -> int:
     """The `stacklevel` of a warning for which the caller's caller outside the package is responsible."""
     frame, level = sys._getframe(1), 1  # pyright: ignore[reportPrivateUsage]
@@ -477,24 +466,6 @@ def note_line(fault: Exception, name: str) -> None:
     if place is not None:
         called = f"{operation}, called at" if operation else "at"
         fault.add_note(f"{called} {place}, as {name}{TRACED}")
-
-
-def fault_place(fault: Exception) -> tuple[str | None, str]:
-    """The user's line that raised an error, and the public operation that it called, if there is one."""
-    place, operation, step = None, "", fault.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        if is_users(code.co_filename, installed=True):
-            place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
-        elif place is not None and not operation and code.co_filename != BOUNDARY:
-            operation = code.co_name
-        step = step.tb_next
-    return place, _public(operation)
-
-
-def _public(operation: str) -> str:
-    """The name of a function of the package that a user has called; empty for methods that Python calls."""
-    return "" if operation.startswith(("_", "operator")) else operation
 
 
 def _leaked(name: str, where: str, *given: Any) -> TraceError:
