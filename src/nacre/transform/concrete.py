@@ -147,11 +147,7 @@ class ConcreteFunction:
     def at(self, key: Hashable, sizes: Mapping[str, int]) -> ConcreteFunction:
         """The variant for given sizes and the signature that has them, with the same machine code."""
         trace = replace(self.trace, graph=EXECUTOR.fixed(self.graph, sizes))
-        return replace(self, key=key, trace=trace, statics=self.statics_at(sizes), whole=self, sizes=sizes, forms={})
-
-    def statics_at(self, sizes: Mapping[str, Size]) -> list[tuple[int, Any]]:
-        """The plain results for sizes of the symbols; a size of other symbols is left as it is."""
-        return [(k, x.substitute(sizes) if _is_size_of(x, sizes) else x) for k, x in self.statics]
+        return replace(self, key=key, trace=trace, statics=statics_at(self, sizes), whole=self, sizes=sizes, forms={})
 
     @property
     def constants(self) -> list[GraphConstant]:
@@ -226,6 +222,11 @@ class ConcreteFunction:
 
     def __repr__(self) -> str:
         return f"<concrete function {self.signature}: {self.reason}>"
+
+
+def statics_at(concrete: ConcreteFunction, sizes: Mapping[str, Size]) -> list[tuple[int, Any]]:
+    """The plain results for sizes of the symbols; a size of other symbols is left as it is."""
+    return [(k, x.substitute(sizes) if _is_size_of(x, sizes) else x) for k, x in concrete.statics]
 
 
 def _is_size_of(x: object, sizes: Mapping[str, Size]) -> TypeGuard[Dim]:

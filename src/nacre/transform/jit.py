@@ -46,7 +46,7 @@ from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.changing_numbers import ChangingNumbers
-from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory
+from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, statics_at
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.jit_method import JitMethod
@@ -149,7 +149,7 @@ class Jitted:
             sizes = solve(concrete.graph.input_types[: len(of.values)], of.shapes)
             if not all(isinstance(n, int) for n in sizes.values()):  # the arguments have symbols, too
                 trace = replace(concrete.trace, graph=specialised(concrete.graph, sizes))
-                return replace(concrete, trace=trace, statics=concrete.statics_at(sizes))
+                return replace(concrete, trace=trace, statics=statics_at(concrete, sizes))
             found = concrete.at(of.exact_key, sizes)
             self._native(found, of.exact_key)
             if len(concrete.forms) >= SIZES:
