@@ -11,9 +11,8 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import cache, partial
-from opcode import EXTENDED_ARG, opname
 from types import CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from nacre.base.places import is_users
 from nacre.base.state import STATE
 from nacre.base.tree import is_own
 from nacre.native.interpreter import function_of
+from nacre.trace.bytecode import ADDS, STORES, assigns, inner_codes, names_in
 from nacre.trace.captures import (
     MISSING,
     CapturePlace,
@@ -42,9 +42,6 @@ from nacre.trace.value import Value
 
 OBJECTS: Final = 1000  # objects whose attributes are watched
 HEAP_TYPE: Final = 1 << 9  # of classes that Python code defines
-METHODS_BY_ATTRIBUTE: Final = sys.version_info >= (3, 12)  # LOAD_ATTR also loads methods
-ASSIGNS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
-STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
 NEW: Final = frozenset({"__init__", "__post_init__"})  # methods of objects that are made
 OPERATORS: Final = frozenset(
     f"__{side}{name}__"
@@ -58,82 +55,12 @@ OF_VALUES: Final = frozenset(
 OF_ITEMS: Final = frozenset({"__getitem__", "__iter__", "__next__", "__contains__", "__getattr__", "__getattribute__"})
 SPECIAL: Final = OPERATORS | OF_VALUES | OF_ITEMS  # methods of objects that Python itself calls
 CALLED: Final = NEW | {"forward", "__call__"} | SPECIAL  # methods that are called without a name
-LOADS: Final = {  # instructions that read attributes, and the bits of their operands besides the name
-    "LOAD_METHOD": 0,
-    "LOAD_ATTR": int(METHODS_BY_ATTRIBUTE),
-    "LOAD_SUPER_ATTR": 2,
-    "IMPORT_FROM": 0,
-}
-ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
 CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
 
 
 @cache
 def _of_users(file: str) -> bool:
     return is_users(file, installed=True)
-
-
-class Names(NamedTuple):
-    """The names that code reads and assigns, its inner functions' included.
-
-    A container that the code only adds to (`seen.append(x)`) is not read.  Instructions that change items are among the
-    assigned names.
-    """
-
-    read_globals: frozenset[str]
-    read_cells: frozenset[str]
-    assigned: frozenset[str]
-    set_attributes: frozenset[str]
-    read_attributes: frozenset[str]
-
-
-@cache
-def _names(code: CodeType) -> Names:
-    local = (*code.co_varnames, *(n for n in (*code.co_cellvars, *code.co_freevars) if n not in code.co_varnames))
-    kinds = "LOAD_GLOBAL", "LOAD_DEREF", "STORE", "STORE_ATTR", "LOAD_ATTR"
-    sets: dict[str, set[str]] = {kind: set() for kind in kinds}
-    steps = list(_instructions(code))
-    for (name, operand), (then, argument) in zip(steps, [*steps[1:], ("", 0)], strict=True):
-        if name == "LOAD_GLOBAL":
-            operand = operand >> 1
-        if name in STORES:
-            sets["STORE"].add(name)
-        if name in LOADS:
-            sets["LOAD_ATTR"].add(code.co_names[operand >> LOADS[name]])
-            continue
-        if name not in sets and name not in ASSIGNS:
-            continue
-        found = local[operand] if name.endswith("DEREF") else code.co_names[operand]
-        method = then == "LOAD_METHOD" or (then == "LOAD_ATTR" and METHODS_BY_ATTRIBUTE and argument & 1)
-        if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
-            continue
-        sets[name if name in sets else "STORE"].add(found)
-    sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
-    inner = list(map(_names, _inner(code)))
-    parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
-    return Names(*(frozenset().union(*part) for part in parts))
-
-
-def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
-    """The instructions of code and their operands."""
-    raw, operand = code.co_code, 0
-    for k in range(0, len(raw), 2):
-        operand = operand << 8 | raw[k + 1]
-        if raw[k] == EXTENDED_ARG:
-            continue
-        if opname[raw[k]] != "CACHE":
-            yield opname[raw[k]], operand
-        operand = 0
-
-
-def _assigns(x: Any) -> bool:
-    """Whether a function assigns attributes, or names outside it.  If it never runs, these are watched."""
-    own = _names(x.__code__) if isinstance(x, FunctionType) else None
-    return own is not None and bool(own.assigned or own.set_attributes)
-
-
-def _inner(code: CodeType) -> list[CodeType]:
-    return [c for c in code.co_consts if isinstance(c, CodeType)]
 
 
 class NumberPlaces(Protocol):
@@ -292,11 +219,11 @@ class Reads:
             return
         codes = [code]
         for each in codes:
-            inner = _inner(each)
+            inner = inner_codes(each)
             codes += inner
             self._codes |= {id(c): c for c in inner}  # they run on cells of this function, or of its frame
             self._names.update(each.co_names)
-        own = _names(code)
+        own = names_in(code)
         names: dict[str, Any] = function.__globals__
         self._loads |= own.read_attributes
         self._asks_type |= "type" in own.read_globals
@@ -320,7 +247,7 @@ class Reads:
             for name in sorted(self._names & vars(base).keys()):
                 f: Any = vars(base)[name]
                 f = getattr(f, "fget", None) or getattr(f, "__func__", None) or f
-                if name in SPECIAL and _assigns(f):
+                if name in SPECIAL and assigns(f):
                     continue
                 if isinstance(f, FunctionType) and _of_users(f.__code__.co_filename):
                     found.append(f)
@@ -352,7 +279,7 @@ class Reads:
                 self.arrays.setdefault(id(x), [x, None])
         waiting.append((value, place.shown))
         self._within.discard(id(value))
-        self._find([(x, at) for x, at in members(value, pattern, place.shown) if not _assigns(x)], waiting)
+        self._find([(x, at) for x, at in members(value, pattern, place.shown) if not assigns(x)], waiting)
 
     def _find(self, parts: list[tuple[Any, str]], waiting: list[tuple[Any, str]]) -> None:
         """Follow objects in a container or a module.  Of their attributes, those that code loads are places."""

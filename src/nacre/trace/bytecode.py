@@ -1,0 +1,86 @@
+"""Bytecode: the names that a function reads and assigns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from opcode import EXTENDED_ARG, opname
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple
+
+METHODS_BY_ATTRIBUTE: Final = sys.version_info >= (3, 12)  # LOAD_ATTR also loads methods
+ASSIGNS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
+STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
+LOADS: Final = {  # instructions that read attributes, and the bits of their operands besides the name
+    "LOAD_METHOD": 0,
+    "LOAD_ATTR": int(METHODS_BY_ATTRIBUTE),
+    "LOAD_SUPER_ATTR": 2,
+    "IMPORT_FROM": 0,
+}
+ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
+
+
+class Names(NamedTuple):
+    """The names that code reads and assigns, its inner functions' included.
+
+    A container that the code only adds to (`seen.append(x)`) is not read.  Instructions that change items are among the
+    assigned names.
+    """
+
+    read_globals: frozenset[str]
+    read_cells: frozenset[str]
+    assigned: frozenset[str]
+    set_attributes: frozenset[str]
+    read_attributes: frozenset[str]
+
+
+@cache
+def names_in(code: CodeType) -> Names:
+    """The names in code."""
+    local = (*code.co_varnames, *(n for n in (*code.co_cellvars, *code.co_freevars) if n not in code.co_varnames))
+    kinds = "LOAD_GLOBAL", "LOAD_DEREF", "STORE", "STORE_ATTR", "LOAD_ATTR"
+    sets: dict[str, set[str]] = {kind: set() for kind in kinds}
+    steps = list(_instructions(code))
+    for (name, operand), (then, argument) in zip(steps, [*steps[1:], ("", 0)], strict=True):
+        if name == "LOAD_GLOBAL":
+            operand = operand >> 1
+        if name in STORES:
+            sets["STORE"].add(name)
+        if name in LOADS:
+            sets["LOAD_ATTR"].add(code.co_names[operand >> LOADS[name]])
+            continue
+        if name not in sets and name not in ASSIGNS:
+            continue
+        found = local[operand] if name.endswith("DEREF") else code.co_names[operand]
+        method = then == "LOAD_METHOD" or (then == "LOAD_ATTR" and METHODS_BY_ATTRIBUTE and argument & 1)
+        if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
+            continue
+        sets[name if name in sets else "STORE"].add(found)
+    sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
+    inner = list(map(names_in, inner_codes(code)))
+    parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
+    return Names(*(frozenset().union(*part) for part in parts))
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
+    """The instructions of code and their operands."""
+    raw, operand = code.co_code, 0
+    for k in range(0, len(raw), 2):
+        operand = operand << 8 | raw[k + 1]
+        if raw[k] == EXTENDED_ARG:
+            continue
+        if opname[raw[k]] != "CACHE":
+            yield opname[raw[k]], operand
+        operand = 0
+
+
+def inner_codes(code: CodeType) -> list[CodeType]:
+    """The code of the functions that code defines."""
+    return [c for c in code.co_consts if isinstance(c, CodeType)]
+
+
+def assigns(function: Any) -> bool:
+    """Whether a function assigns attributes, or names outside it.  If it never runs, these are watched."""
+    own = names_in(function.__code__) if isinstance(function, FunctionType) else None
+    return own is not None and bool(own.assigned or own.set_attributes)
