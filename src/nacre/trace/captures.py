@@ -177,7 +177,7 @@ UNSEEN: Final = "numbers of an array"  # an attribute that no object has
 
 
 def _memory_row(value: Any) -> ObjectRow:
-    """What tells whether numbers may have changed: a tensor's memory; of an array, only the numbers themselves."""
+    """What shows whether numbers may have changed: a tensor's memory; of an array, only the numbers themselves."""
     if isinstance(value, Value):
         return ObjectRow("attribute", value, "content", (value.content,))
     return ObjectRow("attribute", value, UNSEEN, (MISSING,))
