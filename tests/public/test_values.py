@@ -131,7 +131,7 @@ INTEGER: dict[str, Callable[..., int]] = {
 }
 ELSEWHERE = {
     "fma": "tests/ops, against the exact sum", "nan_to_num": "below",
-    "clip": "maximum and minimum",
+    "clip": "maximum and minimum", "nextafter": "tests/api/test_statistical.py, against NumPy",
     "logical_and": "bools", "logical_or": "bools", "logical_xor": "bools", "logical_not": "bools",
 }  # fmt: skip
 

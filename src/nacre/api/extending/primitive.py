@@ -26,7 +26,7 @@ from nacre.api.operands import TensorLike, as_tensor, operands
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
 from nacre.base.dtypes import ALL, FLOATS, DType, as_dtype, float32
-from nacre.base.errors import ArgumentError, DTypeError, Error, KindError
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.primitive import (
@@ -175,7 +175,7 @@ class _Definition:
         def type_rule(*types: TensorType, **params: Any) -> TensorType:
             """The type according to the definition."""
             with running(f"result of {name}"):
-                return require_sizes(name, _as_type(name, result(*types, **plain_params(params))))
+                return _as_type(name, result(*types, **plain_params(params)))
 
         def rule(types: tuple[TensorType, ...], results: tuple[TensorType, ...], /, **params: Any) -> Kernel:
             """The kernel of the definition's text."""
@@ -394,10 +394,14 @@ def _result_dtype(name: str, element: Rule, count: int, dtype: DType, params: di
 
 def _as_type(name: str, found: Any) -> TensorType:
     if isinstance(found, TensorType):
+        require_sizes(name, found.shape)
         return found
     try:
         shape, dtype = found
+        require_sizes(name, tuple(shape))
         return TensorType(tuple(shape), as_dtype(dtype))
+    except ShapeError:
+        raise
     except (TypeError, ValueError):
         raise KindError(
             f"primitive: the result of {name} must be a type, or a shape and a dtype; got {shown(found)}; "

@@ -13,7 +13,7 @@ from nacre.api.extending.recording import recorded_graph
 from nacre.api.extending.running import running
 from nacre.api.operands import filled
 from nacre.base.arguments import is_whole, shown
-from nacre.base.dims import lower
+from nacre.base.dims import Dim, lower
 from nacre.base.errors import AxisError, GradientError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, normal_axis, unlike
@@ -280,10 +280,10 @@ def _axis(what: str, axis: Any, rank: int) -> int | None:
 # ---- types
 
 
-def require_sizes(name: str, found: TensorType) -> TensorType:
-    """The type of a result.  Raises ShapeError if a size is negative, or may be negative in some call."""
-    for k, size in enumerate(found.shape):
-        low = lower(size)
+def require_sizes(name: str, shape: Sequence[Any]) -> None:
+    """Raise ShapeError if a size of a result is negative, or may be negative in some call."""
+    for k, size in enumerate(shape):
+        low = lower(size) if isinstance(size, int | Dim) else 0  # the type refuses others
         if low < 0:
             known = "" if isinstance(size, int) else f", which may be as small as {low}"
             remedy = (
@@ -294,4 +294,3 @@ def require_sizes(name: str, found: TensorType) -> TensorType:
             raise ShapeError(
                 f"{name}: sizes of the result must be at least 0; got {size}{known}, in axis {k}; {remedy}"
             )
-    return found
