@@ -67,7 +67,7 @@ def test_modes_and_fusion(row: Row, every: bool) -> None:
             assert wanted[1] == alone, f"{row.name} of {dtype.name} among others and alone"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @table
 def test_threads(row: Row, every: bool, divided: None) -> None:
     for dtype in dtypes(row, every):
@@ -87,7 +87,7 @@ def executable(f: Callable[..., Any], values: list[Value]) -> Any:
     return compile_graph(stage(lambda *xs: listed(f(*xs)), [x.type for x in values]).graph).executable
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @table
 def test_alone_and_in_a_batch(row: Row, every: bool) -> None:
     for dtype in dtypes(row, every):
@@ -123,7 +123,7 @@ def backwards(x: Array) -> tuple[Array, Callable[[Value], Value]]:
     return np.array(np.flip(x), order="C"), lambda whole: view.flip(whole, tuple(range(x.ndim)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @table
 def test_layouts_inside_and_outside_of_graphs(row: Row, every: bool) -> None:
     for dtype in dtypes(row, every):

@@ -243,3 +243,13 @@ def test_texts_have_an_encoding() -> None:
     root = Path(__file__).parents[2]
     files = [root / "run.py", *(p for part in ("src", "docs", "benchmarks") for p in (root / part).rglob("*.py"))]
     assert [line for path in files for line in _texts_of_the_locale(path)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_text_is_compiled_before_it_runs(path: Path) -> None:
+    """Ctrl-C inside `exec` or `eval` of a text, also where it is handled, makes the process end by SIGINT at its exit."""
+    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id in ("exec", "eval"):
+            given = call.args[0]
+            assert isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "compile"

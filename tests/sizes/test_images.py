@@ -63,6 +63,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_have_one_program_with_the_bits_of_exact_ones(name: str) -> None:
     channels, filters, kernel, dtype, about = CASES[name]
@@ -143,6 +144,7 @@ def test_threads_and_batches_do_not_matter(one_thread: Callable[[], None]) -> No
     assert [bits(ranged(x)) for x in calls] == wanted
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("channels", "filters", "padding", "n"), [(16, 16, 1, 2), (24, 40, 0, 9), (300, 17, 2, 1)])
 def test_winograd_has_one_program_for_all_sizes(channels: int, filters: int, padding: int, n: int) -> None:
     w = images(filters, channels, 3, 3)

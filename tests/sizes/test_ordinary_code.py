@@ -138,11 +138,13 @@ def require_one(f: Callable[[Any], Any], make: Make) -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CODE)
 def test_one_variant_serves_all_sizes(name: str) -> None:
     require_one(*CODE[name])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CODE)
 def test_gradients_have_one_variant(name: str) -> None:
@@ -189,6 +191,7 @@ NETWORKS: dict[str, tuple[Callable[[], Any], Make]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["exact", "fast"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_trainings_have_one_variant(name: str, mode: Any) -> None:

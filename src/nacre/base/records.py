@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from operator import attrgetter
@@ -162,10 +162,22 @@ class _LateInit:
         return None
 
 
+def written_function(name: str, parameters: Sequence[str], lines: Sequence[str], known: dict[str, Any]) -> Any:
+    """The function that lines of Python make, which read the names `known`.
+
+    >>> written_function("twice", ["x"], ["return factor * x"], {"factor": 2})(3)
+    6
+    """
+    text = "\n    ".join([f"def {name}({', '.join(parameters)}):", *lines])
+    # `exec` of the text itself would end the process by SIGINT at its exit if Ctrl-C came in it, also where handled
+    exec(compile(text, "<written>", "exec"), known)
+    return known[name]
+
+
 def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:
     """A method that sets the fields, with one argument for each in order."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_missing": FACTORY}
-    parameters, lines = ["self"], [" pass"]
+    parameters, lines = ["self"], ["pass"]
     for f in fields:
         value = f.name
         if f.default_factory is not MISSING:
@@ -177,11 +189,10 @@ def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Calla
             parameters.append(f"{f.name}=_default_{f.name}")
         else:
             parameters.append(f.name)
-        lines.append(f" _set(self, {f.name!r}, {value})" if frozen else f" self.{f.name} = {value}")
+        lines.append(f"_set(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
-        lines.append(" self.__post_init__()")
-    exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines]), known)
-    init = known["__init__"]
+        lines.append("self.__post_init__()")
+    init = written_function("__init__", parameters, lines, known)
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {**{f.name: f.type for f in fields}, "return": None}
     return init

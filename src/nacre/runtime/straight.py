@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any
 
 from nacre.base.dims import Dim, Quotient, Size, Symbol
+from nacre.base.records import written_function
 from nacre.base.types import TensorType, known_type
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable
@@ -131,9 +132,7 @@ class SizeExpressions:
 
     def function(self, lines: Sequence[str], known: dict[str, Any]) -> Runner:
         """The function of the numbers and of inputs that consists of lines, which read the names `known`."""
-        head = f"def written({', '.join([*self.symbols.values(), 'inputs'])}):"
-        exec("\n    ".join([head, *lines]), known)
-        return known["written"]
+        return written_function("run", [*self.symbols.values(), "inputs"], lines, known)
 
 
 def _packed(*values: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from nacre.base.dims import Dim, Size, noted_needs, product
 from nacre.base.errors import Error
 from nacre.base.locks import Turns
-from nacre.base.records import dataclass
+from nacre.base.records import dataclass, written_function
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
@@ -75,11 +75,8 @@ class SizeSymbols:
                 tests.append(f"m{k} < {self.least[g]}")
         numbers = "".join([f"m{self.groups.index(g)}, " for g in range(self.count)])
         names = "".join([f"m{k}, " for k in range(len(self.groups))])
-        found: dict[str, Any] = {}
         answer = f"return None if {' or '.join(tests) or 'False'} else ({numbers})"
-        lines = ["def read(sizes):", f"{names}= sizes", answer]
-        exec("\n    ".join(lines), found)
-        return found["read"]
+        return written_function("read", ["sizes"], [f"{names}= sizes", answer], {})
 
     def sizes(self) -> Iterator[Size]:
         """The symbols and numbers, in order of the sizes."""

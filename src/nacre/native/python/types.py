@@ -319,5 +319,5 @@ def kind_named(written: object, names: dict[str, Any], known: dict[str, Any] | N
     """The type that an annotation or its text stands for, by the names of its module and those that are known."""
     if isinstance(written, str):  # a plain name is only looked up, because `eval` takes longer
         plain = written in names and written not in (known or {})
-        written = names[written] if plain else eval(written, names, known)
+        written = names[written] if plain else eval(compile(written, "<type>", "eval"), names, known)
     return kind_of(written)
