@@ -247,7 +247,7 @@ def test_texts_have_an_encoding() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module)
 def test_text_is_compiled_before_it_runs(path: Path) -> None:
-    """Ctrl-C inside `exec` or `eval` of a text, also where it is handled, makes the process end by SIGINT at its exit."""
+    """Ctrl-C in `exec` or `eval` of a text makes the process end by SIGINT at its exit, even if it was handled."""
     calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
     for call in calls:
         if isinstance(call.func, ast.Name) and call.func.id in ("exec", "eval"):
