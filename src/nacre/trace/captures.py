@@ -262,27 +262,20 @@ def traced_content(value: Any) -> tuple[ContentPattern, PlaceContents]:
     return ContentPattern("same", Same(value)), PlaceContents()
 
 
-def with_owners(pattern: ContentPattern, value: Any, owners: Set[int]) -> ContentPattern:
-    """The pattern of a content in which arrays with these identities must be the same objects."""
-    if pattern.kind == "array" and id(value) in owners:
-        return ContentPattern("array", pattern.key, (ContentPattern("same", Same(value)),))
+def with_conditions(pattern: ContentPattern, value: Any, owners: Set[int], read: Mapping[int, bytes]) -> ContentPattern:
+    """The pattern of a content in which some tensors and arrays, by identity, must fulfil more than have a type.
+
+    Those in `owners` must be the same objects, and those in `read` must have these numbers.
+    """
+    if pattern.kind in ("tensor", "array"):
+        more = [ContentPattern("same", Same(value))] if id(value) in owners else []
+        more += [ContentPattern("read", read[id(value)])] if id(value) in read else []
+        return ContentPattern(pattern.kind, pattern.key, (*pattern.children, *more)) if more else pattern
     opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
     if opened is None:
         return pattern
     parts = zip(pattern.children, opened[0], strict=True)
-    return ContentPattern("container", pattern.key, tuple(with_owners(c, x, owners) for c, x in parts))
-
-
-def with_numbers(pattern: ContentPattern, value: Any, read: Mapping[int, bytes]) -> ContentPattern:
-    """The pattern of a content in which tensors and arrays with these identities must have these numbers."""
-    if pattern.kind in ("tensor", "array") and id(value) in read:
-        numbers = ContentPattern("read", read[id(value)])
-        return ContentPattern(pattern.kind, pattern.key, (*pattern.children, numbers))
-    opened = _opened(value, len(pattern.children)) if pattern.kind == "container" else None
-    if opened is None:
-        return pattern
-    parts = zip(pattern.children, opened[0], strict=True)
-    return ContentPattern("container", pattern.key, tuple(with_numbers(c, x, read) for c, x in parts))
+    return ContentPattern("container", pattern.key, tuple(with_conditions(c, x, owners, read) for c, x in parts))
 
 
 def read_numbers(pattern: ContentPattern, value: Any) -> Iterator[tuple[int, bytes]]:

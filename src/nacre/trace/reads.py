@@ -34,8 +34,7 @@ from nacre.trace.captures import (
     names_of,
     read_numbers,
     traced_content,
-    with_numbers,
-    with_owners,
+    with_conditions,
 )
 from nacre.trace.traced import contents, find_traced
 from nacre.trace.value import Value
@@ -351,10 +350,11 @@ class Reads:
             now = place.content()
             changed = now is value and changes  # the traced code may have changed a container
             pattern, contents_now = traced_content(now) if changed else (before, met)
-            pattern = with_owners(pattern, now if changed else value, self._owners)
+            described = now if changed else value
+            pattern = with_conditions(pattern, described, self._owners, self._read)
             if self._read and pattern.inputs:
-                pattern, contents_now = with_numbers(pattern, now, self._read), PlaceContents()
-                pattern.matches(now, contents_now)
+                contents_now = PlaceContents()
+                pattern.matches(described, contents_now)
             if type(now) in (int, float) and self._readers.get(key) == {id(self._function)}:
                 numbers.append(len(places))
             places.append(place)
@@ -363,7 +363,7 @@ class Reads:
             found.inputs += contents_now.inputs
         for name, array in self._views.items():
             places.append(CapturePlace("view", self._views, name, "a view of an array"))
-            patterns.append(with_numbers(traced_content(array)[0], array, self._read))
+            patterns.append(with_conditions(traced_content(array)[0], array, frozenset(), self._read))
             found.add(places[-1], patterns[-1], array)
         self.conflict |= self._numbers is not None and self._asks_type
         return Captures(places, patterns, found, () if self._asks_type else numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import isnan
 from typing import Any, cast
 
 from nacre.api.operands import (
@@ -62,7 +63,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     """function(*operands), which for tensors is one operation with a target of its own.
 
     `settings` are all values that the function uses besides its operands.  Those that are equal and differ in meaning,
-    as zeros of two signs, are left to the function itself.
+    as zeros of two signs, are left to the function itself, and NaN, which is not equal to itself.
     """
     parts: list[Any] = [operation]
     for x in operands:
@@ -71,7 +72,9 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
         parts.append(x.type)
     for name, value in settings.items():
         kind = type(cast("object", value))
-        if not (value is None or kind is bool or kind is int or kind is str or (kind is float and value)):
+        if not (
+            value is None or kind is bool or kind is int or kind is str or (kind is float and value and value == value)
+        ):
             return function(*operands)
         parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
     key = tuple(parts)
