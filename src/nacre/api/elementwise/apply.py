@@ -73,7 +73,11 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     for name, value in settings.items():
         kind = type(cast("object", value))
         if not (
-            value is None or kind is bool or kind is int or kind is str or (kind is float and value and value == value)
+            value is None
+            or kind is bool
+            or kind is int
+            or kind is str
+            or (kind is float and value and not isnan(value))
         ):
             return function(*operands)
         parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
