@@ -1,0 +1,190 @@
+"""The passes of Fourier transforms as functions, one for each radix; `kernel.order_fft` defines their arithmetic.
+
+Real and imaginary parts are in rows of their own.  A vector has adjacent q of one p, or adjacent p where s is 1.  A
+vector beyond the last element overlaps the one before; in a row shorter than a vector, further lanes compute numbers
+without a use, which later stores overwrite.  Rows have room for them behind the last element (`BEHIND`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nacre.base.dtypes import DType
+from nacre.codegen.loops.transpose import transposed
+from nacre.kernel.order_fft import Complex, butterfly, turned
+from nacre.kernel.roots_of_unity import roots
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import lanes_of
+from nacre.native.llvm_values import Val
+from nacre.native.text import Function, ModuleText
+
+BEHIND: Final = 256  # elements behind a row that stores may touch
+STEP_FIELDS: Final = ("radix", "m", "s", "start", "step", "apart")  # of a pass in the table of passes
+PARAMS: Final = {
+    **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
+    **dict.fromkeys(("m", "s", "step", "apart"), "i64"),
+}
+
+
+class Registers:
+    """Arithmetic on LLVM values of one type."""
+
+    def __init__(self, f: Function, type: str, dtype: DType) -> None:
+        self.f, self.type, self.dtype = f, type, dtype
+
+    def add(self, a: Val, b: Val) -> Val:
+        """a + b."""
+        return self.f.fadd(a, b)
+
+    def sub(self, a: Val, b: Val) -> Val:
+        """a − b."""
+        return self.f.fsub(a, b)
+
+    def mul(self, a: Val, b: Val) -> Val:
+        """a · b."""
+        return self.f.fmul(a, b)
+
+    def fma(self, a: Val, b: Val, c: Val) -> Val:
+        """a · b + c, rounded once."""
+        return self.f.fma(a, b, c)
+
+    def neg(self, a: Val) -> Val:
+        """−a."""
+        return self.f.fneg(a)
+
+    def number(self, value: float) -> Val:
+        """A constant."""
+        return self.f.const(self.type, value)
+
+    def root(self, n: int, k: int) -> Complex[Val]:
+        """cos(2πk/n) and sin(2πk/n)."""
+        cos, sin = roots(n, k, self.dtype.numpy)
+        return self.number(float(cos)), self.number(float(sin))
+
+
+class Passes:
+    """Writes the passes of some radices into a module, and `passes`, which runs those that a table lists."""
+
+    def __init__(self, module: ModuleText, isa: Isa, dtype: DType, radices: Sequence[int]) -> None:
+        self.module, self.isa, self.dtype, self.radices = module, isa, dtype, radices
+        self.scalar = dtype.memory
+        self.lanes = isa.lanes(self.scalar)
+        self.vector = isa.vector(self.scalar)
+
+    def write(self) -> None:
+        """Write all functions."""
+        for r in self.radices:
+            self._first(r)
+            self._later(r, False)
+            self._later(r, True)
+        self._sequence()
+
+    def _function(self, radix: int, kind: str) -> Function:
+        return self.module.function(f"pass_{radix}_{kind}", "void", PARAMS, linkage="internal", isa=self.isa)
+
+    def _at(self, f: Function, row: str, index: Any) -> Val:
+        return f.gep(f[row], index, self.scalar)
+
+    def _apart(self, f: Function, pointer: Val, steps: Sequence[Any]) -> list[Val]:
+        return [f.gep(pointer, step, self.scalar) for step in steps]
+
+    def _multiples(self, f: Function, value: Val, count: int) -> list[Any]:
+        return [0, value, *(f.mul(value, k) for k in range(2, count))][:count]
+
+    def _first(self, r: int) -> None:
+        """The pass with s = 1, and m > 1: vectors of adjacent p; the results for all k of a p are adjacent."""
+        f = self._function(r, "first")
+        m, last = f["m"], f.smax(f.sub(f["m"], self.lanes), 0)
+        between, apart = self._multiples(f, m, r), self._multiples(f, m, 2 * r - 2)
+        with f.loop("p", 0, m, self.lanes) as p:
+            at = f.smin(p.index, last)
+            x = [self._read(f, at, b) for b in between]
+            places = self._apart(f, self._at(f, "table", at), apart)
+            w = [f.load(place, self.vector) for place in places]
+            k = Registers(f, self.vector, self.dtype)
+            y = turned(k, butterfly(k, x), list(zip(w[::2], w[1::2], strict=True)))
+            to = f.mul(at, r)
+            for part, row in enumerate(("to_re", "to_im")):
+                self._adjacent(f, [pair[part] for pair in y], self._at(f, row, to))
+        f.ret()
+
+    def _read(self, f: Function, at: Val, between: Any) -> Complex[Val]:
+        re, im = (f.load(f.gep(self._at(f, row, at), between, self.scalar), self.vector) for row in ("re", "im"))
+        return re, im
+
+    def _adjacent(self, f: Function, values: Sequence[Val], to: Val) -> None:
+        """Store vectors so that the first lanes of all are followed by the second ones."""
+        r, lanes = len(values), self.lanes
+        if r % lanes == 0:
+            for first in range(0, r, lanes):
+                for lane, v in enumerate(transposed(f, values[first : first + lanes])):
+                    f.store(v, f.gep(to, lane * r + first, self.scalar))
+        elif r & (r - 1) == 0:
+            (whole,) = _interleaved(f, values)
+            for first in range(0, r * lanes, lanes):
+                f.store(f.shuffle(whole, whole, range(first, first + lanes)), f.gep(to, first, self.scalar))
+        else:
+            for lane in range(lanes):
+                for k, v in enumerate(values):
+                    f.store(f.extract(v, lane), f.gep(to, lane * r + k, self.scalar))
+
+    def _later(self, r: int, is_last: bool) -> None:
+        """A pass with vectors of adjacent q; the last one has m = 1 and no roots."""
+        f = self._function(r, "last" if is_last else "later")
+        s, last = f["s"], f.smax(f.sub(f["s"], self.lanes), 0)
+        between = self._multiples(f, s if is_last else f.mul(s, f["m"]), r)
+        behind, apart = self._multiples(f, s, r), self._multiples(f, f["apart"], 2 * r - 2)
+        k = Registers(f, self.vector, self.dtype)
+        with f.loop("p", 0, f.i64(1) if is_last else f["m"]) as p:
+            start = f.mul(s, p.index)
+            to = f.mul(start, r)
+            places = [] if is_last else self._apart(f, self._at(f, "table", f.mul(p.index, f["step"])), apart)
+            scalars = [f.load(place, self.scalar) for place in places]
+            with f.loop("q", 0, s, self.lanes) as q:
+                at = f.smin(q.index, last)
+                here = f.add(start, at)
+                y = butterfly(k, [self._read(f, here, b) for b in between])
+                if not is_last:
+                    w = [f.splat(x, self.lanes) for x in scalars]
+                    y = turned(k, y, list(zip(w[::2], w[1::2], strict=True)))
+                there = f.add(to, at)
+                for pair, b in zip(y, behind, strict=True):
+                    for value, row in zip(pair, ("to_re", "to_im"), strict=True):
+                        f.store(value, f.gep(self._at(f, row, there), b, self.scalar))
+        f.ret()
+
+    def _sequence(self) -> None:
+        """All passes of a table: `unit` transforms are interleaved; the result is in the other rows if they are odd."""
+        params = dict.fromkeys(("re", "im", "to_re", "to_im", "table", "steps"), "ptr")
+        f = self.module.function(
+            "passes", "void", {**params, "count": "i64", "unit": "i64"}, linkage="internal", isa=self.isa
+        )
+        rows = [f[name] for name in ("re", "im", "to_re", "to_im")]
+        with f.loop("pass", 0, f["count"], carry=rows) as loop:
+            line = f.gep(f["steps"], f.mul(loop.index, len(STEP_FIELDS)), "i64")
+            radix, m, s, start, step, apart = (f.load(f.gep(line, k, "i64"), "i64") for k in range(len(STEP_FIELDS)))
+            s = f.mul(s, f["unit"])
+            arguments = [*loop.carried, f.gep(f["table"], start, self.scalar), m, s, step, apart]
+            is_last, is_first = f.icmp("eq", m, 1), f.icmp("eq", s, 1)
+            is_later = f.xor(f.or_(is_last, is_first), f.const("i1", True))
+            is_first = f.and_(is_first, f.xor(is_last, f.const("i1", True)))
+            for r in self.radices:
+                same = f.icmp("eq", radix, r)
+                for kind, holds in (("first", is_first), ("later", is_later), ("last", is_last)):
+                    with f.when(f.and_(same, holds)):
+                        f.call(f"pass_{r}_{kind}", "void", arguments)
+            re, im, to_re, to_im = loop.carried
+            loop.next(to_re, to_im, re, im)
+        f.ret()
+
+
+def _interleaved(f: Function, values: Sequence[Val]) -> list[Val]:
+    """One vector of the first lanes of a power of two of vectors, then the second lanes, and so on."""
+    found = list(values)
+    while len(found) > 1:
+        half = len(found) // 2
+        lanes = lanes_of(found[0].ty)
+        order = [k for lane in range(lanes) for k in (lane, lanes + lane)]
+        found = [f.shuffle(found[k], found[k + half], order) for k in range(half)]
+    return found
