@@ -251,7 +251,8 @@ def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
         case 4:
             return _of_four(k, x)
         case 8:
-            return _of_eight(k, x)
+            pairs = zip(even_of_eight(k, x), odd_of_eight(k, x), strict=True)
+            return [y for pair in pairs for y in pair]
         case _:
             return _of_odd(k, x)
 
@@ -262,18 +263,20 @@ def _of_four(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     return [plus(k, a, c), (k.add(b[0], d[1]), k.sub(b[1], d[0])), minus(k, a, c), (k.sub(b[0], d[1]), k.add(b[1], d[0]))]
 
 
-def _of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def even_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+    """The numbers 0, 2, 4 and 6 of the transform of eight."""
+    return _of_four(k, [plus(k, x[j], x[j + 4]) for j in range(4)])
+
+
+def odd_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+    """The numbers 1, 3, 5 and 7 of the transform of eight."""
     half = k.root(8, 1)[0]
-    even = _of_four(k, [plus(k, x[j], x[j + 4]) for j in range(4)])
-    b = [minus(k, x[j], x[j + 4]) for j in range(4)]
-    (r1, i1), (r2, i2), (r3, i3) = b[1:]
-    b[1] = k.mul(k.add(r1, i1), half), k.mul(k.sub(i1, r1), half)
-    b[3] = k.mul(k.sub(i3, r3), half), k.mul(k.add(r3, i3), k.neg(half))
-    # b[2] times −i: its parts are exchanged below, without a negation
-    a0, a1 = (k.add(b[0][0], i2), k.sub(b[0][1], r2)), (k.sub(b[0][0], i2), k.add(b[0][1], r2))
-    c, d = plus(k, b[1], b[3]), minus(k, b[1], b[3])
-    odd = [plus(k, a0, c), (k.add(a1[0], d[1]), k.sub(a1[1], d[0])), minus(k, a0, c), (k.sub(a1[0], d[1]), k.add(a1[1], d[0]))]
-    return [y for pair in zip(even, odd, strict=True) for y in pair]
+    (r0, i0), (r1, i1), (r2, i2), (r3, i3) = (minus(k, x[j], x[j + 4]) for j in range(4))
+    a, b = (k.add(r0, i2), k.sub(i0, r2)), (k.sub(r0, i2), k.add(i0, r2))
+    u = k.mul(k.add(r1, i1), half), k.mul(k.sub(i1, r1), half)
+    v = k.mul(k.sub(i3, r3), half), k.mul(k.add(r3, i3), k.neg(half))
+    c, d = plus(k, u, v), minus(k, u, v)
+    return [plus(k, a, c), (k.add(b[0], d[1]), k.sub(b[1], d[0])), minus(k, a, c), (k.sub(b[0], d[1]), k.add(b[1], d[0]))]
 
 
 def _of_odd(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:

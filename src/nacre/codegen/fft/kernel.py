@@ -23,7 +23,7 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
 
 BEFORE: Final = 64  # elements before a row that loads may touch
-TOGETHER: Final = 1 << 17  # the most bytes of rows of transforms that are computed together
+TOGETHER: Final = 1 << 15  # the most bytes of rows of transforms that are computed together
 HEADER: Final = ("count", "n", "length", "chirp", "filter", "halves", "row", "source", "target", "bins")
 START: Final = 16  # the first word of the passes in their table
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nacre.base.dtypes import DType
 from nacre.codegen.loops.transpose import transposed
-from nacre.kernel.order_fft import Complex, butterfly, turned
+from nacre.kernel.order_fft import Complex, butterfly, even_of_eight, odd_of_eight, times, turned
 from nacre.kernel.roots_of_unity import roots
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import lanes_of
@@ -20,6 +20,7 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
 BEHIND: Final = 256  # elements behind a row that stores may touch
+FEW_REGISTERS: Final = 16
 STEP_FIELDS: Final = ("radix", "m", "s", "start", "step", "apart")  # of a pass in the table of passes
 PARAMS: Final = {
     **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
@@ -130,29 +131,57 @@ class Passes:
                     f.store(f.extract(v, lane), f.gep(to, lane * r + k, self.scalar))
 
     def _later(self, r: int, is_last: bool) -> None:
-        """A pass with vectors of adjacent q; the last one has m = 1 and no roots."""
+        """A pass with vectors of adjacent q; the last one has m = 1 and no roots.
+
+        With few registers, an eighth root's butterfly reads its operands twice: for its even results, and for the odd
+        ones.  The stores are then out of order, so all lanes must have a use.
+        """
         f = self._function(r, "last" if is_last else "later")
-        s, last = f["s"], f.smax(f.sub(f["s"], self.lanes), 0)
+        s = f["s"]
         between = self._multiples(f, s if is_last else f.mul(s, f["m"]), r)
-        behind, apart = self._multiples(f, s, r), self._multiples(f, f["apart"], 2 * r - 2)
-        k = Registers(f, self.vector, self.dtype)
+        apart = self._multiples(f, f["apart"], 2 * r - 2)
         with f.loop("p", 0, f.i64(1) if is_last else f["m"]) as p:
             start = f.mul(s, p.index)
-            to = f.mul(start, r)
             places = [] if is_last else self._apart(f, self._at(f, "table", f.mul(p.index, f["step"])), apart)
-            scalars = [f.load(place, self.scalar) for place in places]
-            with f.loop("q", 0, s, self.lanes) as q:
-                at = f.smin(q.index, last)
-                here = f.add(start, at)
-                y = butterfly(k, [self._read(f, here, b) for b in between])
-                if not is_last:
-                    w = [f.splat(x, self.lanes) for x in scalars]
-                    y = turned(k, y, list(zip(w[::2], w[1::2], strict=True)))
-                there = f.add(to, at)
-                for pair, b in zip(y, behind, strict=True):
-                    for value, row in zip(pair, ("to_re", "to_im"), strict=True):
-                        f.store(value, f.gep(self._at(f, row, there), b, self.scalar))
+            to = f.mul(start, r)
+            if r == 8 and self.isa.registers <= FEW_REGISTERS:
+                wide = f.icmp("sge", s, self.lanes)
+                with f.when(wide):
+                    self._adjacent_q(f, (start, to), between, places, [(even_of_eight, 0), (odd_of_eight, 1)])
+                with f.when(f.xor(wide, f.const("i1", True))):
+                    self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)])
+            else:
+                self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)])
         f.ret()
+
+    def _spread(self, f: Function, places: tuple[Val, Val]) -> Complex[Val]:
+        """A root in all lanes; read where it is used, as registers are few."""
+        re, im = (f.splat(f.load(place, self.scalar), self.lanes) for place in places)
+        return re, im
+
+    def _adjacent_q(
+        self,
+        f: Function,
+        starts: tuple[Val, Val],
+        between: Sequence[Any],
+        places: Sequence[Val],
+        parts: Sequence[tuple[Any, int]],
+    ) -> None:
+        """The vectors of a p; each of the parts computes every result, or every second one."""
+        r, s = len(between), f["s"]
+        behind, last = self._multiples(f, s, r), f.smax(f.sub(s, self.lanes), 0)
+        k = Registers(f, self.vector, self.dtype)
+        pairs = list(zip(places[::2], places[1::2], strict=True))
+        with f.loop("q", 0, s, self.lanes) as q:
+            at = f.smin(q.index, last)
+            here, there = f.add(starts[0], at), f.add(starts[1], at)
+            for part, first in parts:
+                y = part(k, [self._read(f, here, b) for b in between])
+                numbers = range(first, r, len(parts))
+                for number, value in zip(numbers, y, strict=True):
+                    found = times(k, value, self._spread(f, pairs[number - 1])) if pairs and number else value
+                    for x, row in zip(found, ("to_re", "to_im"), strict=True):
+                        f.store(x, f.gep(self._at(f, row, there), behind[number], self.scalar))
 
     def _sequence(self) -> None:
         """All passes of a table: `unit` transforms are interleaved; the result is in the other rows if they are odd."""
