@@ -22,6 +22,7 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
 
+NAME: Final = "nacre_kernel"
 BEFORE: Final = 64  # elements before a row that loads may touch
 TOGETHER: Final = 1 << 15  # the most bytes of rows of transforms that are computed together
 HEADER: Final = ("count", "n", "length", "chirp", "filter", "halves", "row", "source", "target", "bins")
@@ -42,10 +43,10 @@ class FourierForm:
 
 @dataclass(frozen=True)
 class FourierKernel:
-    """The text of a kernel, with its name, the transforms of a work item, and the bytes of scratch memory."""
+    """A kernel: its module, which includes the one of its passes; the transforms of a work item; bytes of scratch."""
 
-    text: str
-    name: str
+    module: ModuleText
+    passes: ModuleText
     rows: int
     scratch: int
 
@@ -84,9 +85,10 @@ def _row(p: FourierPlan, isa: Isa, dtype: DType, form: FourierForm) -> int:
 def fourier_kernel(kind: str, n: int, inverse: bool, isa: Isa, dtype: DType) -> FourierKernel:
     """The kernel of a transform."""
     form = form_of(kind, n, inverse, isa, dtype)
-    text, name = _text(form, isa, dtype)
+    writer = _written(form, isa, dtype)
     scratch = 4 * _row(plan(complex_length(kind, n)), isa, dtype, form) * dtype.itemsize
-    return FourierKernel(text, name, isa.lanes(dtype.memory) if form.together else 1, scratch)
+    rows = isa.lanes(dtype.memory) if form.together else 1
+    return FourierKernel(writer.module, writer.passes, rows, scratch)
 
 
 def items(rows: Size, kernel: FourierKernel) -> Size:
@@ -95,21 +97,29 @@ def items(rows: Size, kernel: FourierKernel) -> Size:
 
 
 @lru_cache(maxsize=256)
-def _text(form: FourierForm, isa: Isa, dtype: DType) -> tuple[str, str]:
+def _passes(radices: tuple[int, ...], isa: Isa, dtype: DType) -> ModuleText:
+    """The passes of some radices, which many kernels share."""
+    module = ModuleText("fourier_passes")
+    Passes(module, isa, dtype, radices).write()
+    return module
+
+
+@lru_cache(maxsize=256)
+def _written(form: FourierForm, isa: Isa, dtype: DType) -> _Writer:
     writer = _Writer(form, isa, dtype)
     writer.write()
-    return writer.module.text(), writer.name
+    return writer
 
 
 class _Writer:
     """Writes the kernel of a form.  Its arguments are the operand, the constants, the passes, the result, the rows."""
 
     def __init__(self, form: FourierForm, isa: Isa, dtype: DType) -> None:
-        self.form, self.dtype, self.name = form, dtype, f"fourier_{form.kind}"
-        self.module = ModuleText(self.name)
-        Passes(self.module, isa, dtype, form.radices).write()
+        self.form, self.dtype = form, dtype
+        self.module, self.passes = ModuleText(NAME), _passes(form.radices, isa, dtype)
+        self.module.include(self.passes)
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
-        f = self.f = self.module.function(self.name, "void", params, isa=isa)
+        f = self.f = self.module.function(NAME, "void", params, isa=isa)
         self.scalar, self.lanes = dtype.memory, isa.lanes(dtype.memory)
         self.source, self.table, self.steps, self.target = (f.load(f.gep(f["args"], k, "ptr"), "ptr") for k in range(4))
         self.rows = f.load(f.gep(f["args"], 4, "ptr"), "i64")

@@ -12,7 +12,7 @@ from typing import Any
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, int64
 from nacre.base.types import TensorType
-from nacre.codegen.fft.kernel import complex_length, fourier_kernel, items, steps
+from nacre.codegen.fft.kernel import NAME, FourierKernel, complex_length, fourier_kernel, items, steps
 from nacre.compile.fusion.materialisation import View
 from nacre.compile.lowering.kernel_registry import always, register_kernel
 from nacre.compile.lowering.kernel_selection import strided
@@ -21,7 +21,7 @@ from nacre.ir.graph import Equation, Literal
 from nacre.kernel.order_fft import plan, table
 from nacre.native.isa import Isa
 from nacre.ops.fft import fft_p, irfft_p, rfft_p
-from nacre.runtime.executable import Code
+from nacre.runtime.executable import Code, Unit
 
 FLOPS = 5  # operations for each number and each halving of the length, by the usual count
 
@@ -51,7 +51,7 @@ def fourier_steps(isa: Isa, e: Equation, views: list[View], result: View) -> lis
     cost = FLOPS * kernel.rows * p.passes_length * max(1, len(p.passes)) * (1 + p.is_convolution)
     slots: list[ArgSlot] = [_address(v) for v in (views[0], roots, passes, result)]
     step = TemplateStep(
-        Code(kernel.text, kernel.name),
+        _code(kernel),
         (*slots, rows),
         items(rows, kernel),
         max(1, cost // isa.lanes(x.type.dtype.memory)),
@@ -61,6 +61,13 @@ def fourier_steps(isa: Isa, e: Equation, views: list[View], result: View) -> lis
         rows * flops,
     )
     return [step]
+
+
+def _code(kernel: FourierKernel) -> Code:
+    """The code of a kernel; its passes are compiled once for all kernels with the same radices."""
+    rest = kernel.module.without(kernel.passes)
+    names = tuple(name for name in kernel.passes.functions if name in rest.declarations)
+    return Code(kernel.module.text(), NAME, (Unit(kernel.passes.exported()), Unit(rest.text(), names)))
 
 
 def _address(place: View) -> Any:
