@@ -87,7 +87,7 @@ def _irfft_type(x: TensorType, n: int) -> TensorType:
 def _weighted(x: Value, n: int, ends: float, middle: float) -> Value:
     """Pairs times a factor: `ends` for those that have no conjugate among n numbers, `middle` for the others."""
     last = 1 - n % 2 if n > 1 else 0
-    parts = [fill((count,), value, x.type.dtype) for count, value in ((1, ends), ((n - 1) // 2, middle), (last, ends))]
+    parts = [fill(value, (count,), x.type.dtype) for count, value in ((1, ends), ((n - 1) // 2, middle), (last, ends))]
     factors = concatenate([p for p in parts if p.type.shape[0]], 0)
     shape = x.type.shape
     return mul(x, broadcast(factors, shape, (len(shape) - 2,)))
