@@ -7,6 +7,7 @@ scratch memory.  `kernel.order_fft` defines the arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Final
 
@@ -15,17 +16,18 @@ import numpy as np
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
-from nacre.codegen.fft.passes import BEHIND, STEP_FIELDS, Passes, Registers
+from nacre.codegen.fft.passes import BEHIND, STEP_FIELDS, Pairs, Passes, Registers
 from nacre.codegen.fft.rows import Row, Unit
 from nacre.kernel.order_fft import PADDING, FourierPlan, merged, plan, split, times
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
 
+NULL: Final = Val("null", "ptr")
 NAME: Final = "nacre_kernel"
 BEFORE: Final = 64  # elements before a row that loads may touch
 TOGETHER: Final = 1 << 15  # the most bytes of rows of transforms that are computed together
-HEADER: Final = ("count", "n", "length", "chirp", "filter", "halves", "row", "source", "target", "bins")
+HEADER: Final = ("count", "n", "length", "chirp", "filter", "halves", "row", "source", "target", "bins", "wide")
 START: Final = 16  # the first word of the passes in their table
 
 
@@ -39,6 +41,20 @@ class FourierForm:
     is_convolution: bool
     radices: tuple[int, ...]
     together: bool
+
+    @property
+    def source(self) -> Pairs:
+        """The form in which a first pass may read its operand."""
+        if self.is_convolution or self.odd or self.kind == "irfft":
+            return "rows"
+        return "exchanged" if self.inverse else "pairs"
+
+    @property
+    def target(self) -> Pairs:
+        """The form in which a last pass may write the result."""
+        if self.is_convolution or self.odd or self.kind == "rfft":
+            return "rows"
+        return "exchanged" if self.inverse or self.kind == "irfft" else "pairs"
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,9 @@ def steps(kind: str, n: int, isa: Isa, dtype: DType) -> np.ndarray:
     numbers = {"fft": (2 * n, 2 * n), "rfft": (n, 2 * bins), "irfft": (2 * bins, n)}[kind]
     form = form_of(kind, n, False, isa, dtype)
     header = (len(p.passes), p.n, p.passes_length, p.chirp, p.filter, p.halves, _row(p, isa, dtype, form), *numbers, bins)
+    lanes = isa.lanes(dtype.memory)
+    wide = len(p.passes) > 1 and p.passes[0].m >= lanes and p.passes[-1].s >= lanes
+    header = (*header, int(wide))
     rows = [[getattr(each, field) for field in STEP_FIELDS] for each in p.passes]
     return np.array([*header, *[0] * (START - len(header)), *(x for row in rows for x in row)], np.int64)
 
@@ -97,10 +116,10 @@ def items(rows: Size, kernel: FourierKernel) -> Size:
 
 
 @lru_cache(maxsize=256)
-def _passes(radices: tuple[int, ...], isa: Isa, dtype: DType) -> ModuleText:
+def _passes(radices: tuple[int, ...], isa: Isa, dtype: DType, source: Pairs, target: Pairs) -> ModuleText:
     """The passes of some radices, which many kernels share."""
     module = ModuleText("fourier_passes")
-    Passes(module, isa, dtype, radices).write()
+    Passes(module, isa, dtype, radices, source, target).write()
     return module
 
 
@@ -116,7 +135,7 @@ class _Writer:
 
     def __init__(self, form: FourierForm, isa: Isa, dtype: DType) -> None:
         self.form, self.dtype = form, dtype
-        self.module, self.passes = ModuleText(NAME), _passes(form.radices, isa, dtype)
+        self.module, self.passes = ModuleText(NAME), _passes(form.radices, isa, dtype, form.source, form.target)
         self.module.include(self.passes)
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
         f = self.f = self.module.function(NAME, "void", params, isa=isa)
@@ -159,11 +178,27 @@ class _Writer:
         targets = self._numbers(self.target, "target", unit, row)
         {"fft": self._complex, "rfft": self._of_real, "irfft": self._to_real}[self.form.kind](unit, sources, targets)
 
+    def _is_direct(self, unit: Unit) -> bool:
+        """Whether passes may read operands and write results, if all lanes of their vectors are within them."""
+        return not (unit.together or self.form.is_convolution or self.form.odd)
+
+    def _unless_wide(self, unit: Unit) -> AbstractContextManager[None]:
+        """The instructions for operands and results that passes do not access themselves."""
+        return self.f.when(self.f.icmp("eq", self.header["wide"], 0)) if self._is_direct(unit) else nullcontext()
+
+    def _place(self, unit: Unit, numbers: Sequence[Val]) -> Val:
+        """The address that passes access, or null."""
+        wide = self.f.icmp("ne", self.header["wide"], 0)
+        return self.f.select(wide, numbers[0], NULL) if self._is_direct(unit) else NULL
+
     def _complex(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         n, swapped = self.header["n"], self.form.inverse
-        unit.read(sources, n, _exchanged(self.first) if swapped else self.first)
-        found, _ = self._run(unit, self.first, self.second)
-        unit.write(_exchanged(found) if swapped else found, n, targets)
+        with self._unless_wide(unit):
+            unit.read(sources, n, _exchanged(self.first) if swapped else self.first)
+        places = self._place(unit, sources), self._place(unit, targets)
+        found, _ = self._run(unit, self.first, self.second, *places)
+        with self._unless_wide(unit):
+            unit.write(_exchanged(found) if swapped else found, n, targets)
 
     def _of_real(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         f, n, bins = self.f, self.header["n"], self.header["bins"]
@@ -175,8 +210,9 @@ class _Writer:
             unit.set(found[1], 0, f.zero)
             unit.write(found, bins, targets)
             return
-        unit.read(sources, n, self.first)
-        found, free = self._run(unit, self.first, self.second)
+        with self._unless_wide(unit):
+            unit.read(sources, n, self.first)
+        found, free = self._run(unit, self.first, self.second, self._place(unit, sources))
         for part in found:
             value = unit.get(part, 0)
             unit.set(part, n, lambda _, value=value: value)
@@ -204,13 +240,17 @@ class _Writer:
         with unit.each(0, n) as t:
             a, b = unit.load(self.first, t), unit.load_back(self.first, f.sub(n, t))
             unit.store(merged(k, a, b, unit.constants(w, t)), self.second, t)
-        found, _ = self._run(unit, _exchanged(self.second), _exchanged(self.first))
-        unit.write(_exchanged(found), n, targets)
+        place = self._place(unit, targets)
+        found, _ = self._run(unit, _exchanged(self.second), _exchanged(self.first), NULL, place)
+        with self._unless_wide(unit):
+            unit.write(_exchanged(found), n, targets)
 
-    def _run(self, unit: Unit, row: Row, free: Row) -> tuple[Row, Row]:
-        """The forward transform of a row: where it is, and the other row."""
+    def _run(
+        self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL
+    ) -> tuple[Row, Row]:
+        """The forward transform of a row: where it is, and the other row.  It may be read and written elsewhere."""
         if not self.form.is_convolution:
-            return self._passes(unit, row, free)
+            return self._passes(unit, row, free, source, target)
         f, n, length = self.f, self.header["n"], self.header["length"]
         chirp = self._constants("chirp", n)
         self._times(unit, row, n, chirp)
@@ -229,9 +269,11 @@ class _Writer:
         with unit.each(0, count) as t:
             unit.store(times(k, unit.load(row, t), unit.constants(constants, t)), row, t)
 
-    def _passes(self, unit: Unit, row: Row, free: Row) -> tuple[Row, Row]:
+    def _passes(
+        self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL
+    ) -> tuple[Row, Row]:
         f, count = self.f, self.header["count"]
-        rest = (self.table, f.gep(self.steps, START, "i64"), count, f.i64(unit.size))
+        rest = (self.table, f.gep(self.steps, START, "i64"), source, target, count, f.i64(unit.size))
         f.call("passes", "void", [*row, *free, *rest])
         moved = f.icmp("ne", f.and_(count, 1), 0)
         found = [f.select(moved, b, a) for a, b in zip(row, free, strict=True)]

@@ -1,6 +1,7 @@
 """The passes of Fourier transforms as functions, one for each radix; `kernel.order_fft` defines their arithmetic.
 
-Real and imaginary parts are in rows of their own.  A vector has adjacent q of one p, or adjacent p where s is 1.  A
+Real and imaginary parts are in rows of their own.  The first pass may also read pairs from an operand, and the last
+one write pairs to a result, with or without an exchange of the parts.  A vector has adjacent q of one p, or adjacent p where s is 1.  A
 vector beyond the last element overlaps the one before; in a row shorter than a vector, further lanes compute numbers
 without a use, which later stores overwrite.  Rows have room for them behind the last element (`BEHIND`).
 """
@@ -8,7 +9,7 @@ without a use, which later stores overwrite.  Rows have room for them behind the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from nacre.base.dtypes import DType
 from nacre.codegen.loops.transpose import transposed
@@ -22,6 +23,9 @@ from nacre.native.text import Function, ModuleText
 BEHIND: Final = 256  # elements behind a row that stores may touch
 FEW_REGISTERS: Final = 16
 STEP_FIELDS: Final = ("radix", "m", "s", "start", "step", "apart")  # of a pass in the table of passes
+KINDS: Final = ("first", "later", "last", "source", "target")
+FIRST, LATER, LAST, SOURCE, TARGET = range(len(KINDS))
+Pairs = Literal["rows", "pairs", "exchanged"]
 PARAMS: Final = {
     **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
     **dict.fromkeys(("m", "s", "step", "apart"), "i64"),
@@ -65,10 +69,16 @@ class Registers:
 
 
 class Passes:
-    """Writes the passes of some radices into a module, and `passes`, which runs those that a table lists."""
+    """Writes the passes of some radices into a module, and `passes`, which runs those that a table lists.
 
-    def __init__(self, module: ModuleText, isa: Isa, dtype: DType, radices: Sequence[int]) -> None:
+    `source` and `target` are the forms of pairs that the first pass reads and the last one writes, if they may.
+    """
+
+    def __init__(
+        self, module: ModuleText, isa: Isa, dtype: DType, radices: Sequence[int], source: Pairs, target: Pairs
+    ) -> None:
         self.module, self.isa, self.dtype, self.radices = module, isa, dtype, radices
+        self.source, self.target = source, target
         self.scalar = dtype.memory
         self.lanes = isa.lanes(self.scalar)
         self.vector = isa.vector(self.scalar)
@@ -76,9 +86,13 @@ class Passes:
     def write(self) -> None:
         """Write all functions."""
         for r in self.radices:
-            self._first(r)
-            self._later(r, False)
-            self._later(r, True)
+            self._first(r, "rows")
+            self._later(r, False, "rows")
+            self._later(r, True, "rows")
+            if self.source != "rows":
+                self._first(r, self.source)
+            if self.target != "rows":
+                self._later(r, True, self.target)
         self._sequence()
 
     def _function(self, radix: int, kind: str) -> Function:
@@ -93,14 +107,14 @@ class Passes:
     def _multiples(self, f: Function, value: Val, count: int) -> list[Any]:
         return [0, value, *(f.mul(value, k) for k in range(2, count))][:count]
 
-    def _first(self, r: int) -> None:
+    def _first(self, r: int, source: Pairs) -> None:
         """The pass with s = 1, and m > 1: vectors of adjacent p; the results for all k of a p are adjacent."""
-        f = self._function(r, "first")
+        f = self._function(r, "first" if source == "rows" else "source")
         m, last = f["m"], f.smax(f.sub(f["m"], self.lanes), 0)
         between, apart = self._multiples(f, m, r), self._multiples(f, m, 2 * r - 2)
         with f.loop("p", 0, m, self.lanes) as p:
             at = f.smin(p.index, last)
-            x = [self._read(f, at, b) for b in between]
+            x = [self._read(f, at, b) if source == "rows" else self._read_pairs(f, at, b, source) for b in between]
             places = self._apart(f, self._at(f, "table", at), apart)
             w = [f.load(place, self.vector) for place in places]
             k = Registers(f, self.vector, self.dtype)
@@ -113,6 +127,18 @@ class Passes:
     def _read(self, f: Function, at: Val, between: Any) -> Complex[Val]:
         re, im = (f.load(f.gep(self._at(f, row, at), between, self.scalar), self.vector) for row in ("re", "im"))
         return re, im
+
+    def _read_pairs(self, f: Function, at: Val, between: Any, form: Pairs) -> Complex[Val]:
+        start = f.gep(self._at(f, "re", f.mul(at, 2)), f.mul(between, 2), self.scalar)
+        x = [f.load(f.gep(start, self.lanes * k, self.scalar), self.vector) for k in range(2)]
+        even, odd = (f.shuffle(*x, range(part, 2 * self.lanes, 2)) for part in range(2))
+        return (odd, even) if form == "exchanged" else (even, odd)
+
+    def _write_pairs(self, f: Function, value: Complex[Val], to: Val, form: Pairs) -> None:
+        re, im = reversed(value) if form == "exchanged" else value
+        order = [k for lane in range(self.lanes) for k in (lane, self.lanes + lane)]
+        for k, part in enumerate((order[: self.lanes], order[self.lanes :])):
+            f.store(f.shuffle(re, im, part), f.gep(to, self.lanes * k, self.scalar))
 
     def _adjacent(self, f: Function, values: Sequence[Val], to: Val) -> None:
         """Store vectors so that the first lanes of all are followed by the second ones."""
@@ -130,13 +156,13 @@ class Passes:
                 for k, v in enumerate(values):
                     f.store(f.extract(v, lane), f.gep(to, lane * r + k, self.scalar))
 
-    def _later(self, r: int, is_last: bool) -> None:
+    def _later(self, r: int, is_last: bool, target: Pairs) -> None:
         """A pass with vectors of adjacent q; the last one has m = 1 and no roots.
 
         With few registers, an eighth root's butterfly reads its operands twice: for its even results, and for the odd
         ones.  The stores are then out of order, so all lanes must have a use.
         """
-        f = self._function(r, "last" if is_last else "later")
+        f = self._function(r, "target" if target != "rows" else "last" if is_last else "later")
         s = f["s"]
         between = self._multiples(f, s if is_last else f.mul(s, f["m"]), r)
         apart = self._multiples(f, f["apart"], 2 * r - 2)
@@ -147,11 +173,12 @@ class Passes:
             if r == 8 and self.isa.registers <= FEW_REGISTERS:
                 wide = f.icmp("sge", s, self.lanes)
                 with f.when(wide):
-                    self._adjacent_q(f, (start, to), between, places, [(even_of_eight, 0), (odd_of_eight, 1)])
+                    halves = [(even_of_eight, 0), (odd_of_eight, 1)]
+                    self._adjacent_q(f, (start, to), between, places, halves, target)
                 with f.when(f.xor(wide, f.const("i1", True))):
-                    self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)])
+                    self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)], target)
             else:
-                self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)])
+                self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)], target)
         f.ret()
 
     def _spread(self, f: Function, places: tuple[Val, Val]) -> Complex[Val]:
@@ -166,6 +193,7 @@ class Passes:
         between: Sequence[Any],
         places: Sequence[Val],
         parts: Sequence[tuple[Any, int]],
+        target: Pairs,
     ) -> None:
         """The vectors of a p; each of the parts computes every result, or every second one."""
         r, s = len(between), f["s"]
@@ -180,30 +208,49 @@ class Passes:
                 numbers = range(first, r, len(parts))
                 for number, value in zip(numbers, y, strict=True):
                     found = times(k, value, self._spread(f, pairs[number - 1])) if pairs and number else value
+                    if target != "rows":
+                        to = f.gep(self._at(f, "to_re", f.mul(there, 2)), f.mul(behind[number], 2), self.scalar)
+                        self._write_pairs(f, found, to, target)
+                        continue
                     for x, row in zip(found, ("to_re", "to_im"), strict=True):
                         f.store(x, f.gep(self._at(f, row, there), behind[number], self.scalar))
 
     def _sequence(self) -> None:
-        """All passes of a table: `unit` transforms are interleaved; the result is in the other rows if they are odd."""
-        params = dict.fromkeys(("re", "im", "to_re", "to_im", "table", "steps"), "ptr")
+        """All passes of a table: `unit` transforms are interleaved; the result is in the other rows if they are odd.
+
+        The first pass reads pairs from `source`, and the last one writes pairs to `target`, if these are not null.
+        """
+        params = dict.fromkeys(("re", "im", "to_re", "to_im", "table", "steps", "source", "target"), "ptr")
         f = self.module.function(
             "passes", "void", {**params, "count": "i64", "unit": "i64"}, linkage="internal", isa=self.isa
         )
         rows = [f[name] for name in ("re", "im", "to_re", "to_im")]
+        reads, writes = (f.icmp("ne", f[name], Val("null", "ptr")) for name in ("source", "target"))
+        end = f.sub(f["count"], 1)
         with f.loop("pass", 0, f["count"], carry=rows) as loop:
             line = f.gep(f["steps"], f.mul(loop.index, len(STEP_FIELDS)), "i64")
             radix, m, s, start, step, apart = (f.load(f.gep(line, k, "i64"), "i64") for k in range(len(STEP_FIELDS)))
             s = f.mul(s, f["unit"])
-            arguments = [*loop.carried, f.gep(f["table"], start, self.scalar), m, s, step, apart]
-            is_last, is_first = f.icmp("eq", m, 1), f.icmp("eq", s, 1)
-            is_later = f.xor(f.or_(is_last, is_first), f.const("i1", True))
-            is_first = f.and_(is_first, f.xor(is_last, f.const("i1", True)))
-            for r in self.radices:
-                same = f.icmp("eq", radix, r)
-                for kind, holds in (("first", is_first), ("later", is_later), ("last", is_last)):
-                    with f.when(f.and_(same, holds)):
-                        f.call(f"pass_{r}_{kind}", "void", arguments)
             re, im, to_re, to_im = loop.carried
+            from_source = f.and_(reads, f.icmp("eq", loop.index, 0))
+            into_target = f.and_(writes, f.icmp("eq", loop.index, end))
+            is_last, is_first = f.icmp("eq", m, 1), f.icmp("eq", s, 1)
+            kind = f.select(is_last, f.i64(LAST), f.select(is_first, f.i64(FIRST), f.i64(LATER)))
+            kind = f.select(from_source, f.i64(SOURCE), f.select(into_target, f.i64(TARGET), kind))
+            arguments = [
+                f.select(from_source, f["source"], re),
+                im,
+                f.select(into_target, f["target"], to_re),
+                to_im,
+                f.gep(f["table"], start, self.scalar),
+                *(m, s, step, apart),
+            ]
+            for r in self.radices:
+                with f.when(f.icmp("eq", radix, r)):
+                    for number, name in enumerate(KINDS):
+                        if f"pass_{r}_{name}" in self.module.functions:
+                            with f.when(f.icmp("eq", kind, number)):
+                                f.call(f"pass_{r}_{name}", "void", arguments)
             loop.next(to_re, to_im, re, im)
         f.ret()
 
