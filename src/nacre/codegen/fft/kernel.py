@@ -16,9 +16,10 @@ import numpy as np
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
+from nacre.codegen.fft.pairs import store_pairs
 from nacre.codegen.fft.passes import BEHIND, STEP_FIELDS, Pairs, Passes, Registers
 from nacre.codegen.fft.rows import Row, Unit
-from nacre.kernel.order_fft import PADDING, FourierPlan, merged, plan, split, times
+from nacre.kernel.order_fft import PADDING, Complex, FourierPlan, merged, plan, split, times
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import ModuleText
@@ -217,10 +218,22 @@ class _Writer:
             value = unit.get(part, 0)
             unit.set(part, n, lambda _, value=value: value)
         k, w = self._registers(unit), self._constants("halves", f.add(n, 1))
-        with unit.each(0, bins) as t:
-            a, b = unit.load(found, t), unit.load_back(found, f.sub(n, t))
-            unit.store(split(k, a, b, unit.constants(w, t)), free, t)
-        unit.write(free, bins, targets)
+
+        def number(t: Val) -> Complex[Val]:
+            """The results from an index on."""
+            return split(k, unit.load(found, t), unit.load_back(found, f.sub(n, t)), unit.constants(w, t))
+
+        if unit.together:
+            with unit.each(0, bins) as t:
+                unit.store(number(t), free, t)
+            unit.write(free, bins, targets)
+            return
+        whole = f.and_(bins, -unit.lanes)
+        with unit.each(0, whole) as t:
+            store_pairs(f, number(t), f.gep(targets[0], f.mul(t, 2), self.scalar))
+        with unit.each(whole, bins) as t:
+            unit.store(number(t), free, t)
+        unit.write_rest(free, whole, bins, targets[0])
 
     def _to_real(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         f, n, bins = self.f, self.header["n"], self.header["bins"]

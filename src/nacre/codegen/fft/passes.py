@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from nacre.base.dtypes import DType
+from nacre.codegen.fft.pairs import load_pairs, store_pairs
 from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.order_fft import Complex, butterfly, even_of_eight, odd_of_eight, times, turned
 from nacre.kernel.roots_of_unity import roots
@@ -130,15 +131,8 @@ class Passes:
 
     def _read_pairs(self, f: Function, at: Val, between: Any, form: Pairs) -> Complex[Val]:
         start = f.gep(self._at(f, "re", f.mul(at, 2)), f.mul(between, 2), self.scalar)
-        x = [f.load(f.gep(start, self.lanes * k, self.scalar), self.vector) for k in range(2)]
-        even, odd = (f.shuffle(*x, range(part, 2 * self.lanes, 2)) for part in range(2))
-        return (odd, even) if form == "exchanged" else (even, odd)
-
-    def _write_pairs(self, f: Function, value: Complex[Val], to: Val, form: Pairs) -> None:
-        re, im = reversed(value) if form == "exchanged" else value
-        order = [k for lane in range(self.lanes) for k in (lane, self.lanes + lane)]
-        for k, part in enumerate((order[: self.lanes], order[self.lanes :])):
-            f.store(f.shuffle(re, im, part), f.gep(to, self.lanes * k, self.scalar))
+        re, im = load_pairs(f, start, self.vector)
+        return (im, re) if form == "exchanged" else (re, im)
 
     def _adjacent(self, f: Function, values: Sequence[Val], to: Val) -> None:
         """Store vectors so that the first lanes of all are followed by the second ones."""
@@ -210,7 +204,7 @@ class Passes:
                     found = times(k, value, self._spread(f, pairs[number - 1])) if pairs and number else value
                     if target != "rows":
                         to = f.gep(self._at(f, "to_re", f.mul(there, 2)), f.mul(behind[number], 2), self.scalar)
-                        self._write_pairs(f, found, to, target)
+                        store_pairs(f, (found[1], found[0]) if target == "exchanged" else found, to)
                         continue
                     for x, row in zip(found, ("to_re", "to_im"), strict=True):
                         f.store(x, f.gep(self._at(f, row, there), behind[number], self.scalar))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from nacre.base.records import dataclass
+from nacre.codegen.fft.pairs import load_pairs, store_pairs
 from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.order_fft import Complex
-from nacre.native.llvm_types import bits_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
@@ -86,13 +86,19 @@ class Unit:
 
     # ---- operands and results: rows of numbers, in which a complex number is a pair
 
-    def read(self, sources: Sequence[Val], count: Operand, row: Sequence[Val]) -> None:
+    def read(self, sources: Sequence[Val], count: Val, row: Sequence[Val]) -> None:
         """Copy `count` numbers of each source: `row` has one address for real numbers, two for pairs."""
         (self._read_together if self.together else self._read_one)(sources, self.f.mul(count, len(row)), row)
 
-    def write(self, row: Sequence[Val], count: Operand, targets: Sequence[Val]) -> None:
+    def write(self, row: Sequence[Val], count: Val, targets: Sequence[Val]) -> None:
         """Copy `count` numbers or pairs to each target."""
         (self._write_together if self.together else self._write_one)(row, self.f.mul(count, len(row)), targets)
+
+    def write_rest(self, row: Row, start: Val, end: Val, target: Val) -> None:
+        """Copy the pairs between two indices to a target, each part by itself."""
+        f = self.f
+        with f.loop("u", f.mul(start, 2), f.mul(end, 2)) as u:
+            f.store(f.load(self._place(row, u.index), self.scalar), f.gep(target, u.index, self.scalar))
 
     def _place(self, row: Sequence[Val], number: Val) -> Val:
         """The address in scratch memory of one number of a source."""
@@ -106,29 +112,26 @@ class Unit:
         return self.f.and_(count, -width)
 
     def _read_one(self, sources: Sequence[Val], count: Val, row: Sequence[Val]) -> None:
-        f, (source,), n, width = self.f, sources, self.lanes, self.lanes * len(row)
+        f, (source,), width = self.f, sources, self.lanes * len(row)
         whole = self._whole(count, width)
         with f.loop("u", 0, whole, width) as u:
             place = f.gep(source, u.index, self.scalar)
-            x = [f.load(f.gep(place, n * k, self.scalar), self.vector) for k in range(len(row))]
-            if len(row) == 2:
-                x = [f.shuffle(*x, range(part, 2 * n, 2)) for part in range(2)]
+            x = (f.load(place, self.vector),) if len(row) == 1 else load_pairs(f, place, self.vector)
             for value, part in zip(x, row, strict=True):
                 f.store(value, f.gep(part, f.lshr(u.index, len(row) - 1), self.scalar))
         with f.loop("u", whole, count) as u:
             f.store(f.load(f.gep(source, u.index, self.scalar), self.scalar), self._place(row, u.index))
 
     def _write_one(self, row: Sequence[Val], count: Val, targets: Sequence[Val]) -> None:
-        f, (target,), n, width = self.f, targets, self.lanes, self.lanes * len(row)
+        f, (target,), width = self.f, targets, self.lanes * len(row)
         whole = self._whole(count, width)
         with f.loop("u", 0, whole, width) as u:
             place = f.gep(target, u.index, self.scalar)
             x = [f.load(f.gep(part, f.lshr(u.index, len(row) - 1), self.scalar), self.vector) for part in row]
             if len(row) == 2:
-                order = [k for lane in range(n) for k in (lane, n + lane)]
-                x = [f.shuffle(*x, order[:n]), f.shuffle(*x, order[n:])]
-            for k, value in enumerate(x):
-                f.store(value, f.gep(place, n * k, self.scalar))
+                store_pairs(f, (x[0], x[1]), place)
+            else:
+                f.store(x[0], place)
         with f.loop("u", whole, count) as u:
             f.store(f.load(self._place(row, u.index), self.scalar), f.gep(target, u.index, self.scalar))
 
@@ -161,8 +164,3 @@ class Unit:
             for lane, target in enumerate(targets):
                 value = f.load(f.gep(place, lane, self.scalar), self.scalar)
                 f.store(value, f.gep(target, u.index, self.scalar))
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of a number."""
-        return bits_of(self.scalar) // 8
