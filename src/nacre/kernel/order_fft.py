@@ -9,7 +9,7 @@ where w(n) = exp(−2πi/n).  The sums over j are `butterfly`, the products with
 1, has no such products.  Roots are correctly rounded constants.  The inverse transform exchanges real and imaginary
 parts before and after the passes.
 
-A length with a prime factor above `LARGEST` is transformed by Bluestein's algorithm.  With b[j] = exp(πi·j²/n), the
+A length with a prime factor that is not in `PRIMES` is transformed by Bluestein's algorithm.  With b[j] = exp(πi·j²/n), the
 conjugate of b[j] multiplies the numbers before and after a cyclic convolution with b.  The convolution multiplies
 transforms of length `passes_length`; the one of b, with the factor 1/`passes_length`, is a constant.
 
@@ -30,7 +30,7 @@ from nacre.base.records import dataclass
 from nacre.kernel.roots_of_unity import roots
 from nacre.kernel.softfloat import fma
 
-LARGEST: Final = 13  # the largest radix
+PRIMES: Final = (47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3)  # the odd radices
 PADDING: Final = 16  # elements behind each row of a table, which vectors may read
 
 Array = npt.NDArray[Any]
@@ -123,7 +123,7 @@ class FourierPlan:
 def radices(n: int) -> list[int] | None:
     """The radices of a length, in the order of its passes; None if a prime factor is too large."""
     found: list[int] = []
-    for prime in (13, 11, 7, 5, 3):
+    for prime in PRIMES:
         while n % prime == 0:
             found.append(prime)
             n //= prime
@@ -244,7 +244,7 @@ def minus(k: Arithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
 
 
 def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
-    """The transform of 2, 3, 4, 5, 7, 8, 11 or 13 numbers."""
+    """The transform of 2, 4 or 8 numbers, or of an odd prime number of them."""
     match len(x):
         case 2:
             return [plus(k, x[0], x[1]), minus(k, x[0], x[1])]
