@@ -26,7 +26,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_device, whole_number
-from nacre.base.conversion import bounds, converted, number, plain
+from nacre.base.conversion import Number, bounds, converted, number, plain, real_number
 from nacre.base.dims import LIMIT, Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float64, uint64
 from nacre.base.errors import ArgumentError
@@ -104,7 +104,7 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None, *, de
     """
     require_device(device, "full")
     sizes = shape_of(shape, "full")
-    if not isinstance(fill_value, bool | int | float):
+    if not isinstance(fill_value, Number):
         held = as_tensor(fill_value)
         if held.type.shape:
             raise ArgumentError(
@@ -199,7 +199,7 @@ def arange(
     require_device(device, "arange")
     if stop is None:
         start, stop = 0, start
-    ends: list[Any] = [v if isinstance(v, Dim) else plain(v) for v in (start, stop, step)]
+    ends: list[Any] = [v if isinstance(v, Dim) else real_number(plain(v)) for v in (start, stop, step)]
     start, stop, step = ends
     real, symbolic = (any(isinstance(v, kind) for v in ends) for kind in (float, Dim))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)

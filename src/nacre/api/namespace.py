@@ -23,7 +23,7 @@ from nacre.api import (
     tree,
     utility,
 )
-from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
+from nacre.api.elementwise import arithmetic, comparison, complex_numbers, logic, transcendental
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
@@ -41,6 +41,7 @@ MODULES = (
     comparison,
     logic,
     transcendental,
+    complex_numbers,
     statistical,
     searching,
     utility,

@@ -130,7 +130,7 @@ class Tensor(Value, metaclass=ListedClass):
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def item(self) -> bool | int | float:
+    def item(self) -> bool | int | float | complex:
         """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
         if self.type.static and self.type.size != 1:
             raise ShapeError(f"item: the tensor must have one element; got shape {self.shape}; index it")
@@ -141,10 +141,13 @@ class Tensor(Value, metaclass=ListedClass):
         return _held(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
-        return float(_one(self, "float", plain_numbers))
+        return float(_real(_one(self, "float", plain_numbers), "float"))
+
+    def __complex__(self) -> complex:
+        return complex(_one(self, "complex", plain_numbers))
 
     def __int__(self) -> int:
-        found = _one(self, "int")
+        found = _real(_one(self, "int"), "int")
         if isinstance(found, float) and not math.isfinite(found):
             raise ArgumentError(f"int: the number must be finite; got {found}; test with nacre.isfinite")
         return int(found)
@@ -220,6 +223,25 @@ class Tensor(Value, metaclass=ListedClass):
     def mT(self) -> Tensor:
         """The transpose of the last two axes."""
         return FUNCTIONS.matrix_transpose(self)
+
+    @property
+    def mH(self) -> Tensor:
+        """The conjugate transpose of the last two axes."""
+        return FUNCTIONS.conj(FUNCTIONS.matrix_transpose(self))
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; of real numbers the tensor itself."""
+        return FUNCTIONS.real(self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part; of real numbers 0."""
+        return FUNCTIONS.imag(self)
+
+    def conj(self) -> Tensor:
+        """The complex conjugate; of real numbers the tensor itself."""
+        return FUNCTIONS.conj(self)
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
         """The elements converted to a dtype."""
@@ -507,6 +529,13 @@ def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = 
         remedy = "; use .any() or .all()" if operation == "bool" else ""
         raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
     return read(x, operation if read is plain_numbers else "item").item()
+
+
+def _real(number: Any, operation: str) -> Any:
+    """A number that is not complex."""
+    if isinstance(number, complex):
+        raise DTypeError(f"{operation}: the number must be real; got {number}; write x.real, x.imag or complex(x)")
+    return number
 
 
 _TRUTH: Final = explain(

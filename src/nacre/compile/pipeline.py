@@ -28,6 +28,7 @@ from nacre.compile.program.launches import LaunchWriter, Stage
 from nacre.compile.program.values import ValueNumbers
 from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.ir.graph import Graph
+from nacre.kernel.complex.parts import in_parts
 from nacre.kernel.row_storage import kept_in_results
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Executable
@@ -53,6 +54,10 @@ def _store_rows(form: SymbolicKernel) -> SymbolicKernel:
 
 def _symbolic(form: SymbolicKernel) -> SymbolicKernel:
     return with_symbolic_shapes(form.kernel)
+
+
+def _in_parts(form: SymbolicKernel) -> SymbolicKernel:
+    return SymbolicKernel(in_parts(form.kernel), form.sizes, form.scalars)
 
 
 def _assign_buffers(c: Compilation) -> None:
@@ -124,6 +129,7 @@ PASSES: tuple[Pass, ...] = (
     ProgramPass("lowering", "each node is launches of kernels: nests of kernel IR, or templates' LLVM text", _lower),
     KernelPass("row-storage", "a row that a nest keeps between its loops is in the result made of it", _store_rows),
     KernelPass("symbolic-shapes", "sizes and strides are symbols, constants are operands", _symbolic, symbolic=True),
+    KernelPass("complex-parts", "complex numbers are pairs of real ones", _in_parts, symbolic=True),
     ProgramPass("buffer-assignment", "live values that overlap in time never share memory", _assign_buffers),
     ProgramPass("scheduling", "launches are in an order with few barriers, if it takes no more memory", _schedule),
     ProgramPass("linking", "the kernels, the plan and the constants are one executable", _link),

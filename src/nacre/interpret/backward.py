@@ -13,6 +13,7 @@ from typing import Any
 from nacre.base.errors import GradientError
 from nacre.base.state import STATE
 from nacre.interpret import tape_errors
+from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import Positions, Pull
 from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
@@ -185,12 +186,12 @@ def backward(
         staging.sweep(outputs)
     sweep = Sweep(level, retain_graph, create_graph, ())
     for y, c in zip(outputs, cotangents, strict=True):
-        sweep.put(y.node, c)
+        sweep.put(y.node, conjugated(c))
     sweep.run()
     for leaf, cotangent in sweep.ends.values():
         if not isinstance(leaf, Leaf):
             raise tape_errors.followed()
-        held = cotangent if create_graph else lowered(cotangent, level)
+        held = conjugated(cotangent if create_graph else lowered(cotangent, level))
         place = leaf if leaf.owner is None else leaf.owner
         before = place.gradient
         place.gradient = held if before is None else add(before, held)
@@ -211,10 +212,10 @@ def gradients_of(
             raise GradientError("gradient: inputs must have been tracked when the outputs were computed")
     sweep = Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
     for y, c in zip(outputs, cotangents, strict=True):
-        sweep.put(y.node, c)
+        sweep.put(y.node, conjugated(c))
     sweep.run()
     found = [sweep.ends.get(id(x.node)) for x in inputs]
-    return [None if f is None else f[1] for f in found]
+    return [None if f is None else conjugated(f[1]) for f in found]
 
 
 def level_of(outputs: Sequence[Value]) -> int:

@@ -19,6 +19,7 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret.changes import Changes
+from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
@@ -331,7 +332,8 @@ def retain(node: AnyNode) -> None:
 
 def retained(node: AnyNode) -> Value | None:
     """The stored cotangent of a node, or None."""
-    return RETAINED.get(node)
+    found = RETAINED.get(node)
+    return None if found is None else conjugated(found)
 
 
 register_tape(record)

@@ -42,9 +42,10 @@ Function = Callable[..., Any]
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """The function that computes the gradient of f, which must return a floating-point scalar.
 
-    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  With `has_aux`,
-    f returns `(scalar, aux)` and the new function `(gradient, aux)`.  Raises GradientError if the result is not a
-    scalar, and DTypeError if an input is not floating-point.
+    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  For complex
+    arguments it is the direction of steepest ascent, ∂f/∂x + i·∂f/∂y.  With `has_aux`, f returns `(scalar, aux)` and
+    the new function `(gradient, aux)`.  Raises GradientError if the result is not a scalar, and DTypeError if an input
+    is not floating-point.
 
     >>> import nacre as nc
     >>> nc.grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
@@ -104,8 +105,9 @@ def _require_scalar(result: Any) -> None:
         raise GradientError(
             f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or mean(), or use jacrev"
         )
-    if not loss.dtype.is_differentiable:
-        raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`")
+    if not loss.dtype.is_float:
+        remedy = "take its real part, or its abs" if loss.dtype.is_complex else "convert it with `astype`"
+        raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; {remedy}")
 
 
 def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:

@@ -9,6 +9,7 @@ from nacre.base.dims import Size
 from nacre.base.errors import CompileError
 from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
 from nacre.codegen.loops.expressions import Storage, Values
+from nacre.codegen.loops.interleaved import are_both
 from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.codegen.loops.operations import register
@@ -51,8 +52,21 @@ class Statements:
 
     def block(self, body: Sequence[Stmt]) -> None:
         """Emit the statements in order."""
-        for s in body:
-            self.statement(s)
+        follows = [*body[1:], None]
+        stored = False
+        for s, after in zip(body, follows, strict=True):
+            if stored:
+                stored = False
+                continue
+            stored = isinstance(after, Store) and isinstance(s, Store) and self.both_stored(s, after)
+            if not stored:
+                self.statement(s)
+
+    def both_stored(self, first: Store, second: Store) -> bool:
+        """Emit two stores of adjacent elements as one, where lanes allow it."""
+        if not are_both(first, second) or first.buffer in self.accumulators.states or self.scans.results is not None:
+            return False
+        return self.values.store_both(first, second)
 
     def statement(self, s: Stmt) -> None:
         """Emit one statement."""

@@ -26,7 +26,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Const,
     Expr,
     For,
     Index,
@@ -37,6 +36,7 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     cast,
+    number_of,
     size_expr,
 )
 from nacre.kernel.loop_partition import long_lanes, partition_loops
@@ -98,7 +98,7 @@ class _Lowering:
     def read(self, x: Atom, index: tuple[Expr, ...]) -> Expr:
         """The element of x at an index."""
         if isinstance(x, Literal) and not x.type.shape:
-            return Const(x.array.item(), x.type.dtype)
+            return number_of(x.array.item(), x.type.dtype)
         if isinstance(x, Var) and x in self.levels.members:
             return self.own(x, index)
         if self.fusion.in_memory(x):
