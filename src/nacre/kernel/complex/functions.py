@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nacre.kernel.ast import Expr
-from nacre.kernel.complex import arithmetic
+from nacre.kernel.complex import arithmetic, exponential, hyperbolic, inverse, logarithm, roots
 from nacre.kernel.complex.pairs import LetBlock, Pair
 from nacre.kernel.complex.terms import ComplexTerm, RealTerm
 
@@ -55,7 +55,31 @@ ARITHMETIC: dict[str, Definition] = {
     "isfinite": arithmetic.isfinite,
 }
 
-ELEMENTARY: dict[str, Definition] = {}
+ELEMENTARY: dict[str, Definition] = {
+    "sqrt": roots.sqrt,
+    "rsqrt": roots.rsqrt,
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "sigmoid": exponential.sigmoid,
+    "log": logarithm.log_natural,
+    "log2": logarithm.log_binary,
+    "log10": logarithm.log_decimal,
+    "log1p": logarithm.log1p,
+    "pow": logarithm.power,
+    "sinh": hyperbolic.sinh,
+    "cosh": hyperbolic.cosh,
+    "tanh": hyperbolic.tanh,
+    "sin": hyperbolic.sin,
+    "cos": hyperbolic.cos,
+    "tan": hyperbolic.tan,
+    "asin": inverse.asin,
+    "acos": inverse.acos,
+    "atan": inverse.atan,
+    "asinh": inverse.asinh,
+    "acosh": inverse.acosh,
+    "atanh": inverse.atanh,
+}
 
 FUNCTIONS: dict[str, Function] = {
     **{name: by_parts(definition) for name, definition in ARITHMETIC.items()},
