@@ -45,7 +45,7 @@ ARITHMETIC: dict[str, Definition] = {
     "conj": arithmetic.conj,
     "real": arithmetic.real,
     "imag": arithmetic.imag,
-    "abs": arithmetic.absolute,
+    "modulus": arithmetic.absolute,
     "angle": arithmetic.angle,
     "sign": arithmetic.sign,
     "eq": arithmetic.eq,
