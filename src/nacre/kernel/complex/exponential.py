@@ -33,7 +33,7 @@ def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
     """y = e^z, or of another base above 1, where z has no infinity, NaN, or zero imaginary part next to them."""
     lost = ~z.im.is_finite()
     re = where(lost & z.re.is_infinite(), z.re.call("maximum", 0.0), y.re)
-    im = where(lost & z.re.equals(-inf), 0.0, y.im)
+    im = where(lost & z.re.equals(-inf), z.re.constant(0.0).with_sign_of(z.im), y.im)
     return ComplexTerm(re, where(z.im.equals(0.0), z.im, im))
 
 
@@ -90,7 +90,7 @@ def sigmoid(z: ComplexTerm) -> ComplexTerm:
     v = e * sin
     square = fma(u, u, v * v)
     re = where(below, e * (e + cos), u) / square
-    lost = x.is_infinite()
-    re = where(lost, where(below, 0.0, x.constant(1.0)), re)
-    zero = where(lost, 0.0, y)
-    return ComplexTerm(re, where(lost | y.equals(0.0), zero, v / square))
+    lost = x.is_infinite() & ~y.is_finite()
+    re = where(x.is_infinite(), where(below, 0.0, x.constant(1.0)), re)
+    im = where(lost, x.constant(0.0).with_sign_of(y), v / square)
+    return ComplexTerm(re, where(y.equals(0.0), y, im))

@@ -5,6 +5,8 @@ Special values follow C's Annex G.  Parts are products, or quotients of products
 
 from __future__ import annotations
 
+from math import nan
+
 from nacre.kernel.complex.exponential import Growth, growth
 from nacre.kernel.complex.terms import ComplexTerm, RealTerm, fma, where
 
@@ -54,9 +56,10 @@ def tanh(z: ComplexTerm) -> ComplexTerm:
     re = where(far, one, (x + x).call("sinh") * 0.5 / square)
     half = (y + y).call("sin") * 0.5
     im = where(far, half / abs(sinh_x) / abs(sinh_x), half / square)
-    lost = ~y.is_finite()
-    im = where(lost & x.is_infinite(), x.constant(0.0).with_sign_of(y), im)
-    return ComplexTerm(where(lost & x.equals(0.0), x, re), where(y.equals(0.0), y, im))
+    lost, infinite = ~y.is_finite(), x.is_infinite()
+    re = where(lost, where(infinite, one, where(x.equals(0.0), x, nan)), re)
+    im = where(lost & infinite, x.constant(0.0).with_sign_of(y), im)
+    return ComplexTerm(re, where(y.equals(0.0), y, im))
 
 
 def sin(z: ComplexTerm) -> ComplexTerm:

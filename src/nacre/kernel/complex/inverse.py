@@ -18,27 +18,23 @@ SHIFT = 100  # an exponent that keeps reciprocals from overflow
 
 
 class Legs(NamedTuple):
-    """The roots of 1 − z and 1 + z without signs, and the area that gives the hyperbolic part."""
+    """The roots of 1 − z and 1 + z without signs, for re ≥ 0, and the hyperbolic part of asin and acos."""
 
-    near: ComplexTerm  # z, scaled where it is huge
+    x: RealTerm  # re, scaled where z is huge
     minus: ComplexTerm
     plus: ComplexTerm
-    height: RealTerm  # asinh |Im(conj(√(1 − z)) √(1 + z))|
+    height: RealTerm  # asinh |Im(conj(√(1 − z)) √(1 + z))|; ∞ for an infinite z
 
 
 def legs(z: ComplexTerm) -> Legs:
-    """The roots and the hyperbolic part for a finite z."""
+    """The roots and the hyperbolic part for |re| + i im."""
     huge = larger(abs(z.re), abs(z.im)) > HUGE
     scale = where(huge, 0.125, z.re.constant(1.0))
-    x, y = z.re * scale, z.im * scale
+    x, y = abs(z.re) * scale, z.im * scale
     minus, plus = plain_root(ComplexTerm(1.0 - x, y)), plain_root(ComplexTerm(1.0 + x, y))
     area = fma(minus.re, plus.im, minus.im * plus.re)
-    return Legs(ComplexTerm(x, y), minus, plus, area.call("asinh") + where(huge, log(8.0), x.constant(0.0)))
-
-
-def height(z: ComplexTerm, found: Legs) -> RealTerm:
-    """The hyperbolic part: ∞ for an infinite z."""
-    return where(z.is_infinite(), inf, found.height)
+    height = area.call("asinh") + where(huge, log(8.0), x.constant(0.0))
+    return Legs(x, minus, plus, where(z.is_infinite(), inf, height))
 
 
 def asin(z: ComplexTerm) -> ComplexTerm:
@@ -46,18 +42,20 @@ def asin(z: ComplexTerm) -> ComplexTerm:
     x, y = z
     found = legs(z)
     across = fma(found.minus.re, found.plus.re, found.minus.im * found.plus.im)
-    re = found.near.re.call("atan2", where(z.is_infinite(), abs(y), across))
-    return ComplexTerm(where(x.equals(0.0), x, re), height(z, found).with_sign_of(y))
+    re = found.x.call("atan2", where(z.is_infinite(), abs(y), across))
+    return ComplexTerm(where(x.equals(0.0), 0.0, re).with_sign_of(x), found.height.with_sign_of(y))
 
 
 def acos(z: ComplexTerm) -> ComplexTerm:
     """2 atan(Re √(1 − z) / Re √(1 + z)) − i asinh(Im(conj(√(1 − z)) √(1 + z))), within 5 ulp."""
     x, y = z
-    found, infinite = legs(z), z.is_infinite()
-    up, right = choose(infinite, ComplexTerm(abs(y), x), ComplexTerm(found.minus.re, found.plus.re))
+    found, infinite, left = legs(z), z.is_infinite(), x < 0.0
+    minus, plus = found.minus.re, found.plus.re
+    up, right = where(left, plus, minus), where(left, minus, plus)
+    up, right = choose(infinite, ComplexTerm(abs(y), x), ComplexTerm(up, right))
     re = up.call("atan2", right) * where(infinite, 1.0, x.constant(2.0))
     re = where(x.equals(0.0) & y.is_nan(), pi / 2, re)
-    return ComplexTerm(re, height(z, found).with_sign_of(-y))
+    return ComplexTerm(re, found.height.with_sign_of(-y))
 
 
 def atanh(z: ComplexTerm) -> ComplexTerm:

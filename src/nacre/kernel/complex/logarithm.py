@@ -94,7 +94,8 @@ def log1p(z: ComplexTerm) -> ComplexTerm:
     s = two_sum(p.high, q.high)
     less_one = s.high + (s.low + (fma(x, t.low, p.low) + q.low))
     above = x + 1.0
-    return ComplexTerm(log_of_length(above, y, less_one, NATURAL), y.call("atan2", above))
+    re = log_of_length(above, y, less_one, NATURAL)
+    return ComplexTerm(where(z.is_zero(), x, re), y.call("atan2", above))
 
 
 # ---- powers
