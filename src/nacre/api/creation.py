@@ -23,12 +23,12 @@ from nacre.api.operands import (
     shape_of,
     spread,
 )
-from nacre.api.primitives import pointwise, view
+from nacre.api.primitives import parts, pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_device, whole_number
 from nacre.base.conversion import Number, bounds, converted, number, plain, real_number
 from nacre.base.dims import LIMIT, Dim, Size, require_fitting
-from nacre.base.dtypes import DType, as_dtype, float64, uint64
+from nacre.base.dtypes import DType, as_dtype, complex64, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
@@ -289,9 +289,9 @@ def _wrapped(value: float, dtype: DType) -> float:
 
 
 def linspace(
-    start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
+    start: complex, stop: complex, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
 ) -> Tensor:
-    """Evenly spaced numbers from start to stop, `num` of them, each rounded once.
+    """Evenly spaced numbers from start to stop, `num` of them, each rounded once; for complex ends, by their parts.
 
     Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
 
@@ -299,7 +299,14 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
     require_device(device, "linspace")
-    found = _dtype(dtype, DEFAULT_FLOAT)
+    found = _dtype(dtype, complex64 if any(isinstance(v, complex) for v in (start, stop)) else DEFAULT_FLOAT)
+    if found.component is not None:
+        if isinstance(start, Dim) or isinstance(stop, Dim):
+            raise ArgumentError("linspace: symbolic ends must have a floating-point dtype; convert the result")
+        ends = [complex(v) for v in (start, stop)]
+        re = linspace(ends[0].real, ends[1].real, num, found.component, endpoint)
+        im = linspace(ends[0].imag, ends[1].imag, num, found.component, endpoint)
+        return parts.complex_(re, im)
     num = whole_number(num, "linspace", "num")
     start, stop = (
         v if isinstance(v, Dim) else settled_number(v, "linspace", name)

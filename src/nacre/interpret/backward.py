@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nacre.base.errors import GradientError
@@ -50,7 +51,7 @@ class Sweep:
         else:
             before = self.ends.get(id(node))
             if before is None and isinstance(node, TapeEnd):
-                raise tape_errors.superseded()
+                raise node.fault()
             self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
             return
         waiting = self.pending.get(target)
@@ -157,7 +158,8 @@ def _with_node(x: Value, node: TapeNode, result: int) -> Value:
     """A result that was saved, with its node; residuals depend on the operands, too."""
     rule = node.rule
     if result >= rule.results and not rule.pulls_residuals:
-        raise tape_errors.unrecorded(rule.primitive.name)
+        fault = partial(tape_errors.unrecorded, rule.primitive.name)
+        return make(x.type, x.content, x.layout, TapeEnd(node.level, fault))
     if result not in rule.traced and result < rule.results:
         return x
     return make(

@@ -18,6 +18,7 @@ from nacre.base.errors import Error, GradientError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
+from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
 from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
@@ -76,12 +77,16 @@ class Alias(Origin):
 
 
 class TapeEnd(Origin):
-    """The end of the tape for results of a compiled function that then overwrote the variables they depend on."""
+    """The end of the tape for a value whose derivative was not recorded; a gradient that reaches it is an error.
 
-    __slots__ = ()
+    Such values are the results of a compiled function that then overwrote the variables they depend on, and values
+    inside of loops and branches for which a recorded backward pass was run.
+    """
 
-    def __init__(self) -> None:
-        self.level = 0
+    __slots__ = ("fault",)
+
+    def __init__(self, level: int = 0, fault: Callable[[], Error] = tape_errors.superseded) -> None:
+        self.level, self.fault = level, fault
 
 
 AnyNode = TapeNode | Part | Alias | Leaf | TapeEnd

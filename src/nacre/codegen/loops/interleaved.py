@@ -6,7 +6,7 @@ and the loads of either part share them; two stores of both parts are one.
 
 from __future__ import annotations
 
-from nacre.kernel.ast import Buffer, Const, Expr, Stmt, Store
+from nacre.kernel.ast import Buffer, Const, Expr, Store
 from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function
@@ -20,9 +20,9 @@ def part_of(buffer: Buffer, index: tuple[Expr, ...]) -> int | None:
     return int(last.value) if buffer.strides is None or buffer.strides[-1] == 1 else None
 
 
-def are_both(a: Stmt, b: Stmt) -> bool:
+def are_both(a: Store, b: Store) -> bool:
     """Whether two statements store the first and the second of two adjacent elements."""
-    if not isinstance(a, Store) or not isinstance(b, Store) or a.buffer != b.buffer or not a.index:
+    if a.buffer != b.buffer or not a.index:
         return False
     first, second = a.index[-1], b.index[-1]
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from nacre.base.dims import Size
 from nacre.base.errors import CompileError
@@ -52,19 +53,19 @@ class Statements:
 
     def block(self, body: Sequence[Stmt]) -> None:
         """Emit the statements in order."""
-        follows = [*body[1:], None]
-        stored = False
-        for s, after in zip(body, follows, strict=True):
-            if stored:
-                stored = False
+        skipped: Stmt | None = None
+        for s, after in zip_longest(body, body[1:]):
+            if s is skipped:
                 continue
-            stored = isinstance(after, Store) and isinstance(s, Store) and self.both_stored(s, after)
-            if not stored:
+            skipped = after if after is not None and self.both_stored(s, after) else None
+            if skipped is None:
                 self.statement(s)
 
-    def both_stored(self, first: Store, second: Store) -> bool:
-        """Emit two stores of adjacent elements as one, where lanes allow it."""
-        if not are_both(first, second) or first.buffer in self.accumulators.states or self.scans.results is not None:
+    def both_stored(self, first: Stmt, second: Stmt) -> bool:
+        """Emit two stores of adjacent elements as one, where lanes allow it; returns whether they were emitted."""
+        if not isinstance(first, Store) or not isinstance(second, Store) or not are_both(first, second):
+            return False
+        if first.buffer in self.accumulators.states or self.scans.results is not None:
             return False
         return self.values.store_both(first, second)
 
