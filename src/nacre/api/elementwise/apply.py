@@ -26,6 +26,7 @@ def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
     """Raise DTypeError unless the dtype is one of those accepted."""
     if dtype not in accepted:
         remedy = "; convert it, as in `x.astype(nacre.float32)`" if accepted is FLOATING else ""
+        remedy = "; take its abs, or a part" if dtype.is_complex else remedy
         raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 

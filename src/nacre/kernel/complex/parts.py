@@ -46,12 +46,12 @@ PARTS = ("re", "im")
 @cached_by_identity
 def in_parts(kernel: Kernel) -> Kernel:
     """The kernel over real buffers only; itself if it has no complex numbers."""
-    if not _has_complex(kernel):
+    if not has_complex(kernel):
         return kernel
     return _Parts(kernel).kernel()
 
 
-def _has_complex(kernel: Kernel) -> bool:
+def has_complex(kernel: Kernel) -> bool:
     """Whether any buffer or operation of the kernel is complex."""
     buffers = [*kernel.buffers, *(s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))]
     if any(b.dtype.is_complex for b in buffers):
