@@ -63,7 +63,8 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
         from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - only now: a warm start does without it
 
         found = compile_graph(graph, layouts, begin=partial(objects.begin, target=target)).executable
-        if name is not None and before == generation():  # nothing was registered meanwhile
+        small = sum(c.nbytes for c in found.constants) <= LARGEST
+        if name is not None and small and before == generation():  # nothing was registered meanwhile
             disk.write(name, _encode(found))
     return found
 
