@@ -32,6 +32,11 @@ def split(n: int, block: int = BLOCK) -> int:
     return first
 
 
+def is_lu_block(rows: int, columns: int) -> bool:
+    """Whether one kernel computes the LU factors of a matrix."""
+    return min(rows, columns) <= PANEL or max(rows, columns) <= BLOCK
+
+
 def product(a: Array, b: Array) -> Array:
     """The product of two matrices in the order of products."""
     total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
@@ -79,3 +84,30 @@ def cholesky(a: Array) -> Array:
         for c in range(j + 1, n):
             x[c:, c] = fma(-x[c:, j], x[c, j], x[c:, c])
     return x
+
+
+def lu(a: Array) -> tuple[Array, Array, int]:
+    """Both factors in one matrix, the rows of a in their order, and the number of exchanges."""
+    rows, columns = a.shape
+    if is_lu_block(rows, columns):
+        return _lu_block(a)
+    k = split(min(rows, columns), PANEL)
+    left, order, exchanges = lu(a[:, :k])
+    right = a[order, k:]
+    above = triangular_solve(left[:k], right[:k], unit=True)
+    last, later, more = lu(right[k:] - product(left[k:], above))
+    found = np.block([[left[:k], above], [left[k:][later], last]])
+    return found, np.concatenate((order[:k], order[k:][later])), exchanges + more
+
+
+def _lu_block(a: Array) -> tuple[Array, Array, int]:
+    x, order, exchanges = a.copy(), np.arange(len(a)), 0
+    for j in range(min(a.shape)):
+        pivot = j + int(np.argmax(np.abs(x[j:, j])))
+        if pivot != j:
+            exchanges += 1
+            x[[j, pivot]], order[[j, pivot]] = x[[pivot, j]], order[[pivot, j]]
+        if x[j, j] != 0:
+            x[j + 1 :, j] = x[j + 1 :, j] / x[j, j]
+        x[j + 1 :, j + 1 :] = fma(-x[j + 1 :, j, None], x[None, j, j + 1 :], x[j + 1 :, j + 1 :])
+    return x, order, exchanges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
@@ -92,8 +92,7 @@ def zeros(x: TensorType, rows: int, columns: int) -> Value:
 
 
 def first_fault(first: Value, later: Value, before: int) -> Value:
-    """The number of the first fault, or 0: in the first block, or else in a later one that begins `before` rows below.
-    """
+    """The number of the first fault, or 0: in the first block, or in a later one, which `before` rows precede."""
     none = zeros_like(first)
     below = select(eq(later, none), none, add(later, full_like(later, before)))
     return select(eq(first, none), below, first)

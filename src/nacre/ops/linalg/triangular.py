@@ -43,6 +43,7 @@ from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
+
 def triangular_solve(a: Value, b: Value, lower: bool, unit: bool = False) -> Value:
     """x with a @ x = b, for [..., n, n] and [..., n, k].
 
