@@ -13,8 +13,8 @@ from nacre.kernel.ast import Const, Expr, Index
 from nacre.ops.dot import dot
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
 from nacre.ops.rules import require_kind
-from nacre.ops.shape import broadcast, permute, sum_
-from nacre.ops.view import slice_
+from nacre.ops.shape import permute, reshape
+from nacre.ops.view import slice_, slice_axis
 from nacre.trace.value import Value
 
 Range = tuple[int, int]
@@ -105,19 +105,20 @@ def identity(x: TensorType) -> Value:
 
 
 def diagonal(x: Value) -> Value:
-    """The diagonals of square matrices, as vectors."""
-    return sum_(mul(x, identity(x.type)), (x.type.rank - 1,))
+    """The diagonals of [..., m, n], as vectors."""
+    rows, columns = map(int, x.type.shape[-2:])
+    least, rank = min(rows, columns), x.type.rank - 1
+    if not least:
+        return fill(0, (*x.type.shape[:-2], 0), x.type.dtype)
+    cut = block(x, (0, least), (0, columns))
+    flat = reshape(cut, (*x.type.shape[:-2], least * columns))
+    return slice_axis(flat, rank - 1, 0, (least - 1) * (columns + 1) + 1, columns + 1)
 
 
 def scaled_diagonal(x: Value, factor: float) -> Value:
     """Matrices with their diagonals multiplied by a number."""
     rows, columns = (iota(x.type.shape, axis, int64) for axis in (x.type.rank - 2, x.type.rank - 1))
     return select(eq(rows, columns), mul(x, fill(factor, x.type.shape, x.type.dtype)), x)
-
-
-def spread_columns(v: Value, columns: int) -> Value:
-    """Vectors [..., n] as the columns of matrices [..., n, columns]."""
-    return broadcast(v, (*v.type.shape, columns), range(v.type.rank))
 
 
 # ---- kernels

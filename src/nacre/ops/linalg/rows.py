@@ -45,7 +45,8 @@ def _transpose(g: Value, x: Source, order: Value, back: bool) -> Value:
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int | None], back: bool) -> tuple[Value, int]:
-    return permute_rows(*all_to_front(inputs, axes), back), 0
+    x, order = all_to_front(inputs, axes)
+    return permute_rows(x, order, back), 0
 
 
 permute_rows_p = Primitive("permute_rows", _type, Nest(_kernel), Linear((_transpose, None)), _batch)

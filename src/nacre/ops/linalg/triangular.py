@@ -38,7 +38,7 @@ from nacre.ops.linalg.matrices import (
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
 from nacre.ops.rules import require_dtype, require_shape
-from nacre.ops.shape import Source, all_to_front, move, permute, reshape
+from nacre.ops.shape import Source, all_to_front, move, reshape
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -125,12 +125,13 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], lower: bool, uni
     """Right-hand sides of one triangle become further columns."""
     a, b = inputs
     if axes[0] is not None or b.type.rank != 3:
-        return triangular_solve(*all_to_front(inputs, axes), lower, unit), 0
+        a, b = all_to_front(inputs, axes)
+        return triangular_solve(a, b, lower, unit), 0
     assert axes[1] is not None
     moved = move(b, axes[1], 1)
     rows, count, columns = moved.type.shape
     x = triangular_solve(a, reshape(moved, (rows, count * columns)), lower, unit)
-    return permute(reshape(x, (rows, count, columns)), (0, 1, 2)), 1
+    return reshape(x, (rows, count, columns)), 1
 
 
 triangular_solve_p = Primitive(
