@@ -21,6 +21,7 @@ __all__ = [
     "GradientError",
     "GraphError",
     "KindError",
+    "LinAlgError",
     "MissingAttribute",
     "MissingExtra",
     "MissingFile",
@@ -65,9 +66,14 @@ class AxisError(ShapeError, IndexError):
     """An axis or an index is out of range."""
 
 
+class LinAlgError(Error, ValueError):
+    """A matrix lacks a property that the operation needs: it is singular, for example, or not positive definite."""
+
+
 CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "argument": ArgumentError,
     "axis": AxisError,
+    "matrix": LinAlgError,
     "shape": ShapeError,
 }
 

@@ -19,6 +19,7 @@ from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.checks import place_checks
+from nacre.compile.passes.matrix_blocks import divide_matrices
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
@@ -122,6 +123,12 @@ PASSES: tuple[Pass, ...] = (
         "winograd-parts",
         "Winograd convolutions of symbolic sizes are transforms and products",
         divide_winograd,
+        bodies=True,
+    ),
+    GraphPass(
+        "matrix-blocks",
+        "linear algebra on large matrices is kernels for their blocks, and products of these",
+        divide_matrices,
         bodies=True,
     ),
     GraphPass("nchwc-layout", "images between convolutions are in blocks of channels where that pays", choose_nchwc),
