@@ -24,6 +24,7 @@ from nacre.api import (
     utility,
 )
 from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
+from nacre.api.interchange import dlpack
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
@@ -49,6 +50,7 @@ MODULES = (
     indexing,
     taking,
     sets,
+    dlpack,
     slices,
     sorting,
     settings,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from nacre.api.constants import require_version
-from nacre.api.of_numpy import of_function, of_ufunc
+from nacre.api.interchange.borrow import to_capsule
+from nacre.api.interchange.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device, require_flag
@@ -41,8 +42,9 @@ from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
 from nacre.ops.detach import detach
+from nacre.runtime.dlpack import CPU
 from nacre.trace.bind import NATIVE
-from nacre.trace.value import Payload, Value, is_concrete, make, register_public
+from nacre.trace.value import Payload, Value, is_concrete, make, owned, register_public
 from nacre.trace.variable import Leaf, Variable, lender
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
@@ -109,6 +111,19 @@ class Tensor(Value, metaclass=ListedClass):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return of_function(FUNCTIONS, function, args, kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return to_capsule(self, stream, max_version, dl_device, copy, "__dlpack__")
 
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.
@@ -329,6 +344,8 @@ class Tensor(Value, metaclass=ListedClass):
         if not required:
             self.node = None
         elif self.node is None:
+            held = owned(self)
+            self.content, self.layout = held.content, held.layout
             self.node = Leaf(self.content.level if isinstance(self.content, Payload) else 0)
         return self
 
