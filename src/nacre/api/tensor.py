@@ -107,10 +107,10 @@ class Tensor(Value, metaclass=ListedClass):
     # ---- conversion to Python and NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return of_ufunc(FUNCTIONS, ufunc, method, inputs, kwargs)
+        return of_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return of_function(FUNCTIONS, function, args, kwargs)
+        return of_function(function, types, args, kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU
