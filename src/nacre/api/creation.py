@@ -35,7 +35,7 @@ from nacre.base.dtypes import DType, as_dtype, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
-from nacre.trace.value import Value
+from nacre.trace.value import Value, owned
 from nacre.trace.variable import Variable
 
 __all__ = [
@@ -77,7 +77,7 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
             [3., 4.]], f32[2, 2])
     """
     held = as_tensor(data, None if dtype is None else as_dtype(dtype))
-    return distinct(held, held) if is_scalar(data) or held is data else held
+    return distinct(owned(held), held) if is_scalar(data) or held is data else held
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -104,7 +104,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
 def _shared(obj: Any, dtype: DType | None) -> Any:
     """The tensor in the memory of an array, or of another object that exports memory; lists have none to share."""
-    held: Any = np.asarray(obj) if isinstance(obj, memoryview | array) else obj
+    held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
     if isinstance(held, np.ndarray):
         made = of_array(cast("np.ndarray", held))
     elif hasattr(cast("Any", type(held)), "__dlpack__"):

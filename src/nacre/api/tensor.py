@@ -16,8 +16,9 @@ import numpy as np
 
 from nacre.api.constants import require_version
 from nacre.api.interchange.borrow import to_capsule
+from nacre.api.interchange.conversions import deep_copy, reduced, to_array, to_buffer, whole
 from nacre.api.interchange.of_numpy import of_function, of_ufunc
-from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
+from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device, require_flag
 from nacre.base.boundary import DIFFERENT
@@ -29,7 +30,6 @@ from nacre.base.errors import (
     GradientError,
     KindError,
     MissingAttribute,
-    OutOfMemory,
     ShapeError,
     StateError,
     TraceError,
@@ -116,12 +116,7 @@ class Tensor(Value, metaclass=ListedClass):
         return CPU
 
     def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         return to_capsule(self, stream, max_version, dl_device, copy, "__dlpack__")
 
@@ -135,15 +130,11 @@ class Tensor(Value, metaclass=ListedClass):
         """
         return plain_numbers(self, "numpy")
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return to_buffer(self, flags)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = plain_numbers(self, "numpy")
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ArgumentError(
-                    f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass copy=None"
-                )
-            return array.astype(dtype)
-        return array.copy() if copy else array
+        return to_array(self, dtype, copy)
 
     def item(self) -> bool | int | float:
         """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
@@ -153,7 +144,7 @@ class Tensor(Value, metaclass=ListedClass):
 
     def tolist(self) -> Any:
         """The numbers as nested lists of Python numbers."""
-        return _held(self, "tolist", np.ndarray.tolist)
+        return whole(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
         return float(_one(self, "float", plain_numbers))
@@ -198,15 +189,13 @@ class Tensor(Value, metaclass=ListedClass):
         return format(_one(self, "format"), spec) if spec else str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (_held(self, "pickle", np.array), self.node is not None and self.is_leaf)
+        return reduced(self)
 
     def __copy__(self) -> Tensor:
         return make(self.type, self.content, self.layout, self.node)  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        require_no_gradient(self, "deepcopy")
-        copied = self.detach()
-        return copied.requires_grad_() if self.node is not None and self.is_leaf else copied
+        return deep_copy(self)
 
     # ---- indexing
 
@@ -500,23 +489,6 @@ TEMPORARY: Final = _temporary()
 def _named(x: Tensor, frame: FrameType) -> bool:
     """Whether a local variable of a frame is a tensor; some versions of Python do not count it while it is in use."""
     return any(held is x for held in frame.f_locals.values())
-
-
-def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
-    """The unpickled tensor; one that required a gradient is a leaf that requires it again."""
-    x: Tensor = as_tensor(array)
-    return x.requires_grad_() if requires_grad else x
-
-
-def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
-    """The result of a function of all numbers; raises OutOfMemory if memory is short."""
-    given = plain_numbers(x, operation)
-    try:
-        return make(given)
-    except MemoryError:
-        raise OutOfMemory(
-            f"{operation}: too little memory for {given.size:,} elements; take parts of it, as x[:1000]"
-        ) from None
 
 
 def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = numbers) -> Any:

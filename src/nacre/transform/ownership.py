@@ -70,7 +70,7 @@ def _sole_owner(cell: Value) -> bool:
 
 
 def _is_unshared(x: Value, values: Sequence[Value]) -> bool:
-    """Whether no other tensor, view, export or library has a value's memory, and it occurs once among a call's values."""
+    """Whether no other tensor, view, export or library has a value's memory, and it is once among a call's values."""
     alone = getrefcount(x.content) <= _ALONE[1] and x.content.owner is None
     return alone and sum(x.content is other.content for other in values) == 1
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.interchange.borrow import of_capsule, require_no_record
 from nacre.api.operands import distinct
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import require_device, shown
+from nacre.base.arguments import is_flag, require_device, shown
 from nacre.base.errors import ArgumentError, KindError
 from nacre.runtime import dlpack
 from nacre.trace.value import Value, is_concrete, owned, stripped
@@ -33,11 +33,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     Tensor([5., 2.], f64[2])
     """
     require_device(device, "from_dlpack")
-    if copy is not None and not isinstance(copy, bool):
-        raise ArgumentError(f"from_dlpack: copy must be True, False or None; got {shown(copy)}; leave it out")
+    if copy is not None and not is_flag(copy):
+        raise KindError(f"from_dlpack: copy must be True, False or None; got {shown(copy)}; leave it out")
     if isinstance(x, Value | Variable):
         return _of_tensor(x.value if isinstance(x, Variable) else x, copy)
-    kind: Any = type(x)
+    kind = cast("Any", type(x))
     if not (hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")):
         raise KindError(
             f"from_dlpack: the object must have __dlpack__ and __dlpack_device__; got {shown(x)}; write nacre.asarray"
@@ -68,7 +68,7 @@ def _of_tensor(x: Value, copy: bool | None) -> Tensor:
     require_no_record(x, "from_dlpack")
     x = stripped(x)
     if copy and is_concrete(x):
-        return owned(x) if owned(x) is not x else distinct(x, x)
+        x = owned(x)
     return distinct(x, x)
 
 

@@ -98,7 +98,9 @@ REDUCTIONS: Final = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
 ACCUMULATIONS: Final = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
-UFUNC_SETTINGS: Final = "-where=True -casting=same_kind -order=K -dtype -subok=True -signature -axes -axis -keepdims=False"
+UFUNC_SETTINGS: Final = (
+    "-where=True -casting=same_kind -order=K -dtype -subok=True -signature -axes -axis -keepdims=False"
+)
 REDUCTION: Final = "array/ axis -dtype -out keepdims -initial -where=True"
 ACCUMULATION: Final = "array/ axis dtype -out"
 

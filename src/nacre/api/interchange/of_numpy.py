@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -101,7 +101,9 @@ def _named(name: str, of: Counterpart, rest: Sequence[Any], kwargs: Mapping[str,
     """The settings of Nacre's function; raises KindError for those that have another meaning or none."""
     free = [p for p in of.parameters if not p.by_place]
     if len(rest) > len(free):
-        raise KindError(f"{name}: there must be at most {len(of.parameters)} arguments; got {len(rest)} more; leave out")
+        raise KindError(
+            f"{name}: there must be at most {len(of.parameters)} arguments; got {len(rest)} more; leave out"
+        )
     known = {p.name: p for p in free}
     given = {**{p.name: value for p, value in zip(free, rest, strict=False)}, **kwargs}
     named: dict[str, Any] = {}
@@ -151,12 +153,13 @@ def _write(name: str, made: Any, out: Any) -> Any:
 
     The array's dtype must hold the result, as for NumPy's functions.
     """
-    (place,) = out if isinstance(out, tuple) and len(out) == 1 else (out,)
-    if not isinstance(place, np.ndarray):
+    given: Any = cast("tuple[Any, ...]", out)[0] if isinstance(out, tuple) else out
+    if not isinstance(given, np.ndarray):
         raise StateError(
-            f"{name}: out= must be an array of NumPy; got {shown(place)}, which cannot be written to; write "
+            f"{name}: out= must be an array of NumPy; got {shown(given)}, which cannot be written to; write "
             f"x = nacre.{UFUNCS.get(getattr(np, name), name)}(x)"
         )
+    place = cast("np.ndarray[Any, Any]", given)
     source = numbers(_known(name, made), "numpy")
     try:
         np.copyto(place, source, casting="same_kind")
