@@ -25,6 +25,7 @@ from nacre.api import (
     utility,
 )
 from nacre.api.elementwise import arithmetic, comparison, complex_numbers, logic, transcendental
+from nacre.api.interchange import dlpack
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
@@ -51,6 +52,7 @@ MODULES = (
     indexing,
     taking,
     sets,
+    dlpack,
     slices,
     sorting,
     settings,

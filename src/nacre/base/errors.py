@@ -17,6 +17,7 @@ __all__ = [
     "DepthError",
     "DeviceError",
     "Error",
+    "ExchangeError",
     "ForbiddenFile",
     "GradientError",
     "GraphError",
@@ -92,6 +93,10 @@ class DepthError(GradientError, RecursionError):
 
 class GraphError(Error, ValueError):
     """A graph or kernel text is malformed or breaks a type rule."""
+
+
+class ExchangeError(Error, BufferError):
+    """Memory cannot be passed to another library, or taken from one, in the way that was asked for."""
 
 
 class CompileError(Error, RuntimeError):

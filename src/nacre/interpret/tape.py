@@ -27,7 +27,7 @@ from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
 from nacre.trace.bind import PARTS, bind, register_tape
-from nacre.trace.value import Origin, Payload, Value, is_concrete, make
+from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
 from nacre.trace.variable import Leaf, Variable, lender, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
@@ -246,7 +246,7 @@ def new_node(rule: Rule, operands: Sequence[Value], results: Sequence[Value], le
     for k in rule.active:  # a comprehension takes longer for so few
         parents.append(operands[k].node)
     node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
-    node.saved = rule.values_to_save(operands, results)
+    node.saved = [owned(x) for x in rule.values_to_save(operands, results)]
     if level:
         staging = scope()
         if isinstance(staging, Staging) and staging.equations:
