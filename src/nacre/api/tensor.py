@@ -41,7 +41,7 @@ from nacre.base.types import ElementCount, unlike
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 from nacre.runtime.dlpack import CPU
 from nacre.trace.bind import NATIVE
 from nacre.trace.value import Payload, Value, is_concrete, make, owned, register_public

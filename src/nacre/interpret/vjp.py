@@ -11,7 +11,7 @@ from nacre.interpret.backward import Sweep
 from nacre.interpret.conjugation import conjugated
 from nacre.interpret.tape import Alias, AnyNode, lowered
 from nacre.ir.primitive import Primitive
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 from nacre.trace.bind import inside, next_level
 from nacre.trace.value import Value, make, stripped
 

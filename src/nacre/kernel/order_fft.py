@@ -260,7 +260,12 @@ def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
 def _of_four(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     a, b = plus(k, x[0], x[2]), minus(k, x[0], x[2])
     c, d = plus(k, x[1], x[3]), minus(k, x[1], x[3])
-    return [plus(k, a, c), (k.add(b[0], d[1]), k.sub(b[1], d[0])), minus(k, a, c), (k.sub(b[0], d[1]), k.add(b[1], d[0]))]
+    return [
+        plus(k, a, c),
+        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
+        minus(k, a, c),
+        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
+    ]
 
 
 def even_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
@@ -276,7 +281,12 @@ def odd_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     u = k.mul(k.add(r1, i1), half), k.mul(k.sub(i1, r1), half)
     v = k.mul(k.sub(i3, r3), half), k.mul(k.add(r3, i3), k.neg(half))
     c, d = plus(k, u, v), minus(k, u, v)
-    return [plus(k, a, c), (k.add(b[0], d[1]), k.sub(b[1], d[0])), minus(k, a, c), (k.sub(b[0], d[1]), k.add(b[1], d[0]))]
+    return [
+        plus(k, a, c),
+        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
+        minus(k, a, c),
+        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
+    ]
 
 
 def _of_odd(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:

@@ -21,7 +21,7 @@ from nacre.api.primitives import parts, pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INEXACT, REAL, SIGNED, DTypeSet
 from nacre.base.errors import DTypeError
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 __all__ = [
     "abs",

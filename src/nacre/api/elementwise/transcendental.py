@@ -22,7 +22,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INEXACT, DTypeSet
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 __all__ = [
     "acos",

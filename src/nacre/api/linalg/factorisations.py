@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nacre.api.linalg.operands import matrix, shared
 from nacre.api.operands import TensorLike, as_tensor, require_inside
-from nacre.api.primitives import matrices, view
+from nacre.api.primitives import matrices
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_flag
 from nacre.base.errors import ArgumentError, LinAlgError

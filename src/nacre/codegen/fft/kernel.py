@@ -79,7 +79,17 @@ def steps(kind: str, n: int, isa: Isa, dtype: DType) -> np.ndarray:
     bins = n if kind == "fft" else n // 2 + 1
     numbers = {"fft": (2 * n, 2 * n), "rfft": (n, 2 * bins), "irfft": (2 * bins, n)}[kind]
     form = form_of(kind, n, False, isa, dtype)
-    header = (len(p.passes), p.n, p.passes_length, p.chirp, p.filter, p.halves, _row(p, isa, dtype, form), *numbers, bins)
+    header = (
+        len(p.passes),
+        p.n,
+        p.passes_length,
+        p.chirp,
+        p.filter,
+        p.halves,
+        _row(p, isa, dtype, form),
+        *numbers,
+        bins,
+    )
     lanes = isa.lanes(dtype.memory)
     wide = len(p.passes) > 1 and p.passes[0].m >= lanes and p.passes[-1].s >= lanes
     header = (*header, int(wide))
@@ -144,9 +154,7 @@ class _Writer:
         self.source, self.table, self.steps, self.target = (f.load(f.gep(f["args"], k, "ptr"), "ptr") for k in range(4))
         self.rows = f.load(f.gep(f["args"], 4, "ptr"), "i64")
         self.header = {name: f.load(f.gep(self.steps, k, "i64"), "i64") for k, name in enumerate(HEADER)}
-        parts = [
-            f.gep(f["scratch"], f.add(f.mul(self.header["row"], k), BEFORE), self.scalar) for k in range(4)
-        ]
+        parts = [f.gep(f["scratch"], f.add(f.mul(self.header["row"], k), BEFORE), self.scalar) for k in range(4)]
         self.first, self.second = (parts[0], parts[1]), (parts[2], parts[3])
 
     def write(self) -> None:
@@ -258,9 +266,7 @@ class _Writer:
         with self._unless_wide(unit):
             unit.write(_exchanged(found), n, targets)
 
-    def _run(
-        self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL
-    ) -> tuple[Row, Row]:
+    def _run(self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
         """The forward transform of a row: where it is, and the other row.  It may be read and written elsewhere."""
         if not self.form.is_convolution:
             return self._passes(unit, row, free, source, target)
@@ -282,9 +288,7 @@ class _Writer:
         with unit.each(0, count) as t:
             unit.store(times(k, unit.load(row, t), unit.constants(constants, t)), row, t)
 
-    def _passes(
-        self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL
-    ) -> tuple[Row, Row]:
+    def _passes(self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
         f, count = self.f, self.header["count"]
         rest = (self.table, f.gep(self.steps, START, "i64"), source, target, count, f.i64(unit.size))
         f.call("passes", "void", [*row, *free, *rest])

@@ -40,7 +40,9 @@ class Unit:
 
     def at(self, row: Val, index: Operand) -> Val:
         """The address of the numbers at an index of a row in scratch memory."""
-        return self.f.gep(row, self.f.mul(index, self.size) if isinstance(index, Val) else index * self.size, self.scalar)
+        return self.f.gep(
+            row, self.f.mul(index, self.size) if isinstance(index, Val) else index * self.size, self.scalar
+        )
 
     @contextmanager
     def each(self, start: Operand, end: Operand) -> Generator[Val]:

@@ -28,7 +28,7 @@ from nacre.kernel.ast import (
     const,
 )
 from nacre.kernel.order_linalg import BLOCK
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 from nacre.ops.linalg.lu import LU, lu
 from nacre.ops.linalg.matrices import BLOCKS, batch_of, conjugate_transpose, conjugated, matmul, require_square
 from nacre.ops.linalg.rows import permute_rows
