@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre import deploy
 from nacre.ir.parse import parse
 from ops.samples import Array, generator
 
@@ -240,3 +242,24 @@ def test_printing_pickles_and_files(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist()
     np.save(tmp_path / "x.npy", x.numpy())
     assert nc.asarray(np.load(tmp_path / "x.npy")).dtype is nc.complex64
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    path = tmp_path / "z.safetensors"
+    nc.save({"z": nc.tensor([1 + 2j, 3])}, path)
+    assert nc.load(path)["z"].tolist() == [1 + 2j, 3]
+    with pytest.raises(nc.Error, match="Unknown dtype"):
+        nc.save({"z": nc.zeros(2, dtype=nc.complex128)}, path)
+    assert nc.load(path)["z"].tolist() == [1 + 2j, 3]
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_executables(dtype: Any, tmp_path: Path) -> None:
+    z = nc.asarray(numbers(5).astype(dtype.numpy))
+    names = [str(tmp_path / n) for n in ("z.npy", "y.npy", "r.npy")]
+    np.save(names[0], z.numpy())
+    program = tmp_path / "program"
+    deploy.compile(lambda z: (nc.exp(z) * 2j, nc.abs(z)), [z], program)
+    subprocess.run([program, *names], check=True)
+    assert np.load(names[1]).tobytes() == (nc.exp(z) * 2j).numpy().tobytes()
+    assert np.load(names[2]).tobytes() == nc.abs(z).numpy().tobytes()

@@ -44,7 +44,7 @@ ERRORS = {
 MOST_BYTES = 1 << 46  # of a workspace
 X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers enabled, no traps
 
-C_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double"}  # of real elements
+C_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True)
