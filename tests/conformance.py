@@ -4,14 +4,12 @@
 
 PATH is a checkout of https://github.com/data-apis/array-api-tests with its submodule.  A MODULE is one of its files, as
 `set_functions` for array_api_tests/test_set_functions.py.  It prints the rows of the table in docs/conformance.md, and
-the tests that fail.  As a plugin of pytest, this file lets the suite run for a package without complex numbers.
+the tests that fail.  As a plugin of pytest, this file leaves values out of the suite's own report.
 """
 
 from __future__ import annotations
 
 import argparse
-import builtins
-import importlib
 import os
 import subprocess
 import sys
@@ -19,13 +17,11 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import nacre as nc
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPLEX = ("complex64", "complex128")
-HAS_COMPLEX = all(hasattr(nc, name) for name in COMPLEX)
 
 
 class Outcome(NamedTuple):
@@ -58,15 +54,13 @@ def read_report(module: str, report: Path) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """The variables for the suite: this package, the standard's version, and the dtypes that there are not."""
-    absent = [name for name in COMPLEX if not hasattr(nc, name)]
+    """The variables for the suite: this package and the standard's version."""
     paths = [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "ARRAY_API_TESTS_MODULE": "nacre",
         "ARRAY_API_TESTS_VERSION": nc.__array_api_version__,
-        "ARRAY_API_TESTS_SKIP_DTYPES": ",".join(absent),
     }
 
 
@@ -83,38 +77,11 @@ def run_module(suite: Path, module: str, examples: int) -> Outcome:
         return read_report(module, report)
 
 
-def pytest_load_initial_conftests() -> None:
-    """Import the suite's table of dtypes with a `max` that accepts no complex dtypes at all; bool stands for them."""
-    if HAS_COMPLEX:
-        return
-    sys.path.insert(0, os.getcwd())
-    greatest, stand_in = builtins.max, (nc.bool,)
-
-    def greatest_or_bool(*given: Any, **options: Any) -> Any:
-        """`max`, and bool for an empty list of dtypes."""
-        return greatest(*given, **(options if len(given) > 1 else {"default": stand_in, **options}))
-
-    builtins.max = greatest_or_bool
-    try:
-        importlib.import_module("array_api_tests.dtype_helpers")
-    finally:
-        builtins.max = greatest
-
-
 def pytest_configure() -> None:
     """Write no values into the suite's own report, for which it compares dtypes with Python's types."""
     reporting = sys.modules.get("reporting")
     if reporting is not None:
         vars(reporting)["to_json_serializable"] = str
-
-
-def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Leave the special cases of complex numbers out where there are none."""
-    cases = {item: getattr(item, "callspec", None) for item in items}
-    left = [item for item, call in cases.items() if call and getattr(call.params.get("case"), "is_complex", False)]
-    if left and not HAS_COMPLEX:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
 
 
 def main(arguments: Sequence[str]) -> int:

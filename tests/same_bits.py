@@ -42,6 +42,8 @@ def operands(row: Row, dtype: DType, seed: int = 0) -> Arrays:
 def canonical(x: Value | Array) -> bytes:
     """The bits of a result, with one NaN for all."""
     array = np.array(to_numpy(x) if isinstance(x, Value) else x)
+    if array.dtype.kind == "c":
+        array = np.stack((array.real, array.imag), axis=-1)
     if array.dtype.kind not in "biu":
         array[np.isnan(array.astype(np.float64))] = np.nan
     return f"{array.dtype}{array.shape}".encode() + array.tobytes()
@@ -51,7 +53,7 @@ def before(x: Any) -> Any:
     """A value that keeps its bits through operations that fusion takes along."""
     if x.dtype is nc.bool:
         return ~~x
-    return x * 1 if x.dtype.is_float else x + 0
+    return x * 1 if x.dtype.is_float else x.conj().conj() if x.dtype.is_complex else x + 0
 
 
 def after(y: Any) -> Any:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre import train as train
+    from nacre.api import linalg as linalg
     from nacre.api import random as random
     from nacre.api import tree as tree
     from nacre.api.constants import *

@@ -11,7 +11,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.stage import stage
 from nacre.ir.axes import permutation, spreads
 from nacre.ir.graph import Equation
-from nacre.ops.copy import copy
+from nacre.ops.identity import copy
 from nacre.ops.pointwise import neg
 from nacre.ops.shape import broadcast, permute, reshape
 from nacre.trace.value import Value

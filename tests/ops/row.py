@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.dtypes import ALL, FLOATS, INTEGERS, DType, float32, float64
+from nacre.base.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, float32, float64
 from nacre.trace.value import Value
 from ops import samples
 from ops.samples import Array, Arrays
@@ -17,6 +17,7 @@ Inputs = Callable[[DType, np.random.Generator], list[Arrays]]
 HALF = tuple(d for d in FLOATS if d.bits == 16)
 SINGLE = (float32, float64)
 NUMBERS = (*INTEGERS, *FLOATS)
+ORDERED = (bool_, *NUMBERS)  # all dtypes but the complex ones
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from nacre.base.dtypes import (
 from nacre.ops import pointwise as pw
 from ops import references as ref
 from ops import samples
-from ops.row import NUMBERS, Inputs, Row, apart, normal, shaped, uniform
+from ops.row import NUMBERS, ORDERED, Inputs, Row, apart, normal, shaped, uniform
 from ops.samples import Arrays
 
 LOGICAL = (bool_, *INTEGERS)
@@ -90,8 +90,8 @@ ARITHMETIC = [
     unary("ceil", pw.ceil, ref.rounded_once(np.ceil), FLOATS),
     unary("trunc", pw.trunc, ref.rounded_once(np.trunc), FLOATS),
     unary("round", pw.round_, ref.rounded_once(np.rint), FLOATS),
-    binary("minimum", pw.minimum, ref.smaller, ALL, apart(S, S)),
-    binary("maximum", pw.maximum, ref.larger, ALL, apart(S, S)),
+    binary("minimum", pw.minimum, ref.smaller, ORDERED, apart(S, S)),
+    binary("maximum", pw.maximum, ref.larger, ORDERED, apart(S, S)),
     binary(
         "copysign",
         pw.copysign,
@@ -156,7 +156,7 @@ ERROR_FUNCTION = [
 
 COMPARISON = [
     *(
-        binary(name, f, reference, ALL)
+        binary(name, f, reference, ORDERED)
         for name, f, reference in (
             ("eq", pw.eq, np.equal),
             ("ne", pw.ne, np.not_equal),
@@ -222,10 +222,10 @@ def same_bits(target: DType, dtypes: Sequence[DType]) -> Row:
 
 CHOICE = [Row("select", pw.select, np.where, choices, ALL, 0, (1, 2), smooth_choice)]
 CONVERSION = [
-    conversion(float64, [d for d in ALL if d is not float64]),
-    conversion(float32, [d for d in ALL if d is not float32]),
-    conversion(float16, [d for d in ALL if d is not float16]),
-    conversion(bfloat16, [d for d in ALL if d is not bfloat16]),
+    conversion(float64, [d for d in ORDERED if d is not float64]),
+    conversion(float32, [d for d in ORDERED if d is not float32]),
+    conversion(float16, [d for d in ORDERED if d is not float16]),
+    conversion(bfloat16, [d for d in ORDERED if d is not bfloat16]),
     *(conversion(d, FLOATS) for d in (bool_, *INTEGERS)),
     Row(
         "cast-integers",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nacre.base.dtypes import ALL, FLOATS, DType, bool_
+from nacre.base.dtypes import FLOATS, DType, bool_
 from nacre.ops import reduce
 from nacre.trace.value import Value
 from ops import references as ref
 from ops import samples
-from ops.row import NUMBERS, Row, apart, normal, shaped, uniform
+from ops.row import NUMBERS, ORDERED, Row, apart, normal, shaped, uniform
 from ops.samples import Arrays
 
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -71,7 +71,7 @@ def _position(name: str, apply: Callable[[Value, int], Value]) -> list[Row]:
             lambda x, axis=axis: apply(x, axis),
             lambda x, axis=axis: np.asarray(reference(x, axis), np.int64),
             _edges,
-            ALL,
+            ORDERED,
         )
         for axis in (0, 1)
     ]
@@ -84,7 +84,7 @@ def _extreme(name: str, apply: Callable[[Value, Sequence[int]], Value]) -> list[
             lambda x, axis=axis: apply(x, (axis,)),
             lambda x, axis=axis: ref.reduced(name, x, (axis,)),
             _edges,
-            ALL,
+            ORDERED,
         )
         for axis in (0, 1)
     ]
@@ -119,8 +119,8 @@ def _products(shape: tuple[int, ...], axis: int) -> Row:
 ROWS = [
     *_reduction("sum", reduce.sum_, NUMBERS, "normal"),
     *_reduction("prod", reduce.prod, NUMBERS, "positive"),
-    *_reduction("max", reduce.max_, ALL, "apart"),
-    *_reduction("min", reduce.min_, ALL, "apart"),
+    *_reduction("max", reduce.max_, ORDERED, "apart"),
+    *_reduction("min", reduce.min_, ORDERED, "apart"),
     *_reduction("any", reduce.any_, (bool_,)),
     *_reduction("all", reduce.all_, (bool_,)),
     *_extreme("max", reduce.max_),

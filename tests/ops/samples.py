@@ -60,13 +60,15 @@ def edges(dtype: DType) -> Array:
 
 
 def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator, scale: float = 1.0) -> Array:
-    """Random numbers of a dtype: normal for floats, the whole range for integers."""
+    """Random numbers of a dtype: normal for floats and parts of complex numbers, the whole range for integers."""
     shape = tuple(shape)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_integer:
         info = np.iinfo(dtype.numpy)
         return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
+    if dtype.is_complex:
+        return np.asarray((rng.normal(size=shape) + 1j * rng.normal(size=shape)) * scale).astype(dtype.numpy)
     return np.asarray(rng.normal(size=shape) * scale).astype(dtype.numpy)
 
 

@@ -6,11 +6,12 @@ True
 
 from __future__ import annotations
 
-from ops import rows_dot, rows_fft, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
+from ops import rows_complex, rows_dot, rows_fft, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
 from ops.row import Row
 
 ROWS: tuple[Row, ...] = (
     *rows_pointwise.ROWS,
+    *rows_complex.ROWS,
     *rows_view.ROWS,
     *rows_reduce.ROWS,
     *rows_index.ROWS,

@@ -34,6 +34,8 @@ def assert_close(found: Array, wanted: Any, ulps: float, what: str) -> None:
     """Equal dtype, shape, NaNs, and numbers within units in the last place (0: the same bits)."""
     wanted = np.asarray(wanted)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), what
+    if found.dtype.kind == "c":
+        found, wanted = (np.stack((x.real, x.imag), axis=-1) for x in (found, wanted))
     if found.dtype.kind in "biu":
         np.testing.assert_array_equal(found, wanted, what)
         return

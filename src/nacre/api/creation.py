@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from array import array
+from typing import Any, cast
 
 import numpy as np
 
+from nacre.api.interchange.borrow import of_array
+from nacre.api.interchange.dlpack import from_dlpack
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     DEFAULT_INTEGER,
@@ -23,16 +26,17 @@ from nacre.api.operands import (
     shape_of,
     spread,
 )
-from nacre.api.primitives import pointwise, view
+from nacre.api.primitives import parts, pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_device, whole_number
-from nacre.base.conversion import bounds, converted, number, plain
+from nacre.base.conversion import Number, bounds, converted, number, plain, real_number
 from nacre.base.dims import LIMIT, Dim, Size, require_fitting
-from nacre.base.dtypes import DType, as_dtype, float64, uint64
+from nacre.base.dtypes import DType, as_dtype, complex64, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
-from nacre.trace.value import Value
+from nacre.trace.value import Value, owned
+from nacre.trace.variable import Variable
 
 __all__ = [
     "arange",
@@ -73,25 +77,49 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
             [3., 4.]], f32[2, 2])
     """
     held = as_tensor(data, None if dtype is None else as_dtype(dtype))
-    return distinct(held, held) if is_scalar(data) or held is data else held
+    return distinct(owned(held), held) if is_scalar(data) or held is data else held
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """`tensor` under the array API's name.  A tensor of the requested dtype is returned itself, unless `copy` is True.
 
-    Raises ArgumentError if `copy` is False and an array, or a tensor of another dtype, has to be copied.
+    An array is copied.  With `copy=False` the tensor is in the array's own memory, and shows changes of the array.
+    Raises ArgumentError if `copy` is False and numbers have to be converted, and ExchangeError for elements that have
+    another byte order, or no memory of their own.
 
     >>> nc.asarray([1.0, 2.0])
     Tensor([1., 2.], f32[2])
     """
     require_device(device, "asarray")
+    if copy is False and not isinstance(obj, Value | Variable) and not is_scalar(obj):
+        return _shared(obj, None if dtype is None else as_dtype(dtype))
     held = tensor(obj, dtype)
-    if isinstance(obj, Value) and held.type is obj.type and not copy:
-        return obj  # type: ignore[return-value]
-    if copy is False and not is_scalar(obj) and not isinstance(obj, list | tuple):
-        given = obj.type if isinstance(obj, Value) else type(obj).__name__
-        raise ArgumentError(f"asarray: {given} must be copied to become {held.type}; got copy=False; pass copy=None")
+    if isinstance(obj, Value):
+        if held.type is obj.type and not copy:
+            return obj  # type: ignore[return-value]
+        if copy is False:
+            raise _must_copy(str(obj.type), held.type)
     return held
+
+
+def _shared(obj: Any, dtype: DType | None) -> Any:
+    """The tensor in the memory of an array, or of another object that exports memory; lists have none to share."""
+    held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
+    if isinstance(held, np.ndarray):
+        made = of_array(cast("np.ndarray", held))
+    elif hasattr(cast("Any", type(held)), "__dlpack__"):
+        made = from_dlpack(held, copy=False)
+    elif hasattr(held, "__array__"):
+        raise _must_copy(type(held).__name__, "a tensor")
+    else:
+        return tensor(held, dtype)
+    if dtype is not None and made.type.dtype is not dtype:
+        raise _must_copy(f"{type(held).__name__} of {made.type.dtype.name}", dtype.name)
+    return made
+
+
+def _must_copy(given: str, wanted: object) -> ArgumentError:
+    return ArgumentError(f"asarray: {given} must be copied to become {wanted}; got copy=False; pass copy=None")
 
 
 def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None, *, device: Any = None) -> Tensor:
@@ -104,7 +132,7 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None, *, de
     """
     require_device(device, "full")
     sizes = shape_of(shape, "full")
-    if not isinstance(fill_value, bool | int | float):
+    if not isinstance(fill_value, Number):
         held = as_tensor(fill_value)
         if held.type.shape:
             raise ArgumentError(
@@ -199,7 +227,7 @@ def arange(
     require_device(device, "arange")
     if stop is None:
         start, stop = 0, start
-    ends: list[Any] = [v if isinstance(v, Dim) else plain(v) for v in (start, stop, step)]
+    ends: list[Any] = [v if isinstance(v, Dim) else real_number(plain(v)) for v in (start, stop, step)]
     start, stop, step = ends
     real, symbolic = (any(isinstance(v, kind) for v in ends) for kind in (float, Dim))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
@@ -289,9 +317,9 @@ def _wrapped(value: float, dtype: DType) -> float:
 
 
 def linspace(
-    start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
+    start: complex, stop: complex, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
 ) -> Tensor:
-    """Evenly spaced numbers from start to stop, `num` of them, each rounded once.
+    """Evenly spaced numbers from start to stop, `num` of them, each rounded once; for complex ends, by their parts.
 
     Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
 
@@ -299,7 +327,14 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
     require_device(device, "linspace")
-    found = _dtype(dtype, DEFAULT_FLOAT)
+    found = _dtype(dtype, complex64 if any(isinstance(v, complex) for v in (start, stop)) else DEFAULT_FLOAT)
+    if found.component is not None:
+        if isinstance(start, Dim) or isinstance(stop, Dim):
+            raise ArgumentError("linspace: symbolic ends must have a floating-point dtype; convert the result")
+        ends = [complex(v) for v in (start, stop)]
+        re = linspace(ends[0].real, ends[1].real, num, found.component, endpoint)
+        im = linspace(ends[0].imag, ends[1].imag, num, found.component, endpoint)
+        return parts.complex_(re, im)
     num = whole_number(num, "linspace", "num")
     start, stop = (
         v if isinstance(v, Dim) else settled_number(v, "linspace", name)

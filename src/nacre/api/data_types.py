@@ -66,7 +66,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     try:
         return promote(_dtype_of(from_), target) is target
     except DTypeError:
-        if isinstance(from_, bool | int | float):
+        if isinstance(from_, bool | int | float | complex):
             raise
         return False
 

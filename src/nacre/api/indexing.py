@@ -278,7 +278,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     dtype = held.type.dtype
     if is_plain(value):
         value = as_tensor(value, dtype)
-    elif not isinstance(value, bool | int | float | Dim):
+    elif not isinstance(value, bool | int | float | complex | Dim):
         value = as_tensor(value)
         meet("index_update", (held, value))
     given = as_tensor(value, dtype)

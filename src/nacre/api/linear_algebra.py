@@ -9,7 +9,7 @@ from typing import Any, cast
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, as_tensor, distinct, meet, spread
-from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.primitives import contract, parts, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
 from nacre.base.dtypes import NUMERIC, DType, as_dtype
@@ -91,7 +91,9 @@ def _total(a: Any, b: Any, dtype: DType) -> Any:
 
 
 def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None) -> Tensor:
-    """The sum of products along an axis, with broadcasting.  With `dtype`, operands are converted to it first.
+    """The sum of products along an axis, with broadcasting; complex elements of x are conjugated.
+
+    With `dtype`, operands are converted to it first.
 
     >>> nc.vecdot([1.0, 2.0], [3.0, 4.0])
     Tensor(11., f32[])
@@ -102,7 +104,8 @@ def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None
     shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
     if wide.is_widened:
         return as_tensor(vecdot(as_tensor(a, wide), as_tensor(b, wide), axis=axis, dtype=wide.arithmetic), wide)
-    products = pointwise.mul(spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape))
+    a, b = spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape)
+    products = pointwise.mul(parts.conj(a) if wide.is_complex else a, b)
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
-from nacre.base.conversion import bounds, element, elements, natural_dtype, not_numbers, plain
+from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
 from nacre.base.errors import (
@@ -37,7 +37,7 @@ from nacre.trace.reads import array_capture, is_capture
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable, scope
 
-Scalar = bool | int | float | Dim
+Scalar = bool | int | float | complex | Dim
 HALF = 65504  # the greatest float16
 TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
 DEFAULT_FLOAT: Final = float32
@@ -48,10 +48,10 @@ _constants: dict[tuple[DType, Any], Value] = {}
 
 def is_scalar(x: object) -> bool:
     """Whether x is a Python number, or a symbolic size."""
-    return isinstance(x, bool | int | float | Dim)
+    return isinstance(x, bool | int | float | complex | Dim)
 
 
-def constant(value: bool | int | float, dtype: DType) -> Any:
+def constant(value: Number, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number, cached by number and dtype."""
     given: Any = value
     if type(given) is TracedNumber:
@@ -60,13 +60,18 @@ def constant(value: bool | int | float, dtype: DType) -> Any:
             return made
         value = given.itself
     value = plain(value)
-    key = dtype, value if value else str(value)
+    key = dtype, _named(value)
     found = _constants.get(key)
     if found is None:
         if len(_constants) > 4096:
             _constants.clear()
         found = _constants[key] = from_numpy(element(value, dtype))
     return found
+
+
+def _named(value: Number) -> object:
+    """A number for keys, where zeros of two signs must differ."""
+    return value if value and not isinstance(value, complex) else str(value)
 
 
 def scalar(value: Scalar, dtype: DType) -> Any:
@@ -109,7 +114,7 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
             raise DTypeError("tensor: a list must not contain itself; got one that does") from None
     if hasattr(x, "__array__"):
         return _from_array(np.asarray(x), dtype)
-    if isinstance(x, str | bytes | complex):
+    if isinstance(x, str | bytes):
         raise not_numbers("tensor", type(x))
     raise DTypeError(
         f"tensor: the value must be a tensor, number, NumPy array or nested list of numbers; got {type(x).__name__}"
@@ -166,7 +171,7 @@ def is_plain(x: object) -> bool:
 
 
 def _is_array(x: object) -> bool:
-    return isinstance(x, np.generic | np.ndarray) or (not isinstance(x, int | float) and hasattr(x, "__array__"))
+    return isinstance(x, np.generic | np.ndarray) or (not isinstance(x, Number) and hasattr(x, "__array__"))
 
 
 def _ragged_lengths(items: Sequence[Any], at: str = "x") -> str:
@@ -223,7 +228,7 @@ def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
     dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
     for x in held:
         if not isinstance(x, Value) and natural_dtype(x).category.level > dtype.category.level:
-            dtype = natural_dtype(x)
+            dtype = dtype.paired if dtype.is_float else natural_dtype(x)
     return [as_tensor(x, dtype) for x in held], dtype
 
 
@@ -260,7 +265,7 @@ _filled: dict[tuple[TensorType, Any], Value] = {}
 _kept_bytes = [0]
 
 
-def filled(x: Value, value: bool | int | float) -> Any:
+def filled(x: Value, value: Number) -> Any:
     """A tensor of the type of x with one number in every element.  Small ones are cached in eager mode."""
     type = x.type
     if not type.shape:
@@ -268,7 +273,7 @@ def filled(x: Value, value: bool | int | float) -> Any:
     if STATE.word or not type.static or type.nbytes > SMALL:
         return spread(constant(value, type.dtype), type.shape)
     value = plain(value)
-    key = type, value if value else str(value)
+    key = type, _named(value)
     found = _filled.get(key)
     if found is None:
         if _kept_bytes[0] > KEPT:
@@ -298,10 +303,10 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
     if isinstance(x, Value):
         if isinstance(y, Value):
             return [x, y] if x.type is y.type else None
-        if isinstance(y, bool | int | float) and natural_dtype(y).category.level <= x.type.dtype.category.level:
+        if isinstance(y, Number) and natural_dtype(y).category.level <= x.type.dtype.category.level:
             return [x, filled(x, y)]
         return None
-    met = _pair(y, x) if isinstance(y, Value) and isinstance(x, bool | int | float) else None
+    met = _pair(y, x) if isinstance(y, Value) and isinstance(x, Number) else None
     return None if met is None else met[::-1]
 
 

@@ -9,6 +9,8 @@ import nacre.ops.check
 import nacre.ops.convolution
 import nacre.ops.dot
 import nacre.ops.index
+import nacre.ops.linalg
+import nacre.ops.parts
 import nacre.ops.pointwise
 import nacre.ops.random
 import nacre.ops.reduce
@@ -23,6 +25,8 @@ checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 convolve: Final[Any] = nacre.ops.convolution
 picking: Final[Any] = nacre.ops.index
+matrices: Final[Any] = nacre.ops.linalg
+parts: Final[Any] = nacre.ops.parts
 pointwise: Final[Any] = nacre.ops.pointwise
 randomness: Final[Any] = nacre.ops.random
 reduce: Final[Any] = nacre.ops.reduce

@@ -11,7 +11,7 @@ from typing import Any
 
 from nacre.api.operands import filled
 from nacre.api.primitives import pointwise
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 
 def with_slope(f: Callable[[Any], Any], x: Any, fixed: Any, slope: float = 0.0) -> Any:

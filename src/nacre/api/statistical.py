@@ -20,7 +20,7 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import FLOATING, NUMERIC, DType, as_dtype, int64, uint64
+from nacre.base.dtypes import FLOATING, INEXACT, NUMERIC, DType, as_dtype, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -101,7 +101,7 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
     def averaged(x: TensorLike) -> Any:
         """The mean with these settings."""
         held = as_tensor(x)
-        require("mean", held.type.dtype, FLOATING)
+        require("mean", held.type.dtype, INEXACT)
         return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
 
     return of_tensors("mean", averaged, (x,), axis=axis, keepdims=keepdims)

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from nacre.api.constants import require_version
-from nacre.api.of_numpy import of_function, of_ufunc
-from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
+from nacre.api.interchange.borrow import to_capsule
+from nacre.api.interchange.conversions import deep_copy, reduced, to_array, to_buffer, whole
+from nacre.api.interchange.of_numpy import of_function, of_ufunc
+from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device, require_flag
 from nacre.base.boundary import DIFFERENT
@@ -28,7 +30,6 @@ from nacre.base.errors import (
     GradientError,
     KindError,
     MissingAttribute,
-    OutOfMemory,
     ShapeError,
     StateError,
     TraceError,
@@ -40,9 +41,10 @@ from nacre.base.types import ElementCount, unlike
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
+from nacre.runtime.dlpack import CPU
 from nacre.trace.bind import NATIVE
-from nacre.trace.value import Payload, Value, is_concrete, make, register_public
+from nacre.trace.value import Payload, Value, is_concrete, make, owned, register_public
 from nacre.trace.variable import Leaf, Variable, lender
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
@@ -105,10 +107,18 @@ class Tensor(Value, metaclass=ListedClass):
     # ---- conversion to Python and NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return of_ufunc(FUNCTIONS, ufunc, method, inputs, kwargs)
+        return of_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return of_function(FUNCTIONS, function, args, kwargs)
+        return of_function(function, types, args, kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return to_capsule(self, stream, max_version, dl_device, copy, "__dlpack__")
 
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.
@@ -120,17 +130,13 @@ class Tensor(Value, metaclass=ListedClass):
         """
         return plain_numbers(self, "numpy")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = plain_numbers(self, "numpy")
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ArgumentError(
-                    f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass copy=None"
-                )
-            return array.astype(dtype)
-        return array.copy() if copy else array
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return to_buffer(self, flags)
 
-    def item(self) -> bool | int | float:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return to_array(self, dtype, copy)
+
+    def item(self) -> bool | int | float | complex:
         """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
         if self.type.static and self.type.size != 1:
             raise ShapeError(f"item: the tensor must have one element; got shape {self.shape}; index it")
@@ -138,13 +144,16 @@ class Tensor(Value, metaclass=ListedClass):
 
     def tolist(self) -> Any:
         """The numbers as nested lists of Python numbers."""
-        return _held(self, "tolist", np.ndarray.tolist)
+        return whole(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
-        return float(_one(self, "float", plain_numbers))
+        return float(_real(_one(self, "float", plain_numbers), "float"))
+
+    def __complex__(self) -> complex:
+        return complex(_one(self, "complex", plain_numbers))
 
     def __int__(self) -> int:
-        found = _one(self, "int")
+        found = _real(_one(self, "int"), "int")
         if isinstance(found, float) and not math.isfinite(found):
             raise ArgumentError(f"int: the number must be finite; got {found}; test with nacre.isfinite")
         return int(found)
@@ -183,15 +192,13 @@ class Tensor(Value, metaclass=ListedClass):
         return format(_one(self, "format"), spec) if spec else str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (_held(self, "pickle", np.array), self.node is not None and self.is_leaf)
+        return reduced(self)
 
     def __copy__(self) -> Tensor:
         return make(self.type, self.content, self.layout, self.node)  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        require_no_gradient(self, "deepcopy")
-        copied = self.detach()
-        return copied.requires_grad_() if self.node is not None and self.is_leaf else copied
+        return deep_copy(self)
 
     # ---- indexing
 
@@ -220,6 +227,25 @@ class Tensor(Value, metaclass=ListedClass):
     def mT(self) -> Tensor:
         """The transpose of the last two axes."""
         return FUNCTIONS.matrix_transpose(self)
+
+    @property
+    def mH(self) -> Tensor:
+        """The conjugate transpose of the last two axes."""
+        return FUNCTIONS.conj(FUNCTIONS.matrix_transpose(self))
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; of real numbers the tensor itself."""
+        return FUNCTIONS.real(self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part; of real numbers 0."""
+        return FUNCTIONS.imag(self)
+
+    def conj(self) -> Tensor:
+        """The complex conjugate; of real numbers the tensor itself."""
+        return FUNCTIONS.conj(self)
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
         """The elements converted to a dtype."""
@@ -329,6 +355,8 @@ class Tensor(Value, metaclass=ListedClass):
         if not required:
             self.node = None
         elif self.node is None:
+            held = owned(self)
+            self.content, self.layout = held.content, held.layout
             self.node = Leaf(self.content.level if isinstance(self.content, Payload) else 0)
         return self
 
@@ -485,28 +513,18 @@ def _named(x: Tensor, frame: FrameType) -> bool:
     return any(held is x for held in frame.f_locals.values())
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
-    """The unpickled tensor; one that required a gradient is a leaf that requires it again."""
-    x: Tensor = as_tensor(array)
-    return x.requires_grad_() if requires_grad else x
-
-
-def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
-    """The result of a function of all numbers; raises OutOfMemory if memory is short."""
-    given = plain_numbers(x, operation)
-    try:
-        return make(given)
-    except MemoryError:
-        raise OutOfMemory(
-            f"{operation}: too little memory for {given.size:,} elements; take parts of it, as x[:1000]"
-        ) from None
-
-
 def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = numbers) -> Any:
     if x.type.static and x.type.size != 1:
         remedy = "; use .any() or .all()" if operation == "bool" else ""
         raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
     return read(x, operation if read is plain_numbers else "item").item()
+
+
+def _real(number: Any, operation: str) -> Any:
+    """A number that is not complex."""
+    if isinstance(number, complex):
+        raise DTypeError(f"{operation}: the number must be real; got {number}; write x.real, x.imag or complex(x)")
+    return number
 
 
 _TRUTH: Final = explain(

@@ -300,7 +300,7 @@ def kind_of(annotation: str) -> ArgumentKind | None:
 
 def shown(value: object) -> str:
     """A value as text for an error message: short; an array is shown by its shape."""
-    if hasattr(value, "shape"):
+    if hasattr(value, "shape") and not isinstance(value, type):
         return f"{type(value).__name__} of shape {getattr(value, 'shape', None)!s}"
     try:
         text = repr(value)

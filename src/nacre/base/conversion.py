@@ -1,28 +1,40 @@
 """Conversion of numbers without a dtype (Python numbers and lists of them) to elements of a dtype.
 
 An integer dtype accepts whole numbers in its range only.  A floating-point dtype takes the nearest number, rounded
-once, ties to even, infinite beyond its largest.  bool is x ≠ 0.  Tensors and NumPy arrays have a dtype and are
+once, ties to even, infinite beyond its largest; so does a complex dtype for each part, and it alone accepts complex
+numbers.  bool is x ≠ 0.  Tensors and NumPy arrays have a dtype and are
 converted by `astype` instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Complex, Integral, Real
 from operator import index
 from typing import Any, cast
 
 import numpy as np
 
-from nacre.base.dtypes import BITWISE, BOOLEAN, INTEGRAL, ORDERED, REAL, DType, bfloat16, bool_, float32, int64
+from nacre.base.dtypes import (
+    ANY,
+    BITWISE,
+    BOOLEAN,
+    INTEGRAL,
+    ORDERED,
+    REAL,
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    float32,
+    int64,
+)
 from nacre.base.errors import DTypeError
 
-Number = bool | int | float
+Number = bool | int | float | complex
 NAMES = "to number the names of classes, write names, y = numpy.unique(labels, return_inverse=True)"
-COMPLEX = "keep the real and the imaginary part as two tensors"
-REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are not real numbers, by NumPy's scalar types
+REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are not numbers, by NumPy's scalar types
     (np.str_, np.bytes_, str): ("text", NAMES),
-    (np.complexfloating,): ("complex numbers", COMPLEX),
     (np.datetime64, np.timedelta64): ("dates or durations", "convert them with array.astype('int64')"),
     (np.object_,): ("objects", f"convert them with array.astype(float); {NAMES}"),
 }
@@ -31,7 +43,7 @@ EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 
 def plain(value: object) -> Number:
-    """A Python number, from a NumPy scalar, a rank-0 array, or another real number.
+    """A Python number, from a NumPy scalar, a rank-0 array, or another number.
 
     Raises DTypeError for other objects.
 
@@ -41,13 +53,15 @@ def plain(value: object) -> Number:
     """
     given: Any = value
     kind = type(value).__name__
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | complex):
         return value
     if isinstance(value, np.ndarray | np.generic) and given.shape == ():
         held: Any = given.item()
-        return held if isinstance(held, bool | int | float) else float(held)
+        return held if isinstance(held, bool | int | float | complex) else float(held)
     if isinstance(value, Real) and not isinstance(value, Integral):
         return float(given)
+    if isinstance(value, Complex) and not isinstance(value, Integral):
+        return complex(given)
     if hasattr(given, "__index__"):
         try:
             return index(given)
@@ -57,14 +71,23 @@ def plain(value: object) -> Number:
                 f"number: the value must be a plain number; got a {kind} of type {found}; "
                 "write float(x) outside jit, or the number itself"
             ) from None
-    raise DTypeError(f"number: the value must be a real number; got {kind}")
+    raise DTypeError(f"number: the value must be a number; got {kind}")
 
 
 def natural_dtype(value: object) -> DType:
-    """The default dtype of a Python number: bool, int64 or float32."""
+    """The default dtype of a Python number: bool, int64, float32 or complex64."""
     if isinstance(value, bool):
         return bool_
+    if isinstance(value, complex):
+        return complex64
     return float32 if isinstance(value, float) else int64
+
+
+def real_number(value: Any) -> Any:
+    """A Python number that must not be complex.  Raises DTypeError for a complex one."""
+    if isinstance(value, complex):
+        raise DTypeError(f"number: the value must be a real number; got {value}; take its .real")
+    return value
 
 
 def bounds(dtype: DType) -> tuple[int, int]:
@@ -76,7 +99,7 @@ def bounds(dtype: DType) -> tuple[int, int]:
 def fits(value: Number, dtype: DType) -> bool:
     """Whether an integer dtype can represent the number."""
     low, high = bounds(dtype)
-    return low <= value <= high and value == int(value)
+    return not isinstance(value, complex) and low <= value <= high and value == int(value)
 
 
 def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
@@ -87,6 +110,10 @@ def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
     value = plain(value)
     if dtype.is_bool:
         return bool(value)
+    if dtype.is_complex:
+        return complex(value)
+    if isinstance(value, complex):
+        raise refused(operation, value, dtype)
     if dtype.is_integer:
         if not fits(value, dtype):
             raise refused(operation, value, dtype)
@@ -103,6 +130,8 @@ def refused(operation: str, value: object, dtype: DType) -> DTypeError:
     held, remedy = "its range", "a float"
     if dtype.is_integer:
         held, remedy = "whole, {} to {}".format(*bounds(dtype)), "a wider dtype"
+    if isinstance(value, complex):
+        held, remedy = "real", "its real part"
     return DTypeError(
         f"{operation}: the number must fit {dtype.name} ({held}); got {shown}; use {remedy}, or convert "
         "the tensor first, as in `x.astype(nacre.int64)`"
@@ -122,6 +151,9 @@ def _to_odd(value: int) -> float:
 def element(value: Number, dtype: DType, operation: str = "constant") -> np.ndarray:
     """A Python number as an array of rank 0.  Raises DTypeError if the dtype cannot represent it."""
     held = number(value, dtype, operation)
+    if dtype.is_complex:
+        with np.errstate(all="ignore"):
+            return np.array(held, np.complex128).astype(dtype.numpy)
     return rounded(np.array(held, np.float64), dtype) if dtype.is_float else np.array(held, dtype.numpy)
 
 
@@ -141,24 +173,26 @@ def _single_to_odd(x: np.ndarray) -> np.ndarray:
 
 
 def not_numbers(operation: str, given: object) -> DTypeError:
-    """The error for elements or a value that are not real numbers; `given` is NumPy's dtype, or the value's type."""
+    """The error for elements or a value that are not numbers; `given` is NumPy's dtype, or the value's type."""
     scalar = np.dtype(cast("Any", given)).type
     what, remedy = next((words for types, words in REMEDIES.items() if issubclass(scalar, types)), ("others", ""))
     name = given.__name__ if isinstance(given, type) else f"NumPy's dtype {given}"
-    return DTypeError(f"{operation}: elements must be real numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
+    return DTypeError(f"{operation}: elements must be numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
 
 
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
     """Nested lists of Python numbers in a dtype, by default their natural one.
 
-    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for numbers that are not
-    real or that the dtype cannot represent.
+    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for what is not a number
+    and for numbers that the dtype cannot represent.
     """
     found = array.dtype
     types = set(map(type, leaves))
     whole = bool(types) and all(issubclass(t, int) for t in types)
-    if not ORDERED.holds(found) and not all(issubclass(t, int | float) for t in types):
+    if not ANY.holds(found) and not all(issubclass(t, int | float | complex) for t in types):
         raise not_numbers(operation, found)
+    if any(issubclass(t, complex) for t in types) or (dtype is not None and dtype.is_complex):
+        return _complex_elements(array, leaves, dtype or complex64, operation)
     if dtype is None:
         dtype = bool_ if BOOLEAN.holds(found) else int64 if whole or INTEGRAL.holds(found) else float32
     if dtype.is_bool:
@@ -170,6 +204,14 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
         held = [element(v, dtype, operation) for v in leaves]
         return np.array(held, dtype.numpy).reshape(array.shape)
     return rounded(array.astype(np.float64), dtype)
+
+
+def _complex_elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType, operation: str) -> np.ndarray:
+    """Nested lists that contain complex numbers, or that are converted to a complex dtype."""
+    if not dtype.is_complex and not dtype.is_bool:
+        raise refused(operation, next(v for v in leaves if isinstance(v, complex)), dtype)
+    held = [element(v, dtype, operation) for v in leaves]
+    return np.array(held, dtype.numpy).reshape(array.shape)
 
 
 def _beyond(array: np.ndarray) -> bool:

@@ -42,12 +42,15 @@ class DType:
     """An element type.  There is one object for each; compare them with `is` or `==`.
 
     `bits` is the size of a value, and `storage_bits` the size of an element in memory.  `numpy` is the dtype of a NumPy
-    array of such elements.  `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point).
+    array of such elements.  `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point) and `c`
+    (complex).
 
     >>> nc.float32, str(nc.bfloat16), nc.int8.bits, nc.uint8.is_signed
     (nacre.float32, 'bf16', 8, False)
     >>> nc.bfloat16.arithmetic, nc.bool.storage_bits, nc.int8.is_differentiable
     (nacre.float32, 8, False)
+    >>> nc.complex64.real, nc.complex64.components, nc.complex128.bits
+    (nacre.float32, 2, 128)
     """
 
     name: str
@@ -147,6 +150,19 @@ class DType:
         return 1 if self.component is None else 2
 
     @property
+    def paired(self) -> DType:
+        """The dtype of complex numbers with parts of this dtype; itself for complex numbers.
+
+        Half types have parts of float32.  Raises DTypeError for integers and bool.
+        """
+        if self.is_complex:
+            return self
+        for dtype in COMPLEX:
+            if self.is_float and dtype.component is self.arithmetic:
+                return dtype
+        raise DTypeError(f"complex: the parts must have a floating-point dtype; got {self.name}; convert with `astype`")
+
+    @property
     def arithmetic(self) -> DType:
         """The dtype in which library functions compute; their result is rounded to this one."""
         return self.wider or self
@@ -178,6 +194,13 @@ def _float(name: str, short: str, numpy: np.dtype, llvm: str, wider: DType | Non
     return DType(name, short, _floating, bits, bits, numpy, llvm, llvm, None, wider)
 
 
+def _complex_number(component: DType) -> DType:
+    """The dtype of pairs (real part, imaginary part)."""
+    name, bits = f"complex{2 * component.bits}", 2 * component.bits
+    llvm = f"[2 x {component.llvm}]"
+    return DType(name, f"c{bits}", _complex, bits, bits, np.dtype(name), llvm, llvm, component, None)
+
+
 bool_: Final = DType("bool", "bool", _bool, 1, 8, np.dtype(np.bool_), "i1", "i8", None, None)
 int8: Final = _integer(_signed, 8)
 int16: Final = _integer(_signed, 16)
@@ -191,13 +214,18 @@ float32: Final = _float("float32", "f32", np.dtype(np.float32), "float")
 float64: Final = _float("float64", "f64", np.dtype(np.float64), "double")
 float16: Final = _float("float16", "f16", np.dtype(np.float16), "half", float32)
 bfloat16: Final = _float("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "bfloat", float32)
+complex64: Final = _complex_number(float32)
+complex128: Final = _complex_number(float64)
 
 SIGNED: Final = (int8, int16, int32, int64)
 UNSIGNED: Final = (uint8, uint16, uint32, uint64)
 INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = (float16, bfloat16, float32, float64)
-ALL: Final = (bool_, *INTEGERS, *FLOATS)
+COMPLEX: Final = (complex64, complex128)
+ALL: Final = (bool_, *INTEGERS, *FLOATS, *COMPLEX)
 FLOATS_BY_LLVM: Final = {d.llvm: d for d in FLOATS}
+
+PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32, complex: complex64}  # of its numbers
 
 _by_name: Final = {d.name: d for d in ALL} | {d.short: d for d in ALL}
 _by_numpy: Final = {d.numpy: d for d in ALL}
@@ -249,7 +277,7 @@ def _meant(other: object) -> DType | None:
     if isinstance(other, str):
         return _by_name.get(other)
     kind = cast("Any", other)
-    if isinstance(other, type) and not issubclass(kind, np.generic) and kind not in (bool, int, float):
+    if isinstance(other, type) and not issubclass(kind, np.generic) and kind not in PYTHON:
         return None
     try:
         return as_dtype(other)
@@ -258,13 +286,13 @@ def _meant(other: object) -> DType | None:
 
 
 def as_dtype(value: object) -> DType:
-    """A dtype from a DType, a name, a NumPy dtype, or one of Python's bool, int, float."""
+    """A dtype from a DType, a name, a NumPy dtype, or one of Python's bool, int, float, complex."""
     if isinstance(value, DType):
         return value
     if isinstance(value, str):
         return dtype_named(value)
-    if isinstance(value, type) and value in (bool, int, float):
-        return {bool: bool_, int: int64, float: float32}[value]
+    if isinstance(value, type) and value in PYTHON:
+        return PYTHON[value]
     try:
         return _by_numpy[np.dtype(value)]  # type: ignore[call-overload]
     except (KeyError, TypeError, ValueError):
@@ -288,6 +316,10 @@ def _promotion() -> dict[tuple[DType, DType], DType]:
         for s in SIGNED:
             wider = max(s.bits, 2 * u.bits)
             both(u, s, next(d for d in SIGNED if d.bits == wider))
+    both(complex64, complex128, complex128)
+    for number in FLOATS:
+        both(number, complex64, complex128 if number is float64 else complex64)
+        both(number, complex128, complex128)
     return table
 
 
@@ -298,7 +330,8 @@ def promote(*dtypes: DType) -> DType:
     """The dtype to which operands of the given dtypes are promoted.
 
     Within one kind, the wider dtype is taken.  Signed with unsigned gives the next wider signed dtype; float16 with
-    bfloat16 gives float32.  Kinds are not promoted to each other, nor is uint64 with a signed dtype.
+    bfloat16 gives float32; a floating-point dtype with a complex one gives the complex dtype that holds both.  Other
+    kinds are not promoted to each other, nor is uint64 with a signed dtype.
 
     Raises DTypeError for such a pair.
     """

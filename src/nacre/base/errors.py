@@ -17,10 +17,12 @@ __all__ = [
     "DepthError",
     "DeviceError",
     "Error",
+    "ExchangeError",
     "ForbiddenFile",
     "GradientError",
     "GraphError",
     "KindError",
+    "LinAlgError",
     "MissingAttribute",
     "MissingExtra",
     "MissingFile",
@@ -65,9 +67,14 @@ class AxisError(ShapeError, IndexError):
     """An axis or an index is out of range."""
 
 
+class LinAlgError(Error, ValueError):
+    """A matrix lacks a property that the operation needs: it is singular, for example, or not positive definite."""
+
+
 CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "argument": ArgumentError,
     "axis": AxisError,
+    "matrix": LinAlgError,
     "shape": ShapeError,
 }
 
@@ -86,6 +93,10 @@ class DepthError(GradientError, RecursionError):
 
 class GraphError(Error, ValueError):
     """A graph or kernel text is malformed or breaks a type rule."""
+
+
+class ExchangeError(Error, BufferError):
+    """Memory cannot be passed to another library, or taken from one, in the way that was asked for."""
 
 
 class CompileError(Error, RuntimeError):

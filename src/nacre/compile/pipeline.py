@@ -19,6 +19,7 @@ from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.checks import place_checks
+from nacre.compile.passes.matrix_blocks import divide_matrices
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
@@ -28,6 +29,7 @@ from nacre.compile.program.launches import LaunchWriter, Stage
 from nacre.compile.program.values import ValueNumbers
 from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.ir.graph import Graph
+from nacre.kernel.complex.parts import in_parts
 from nacre.kernel.row_storage import kept_in_results
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Executable
@@ -53,6 +55,10 @@ def _store_rows(form: SymbolicKernel) -> SymbolicKernel:
 
 def _symbolic(form: SymbolicKernel) -> SymbolicKernel:
     return with_symbolic_shapes(form.kernel)
+
+
+def _in_parts(form: SymbolicKernel) -> SymbolicKernel:
+    return SymbolicKernel(in_parts(form.kernel), form.sizes, form.scalars)
 
 
 def _assign_buffers(c: Compilation) -> None:
@@ -119,11 +125,18 @@ PASSES: tuple[Pass, ...] = (
         divide_winograd,
         bodies=True,
     ),
+    GraphPass(
+        "matrix-blocks",
+        "linear algebra on large matrices is kernels for their blocks, and products of these",
+        divide_matrices,
+        bodies=True,
+    ),
     GraphPass("nchwc-layout", "images between convolutions are in blocks of channels where that pays", choose_nchwc),
     ProgramPass("fusion", "each equation is in one cluster, or is a node alone; each value has its place", _fuse),
     ProgramPass("lowering", "each node is launches of kernels: nests of kernel IR, or templates' LLVM text", _lower),
     KernelPass("row-storage", "a row that a nest keeps between its loops is in the result made of it", _store_rows),
     KernelPass("symbolic-shapes", "sizes and strides are symbols, constants are operands", _symbolic, symbolic=True),
+    KernelPass("complex-parts", "complex numbers are pairs of real ones", _in_parts, symbolic=True),
     ProgramPass("buffer-assignment", "live values that overlap in time never share memory", _assign_buffers),
     ProgramPass("scheduling", "launches are in an order with few barriers, if it takes no more memory", _schedule),
     ProgramPass("linking", "the kernels, the plan and the constants are one executable", _link),

@@ -140,8 +140,8 @@ def _call(module: ModuleText, about: Interface, aim: CompileTarget) -> None:
     for k, t in enumerate(about.types):
         address = f.load(f.gep(f["bases"], k, "ptr"), "i64", 8)
         _fail(f, f.icmp("eq", address, 0), POINTER)
-        if t.dtype.itemsize > 1:
-            _fail(f, f.icmp("ne", f.and_(address, t.dtype.itemsize - 1), 0), ALIGNMENT)
+        if t.dtype.real.itemsize > 1:
+            _fail(f, f.icmp("ne", f.and_(address, t.dtype.real.itemsize - 1), 0), ALIGNMENT)
     threads = f.call("nacre.pool_threads", "i64", [])
     need = f.call("core.measure", "i64", [*sizes, threads])
     _fail(f, f.icmp("ugt", need, MOST_BYTES), MEMORY)
@@ -245,7 +245,8 @@ def header(about: Interface, version: str) -> str:
             *values,
             *bounds,
             "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
-            "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1. */",
+            "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1.",
+            "   A complex element is two numbers, the real and the imaginary part. */",
             f"#ifndef {upper}_H",
             f"#define {upper}_H",
             "",
@@ -285,4 +286,5 @@ def header(about: Interface, version: str) -> str:
 
 
 def _c_type(dtype: DType) -> str:
-    return C_TYPES.get(dtype.name, f"{dtype.name}_t")
+    """The C type of an element; of complex numbers, that of a part."""
+    return C_TYPES.get(dtype.real.name, f"{dtype.name}_t")

@@ -48,6 +48,7 @@ NAMES = {
     "BOOL": dtypes.bool_, "I8": dtypes.int8, "I16": dtypes.int16, "I32": dtypes.int32, "I64": dtypes.int64,
     "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
     "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
+    "C64": dtypes.complex64,
 }  # fmt: skip
 LONGEST_HEADER = 100_000_000  # bytes, as in the format's own library
 MOST_AXES = 64
@@ -94,12 +95,12 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
         arrays[name] = np.asarray(to_numpy(x), order="C")
-    specs = {
-        name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-        for name, a in arrays.items()
-    }
     with replacing(Path(path)) as made:
         try:
+            specs = {
+                name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
+                for name, a in arrays.items()
+            }
             serialize_file(specs, made, metadata=dict(metadata) if metadata else None)
         except UnicodeEncodeError as fault:
             raise ArgumentError(f"save: names must be valid UTF-8; {fault}") from None

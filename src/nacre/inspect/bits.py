@@ -60,9 +60,12 @@ def digest(array: np.ndarray) -> str:
         contiguous = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
         raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
+    head = f"{contiguous.dtype} {contiguous.shape} "
+    if np.iscomplexobj(contiguous):
+        contiguous = contiguous.reshape(-1).view(contiguous.real.dtype)
     if FLOATING.holds(contiguous.dtype) and np.isnan(contiguous).any():
         contiguous = np.where(np.isnan(contiguous), np.array(np.nan, contiguous.dtype), contiguous)
-    return hashlib.sha256(f"{contiguous.dtype} {contiguous.shape} ".encode() + contiguous.tobytes()).hexdigest()
+    return hashlib.sha256(head.encode() + contiguous.tobytes()).hexdigest()
 
 
 def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nacre.base.errors import GradientError
 from nacre.base.state import STATE
 from nacre.interpret import tape_errors
+from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import Positions, Pull
 from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
@@ -49,7 +51,7 @@ class Sweep:
         else:
             before = self.ends.get(id(node))
             if before is None and isinstance(node, TapeEnd):
-                raise tape_errors.superseded()
+                raise node.fault()
             self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
             return
         waiting = self.pending.get(target)
@@ -156,7 +158,8 @@ def _with_node(x: Value, node: TapeNode, result: int) -> Value:
     """A result that was saved, with its node; residuals depend on the operands, too."""
     rule = node.rule
     if result >= rule.results and not rule.pulls_residuals:
-        raise tape_errors.unrecorded(rule.primitive.name)
+        fault = partial(tape_errors.unrecorded, rule.primitive.name)
+        return make(x.type, x.content, x.layout, TapeEnd(node.level, fault))
     if result not in rule.traced and result < rule.results:
         return x
     return make(
@@ -185,12 +188,12 @@ def backward(
         staging.sweep(outputs)
     sweep = Sweep(level, retain_graph, create_graph, ())
     for y, c in zip(outputs, cotangents, strict=True):
-        sweep.put(y.node, c)
+        sweep.put(y.node, conjugated(c))
     sweep.run()
     for leaf, cotangent in sweep.ends.values():
         if not isinstance(leaf, Leaf):
             raise tape_errors.followed()
-        held = cotangent if create_graph else lowered(cotangent, level)
+        held = conjugated(cotangent if create_graph else lowered(cotangent, level))
         place = leaf if leaf.owner is None else leaf.owner
         before = place.gradient
         place.gradient = held if before is None else add(before, held)
@@ -211,10 +214,10 @@ def gradients_of(
             raise GradientError("gradient: inputs must have been tracked when the outputs were computed")
     sweep = Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
     for y, c in zip(outputs, cotangents, strict=True):
-        sweep.put(y.node, c)
+        sweep.put(y.node, conjugated(c))
     sweep.run()
     found = [sweep.ends.get(id(x.node)) for x in inputs]
-    return [None if f is None else f[1] for f in found]
+    return [None if f is None else conjugated(f[1]) for f in found]
 
 
 def level_of(outputs: Sequence[Value]) -> int:

@@ -25,7 +25,7 @@ from nacre.ir.graph import Atom, Builder, Graph, Var
 from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
-from nacre.ops.copy import copy_p
+from nacre.ops.identity import copy_p
 from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
 Types = tuple[TensorType, ...]

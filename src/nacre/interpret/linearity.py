@@ -63,6 +63,8 @@ def _keeps(e: Equation, linear: set[Atom], zero: set[Atom]) -> bool:
             return len(read) == 1 and transposes[read[0]] is not None
         case Pointwise(linear=numbers) if not e.primitive.outside:
             return len(read) == 1 and read[0] in numbers
+        case Jvp(transposes=transposes) if transposes:
+            return len(read) == 1 and transposes[read[0]] is not None
         case Jvp():
             return e.primitive.outside
         case _:

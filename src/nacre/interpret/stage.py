@@ -29,7 +29,7 @@ from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
-from nacre.ops.detach import detach_p
+from nacre.ops.identity import detach_p
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.reads import is_capture, note_frames
 from nacre.trace.value import Payload, Value, fresh, make

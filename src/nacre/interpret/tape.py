@@ -18,14 +18,16 @@ from nacre.base.errors import Error, GradientError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
+from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
+from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
 from nacre.trace.bind import PARTS, bind, register_tape
-from nacre.trace.value import Origin, Payload, Value, is_concrete, make
+from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
 from nacre.trace.variable import Leaf, Variable, lender, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
@@ -75,12 +77,16 @@ class Alias(Origin):
 
 
 class TapeEnd(Origin):
-    """The end of the tape for results of a compiled function that then overwrote the variables they depend on."""
+    """The end of the tape for a value whose derivative was not recorded; a gradient that reaches it is an error.
 
-    __slots__ = ()
+    Such values are the results of a compiled function that then overwrote the variables they depend on, and values
+    inside of loops and branches for which a recorded backward pass was run.
+    """
 
-    def __init__(self) -> None:
-        self.level = 0
+    __slots__ = ("fault",)
+
+    def __init__(self, level: int = 0, fault: Callable[[], Error] = tape_errors.superseded) -> None:
+        self.level, self.fault = level, fault
 
 
 AnyNode = TapeNode | Part | Alias | Leaf | TapeEnd
@@ -240,7 +246,7 @@ def new_node(rule: Rule, operands: Sequence[Value], results: Sequence[Value], le
     for k in rule.active:  # a comprehension takes longer for so few
         parents.append(operands[k].node)
     node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
-    node.saved = rule.values_to_save(operands, results)
+    node.saved = [owned(x) for x in rule.values_to_save(operands, results)]
     if level:
         staging = scope()
         if isinstance(staging, Staging) and staging.equations:
@@ -331,7 +337,8 @@ def retain(node: AnyNode) -> None:
 
 def retained(node: AnyNode) -> Value | None:
     """The stored cotangent of a node, or None."""
-    return RETAINED.get(node)
+    found = RETAINED.get(node)
+    return None if found is None else conjugated(found)
 
 
 register_tape(record)

@@ -8,7 +8,7 @@ from typing import Any
 from nacre.base.errors import GradientError
 from nacre.interpret.stage import constant
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Linear, LinearInput, Multilinear, Pointwise
+from nacre.ir.primitive import Jvp, Linear, LinearInput, Multilinear, Pointwise
 from nacre.ops.pointwise import add, mul
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -67,6 +67,8 @@ def _transposed(
             continue
         match e.primitive.derivative:
             case Linear(transposes) | Multilinear(transposes) if (f := transposes[i]) is not None:
+                c = f(g, *operands, **e.params)
+            case Jvp(transposes=transposes) if transposes and (f := transposes[i]) is not None:
                 c = f(g, *operands, **e.params)
             case Pointwise(partials, linear=numbers) if i in numbers and (partial := partials[i]) is not None:
                 c = mul(partial(LinearInput(e.outputs[0].type), *operands, **e.params), g)

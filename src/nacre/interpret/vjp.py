@@ -8,9 +8,10 @@ from typing import Any
 from nacre.base.errors import GradientError, StateError
 from nacre.base.state import STATE, gradients
 from nacre.interpret.backward import Sweep
+from nacre.interpret.conjugation import conjugated
 from nacre.interpret.tape import Alias, AnyNode, lowered
 from nacre.ir.primitive import Primitive
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 from nacre.trace.bind import inside, next_level
 from nacre.trace.value import Value, make, stripped
 
@@ -71,7 +72,7 @@ class Pullback:
             if c is not None and c.type is not type:
                 raise GradientError(f"vjp: the cotangent must have type {type}; got {c.type}")
             if c is not None and node is not None:
-                sweep.put(node, c)
+                sweep.put(node, conjugated(c))
         sweep.run()
         found = [None if n is None else sweep.ends.get(id(n)) for n in self.inputs]
-        return [None if f is None else f[1] for f in found]
+        return [None if f is None else conjugated(f[1]) for f in found]

@@ -245,7 +245,11 @@ class _Values:
     # ---- constants
 
     def literal(self, line: _Line) -> Literal:
-        """`1.0:f32`, `0x3f800000:f32`, `true:bool`, `f32[2]"base64"`."""
+        """`1.0:f32`, `0x3f800000:f32`, `true:bool`, `(1.0:f32, 2.0:f32):c64`, `f32[2]"base64"`."""
+        return self._pair(line) if line.take("(") else self._number(line)
+
+    def _number(self, line: _Line) -> Literal:
+        """A constant that is not a pair."""
         if line.kind() == "name" and not any(map(line.next_is, ("true", "false", "inf", "nan"))):
             return self._array(line)
         minus = line.take("-")
@@ -256,6 +260,19 @@ class _Values:
         array = _from_bits(text, dtype) if bits else _from_text(text, minus, dtype)
         if array is None:
             line.fail(f"a constant of dtype {dtype.short}")
+        return Literal(array, TensorType((), dtype))
+
+    def _pair(self, line: _Line) -> Literal:
+        """A complex constant behind its bracket, by its parts."""
+        re = self._number(line)
+        line.expect(",")
+        im = self._number(line)
+        line.expect(")")
+        line.expect(":")
+        dtype = dtype_named(name) if (name := line.word("name", "a dtype")) in DTYPES else line.fail("a dtype")
+        if not all(part.type == TensorType((), dtype.component) for part in (re, im)) or dtype.component is None:
+            line.fail(f"a real and an imaginary part of dtype {dtype.real.short}")
+        array = np.array([re.array, im.array], dtype.real.numpy).view(dtype.numpy).reshape(())
         return Literal(array, TensorType((), dtype))
 
     def _array(self, line: _Line) -> Literal:

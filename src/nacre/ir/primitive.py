@@ -83,9 +83,13 @@ class Jvp:
     """All other primitives: `rule(ys, xs, ts, **params) -> tangents`, linear in ts, written with primitives.
 
     `ys` is the result (a tuple if the primitive has several).  `ts[i]` is None if operand i has no tangent.
+
+    `transposes[i]`, as in `Linear`, belongs to an operand in which the operation is linear while the others are fixed.
+    The rule may apply the primitive to its tangent.
     """
 
     rule: Callable[..., Any]
+    transposes: tuple[Callable[..., Any] | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

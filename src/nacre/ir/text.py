@@ -24,6 +24,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import LIMIT, Dim, Symbol
 from nacre.base.dtypes import ALL, DType
 from nacre.base.errors import GraphError
+from nacre.base.types import TensorType
 from nacre.ir.graph import PRINT, Atom, Graph, Literal, Var
 from nacre.ir.primitive import ProcessParameter
 
@@ -146,6 +147,11 @@ def param_text(p: Any) -> str:
 
 def literal_text(literal: Literal) -> str:
     """The text of a constant; parsing it gives the same bits."""
+    if literal.type.shape == () and literal.type.dtype.component is not None:
+        part = TensorType((), literal.type.dtype.component)
+        array = literal.array.reshape(())
+        re, im = (literal_text(Literal(np.array(x, part.dtype.numpy), part)) for x in (array.real, array.imag))
+        return f"({re}, {im}):{literal.type.dtype.short}"
     if literal.type.shape == ():
         return f"{_scalar_text(literal)}:{literal.type.dtype.short}"
     array = np.ascontiguousarray(literal.array)

@@ -183,12 +183,13 @@ class Kernel:
 
 # ---- operations and reductions
 
-Signature = Literal["same", "compare", "logic", "shift", "select", "cast", "test"]
+Signature = Literal["same", "compare", "logic", "shift", "select", "cast", "test", "pair", "part"]
 
 # name -> (number of operands, how types relate)
 #   same: operands and result share a dtype; compare: operands share one, the result is bool;
 #   logic: bool or integers; shift: integers; select: (bool, T, T) -> T;
-#   cast: any -> any (`cast` converts, `bitcast` keeps the bits); test: float -> bool
+#   cast: any -> any (`cast` converts, `bitcast` keeps the bits); test: float or complex -> bool;
+#   pair: real and imaginary part -> complex number; part: complex -> real
 OPERATIONS: dict[str, tuple[int, Signature]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "idiv", "rem", "minimum", "maximum"), (2, "same")),
     **dict.fromkeys(("pow", "atan2", "copysign"), (2, "same")),
@@ -204,6 +205,9 @@ OPERATIONS: dict[str, tuple[int, Signature]] = {
     "select": (3, "select"),
     **dict.fromkeys(("cast", "bitcast"), (1, "cast")),
     **dict.fromkeys(("isnan", "isinf", "isfinite"), (1, "test")),
+    "complex": (2, "pair"),
+    **dict.fromkeys(("real", "imag", "modulus"), (1, "part")),
+    "conj": (1, "same"),
 }
 
 # name -> number of accumulators
@@ -222,7 +226,17 @@ def apply(op: str, *args: Expr) -> Expr:
     """Apply an operation whose result type follows from its operands."""
     kind = OPERATIONS[op][1]
     from_args = args[1].dtype if kind == "select" else args[0].dtype
+    if kind in ("pair", "part"):
+        from_args = from_args.paired if kind == "pair" else from_args.real
     return Apply(op, args, bool_ if kind in ("compare", "test") else from_args)
+
+
+def number_of(value: complex, dtype: DType) -> Expr:
+    """A number of any dtype; a complex one is a pair of constants."""
+    if dtype.component is None:
+        return Const(value, dtype)  # type: ignore[arg-type]
+    given = complex(value)
+    return apply("complex", Const(given.real, dtype.component), Const(given.imag, dtype.component))
 
 
 def cast(x: Expr, dtype: DType) -> Expr:

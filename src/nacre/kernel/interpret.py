@@ -38,6 +38,7 @@ from nacre.kernel.ast import (
     While,
     statements,
 )
+from nacre.kernel.complex.parts import in_parts
 from nacre.kernel.dependence import accumulated
 from nacre.kernel.elementary.arrays import Arrays
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order, tree
@@ -68,10 +69,19 @@ def operate(op: str, args: Sequence[Array], source: DType, dtype: DType) -> Arra
 def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
     """The outputs of a kernel for given inputs and values of its symbolic sizes.
 
+    A kernel of complex numbers is run in parts (`kernel.complex`).
+
     Inputs are arrays of the buffers' shapes in any layout; outputs start as zeros.
 
     Raises ArgumentError if inputs do not match, GraphError if the kernel reads or writes outside a buffer.
     """
+    real = in_parts(kernel)
+    if real is not kernel:
+        found = run(real, list(map(_parts, inputs)), sizes)
+        return [
+            y.view(b.dtype.numpy)[..., 0] if b.dtype.is_complex else y
+            for b, y in zip(kernel.outputs, found, strict=True)
+        ]
     machine = _Machine(sizes)
     for b, x in zip(kernel.inputs, inputs, strict=True):
         shape = machine.shape(b)
@@ -88,6 +98,13 @@ def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int]) -> li
             machine.folds.update(dict.fromkeys(s.accumulators, s))
     machine.start(kernel.body)
     return outputs
+
+
+def _parts(x: Array) -> Array:
+    """Complex numbers as real ones along another axis."""
+    if not np.iscomplexobj(x):
+        return x
+    return np.stack((x.real, x.imag), axis=-1)
 
 
 class _Machine:

@@ -28,14 +28,14 @@ Number = float | int | bool
 
 def in_any_order(op: str, dtype: DType) -> bool:
     """Whether every order of a reduction gives the same bits."""
-    return op not in ("sum", "prod") or not dtype.is_float
+    return op not in ("sum", "prod") or not dtype.is_inexact
 
 
 def identity(op: str, dtype: DType) -> Number:
     """The value of an absent element."""
     match op:
         case "sum":
-            return -0.0 if dtype.is_float else 0
+            return -0.0 if dtype.is_inexact else 0
         case "prod":
             return 1
         case "any":
@@ -52,7 +52,7 @@ def identity(op: str, dtype: DType) -> Number:
 
 def empty(op: str, dtype: DType) -> Number:
     """The reduction of no elements."""
-    return 0.0 if op == "sum" and dtype.is_float else identity(op, dtype)
+    return 0.0 if op == "sum" and dtype.is_inexact else identity(op, dtype)
 
 
 def least(dtype: DType) -> Number:

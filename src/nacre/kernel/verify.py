@@ -274,10 +274,12 @@ class _Checker:
         fits = {
             "same": same and e.dtype is first,
             "compare": same and e.dtype is bool_,
-            "logic": same and e.dtype is first and not first.is_float,
+            "logic": same and e.dtype is first and not first.is_inexact,
             "shift": same and e.dtype is first and first.is_integer,
             "select": first is bool_ and all(t is e.dtype for t in types[1:]),
             "cast": e.op == "cast" or first.bits == e.dtype.bits,
-            "test": first.is_float and e.dtype is bool_,
+            "test": first.is_inexact and e.dtype is bool_,
+            "pair": same and e.dtype.component is first,
+            "part": e.dtype is first.component,
         }
         _require(fits[kind], f"operand dtypes of {e.op} do not match; got {shown}")

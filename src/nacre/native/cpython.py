@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from nacre.native.python.declarations import external, external_variable
-from nacre.native.python.types import i32, i64, ptr, struct, u8, u32, u64
+from nacre.native.python.types import cstring, i32, i64, ptr, struct, u8, u32, u64
 
 
 @struct
@@ -272,6 +272,26 @@ def PyGILState_Ensure() -> i32: ...
 
 @external
 def PyGILState_Release(state: i32) -> None: ...
+
+
+@external
+def Py_IsInitialized() -> i32: ...
+
+
+@external
+def PyCapsule_New(pointer: ptr[u8], name: cstring, destructor: Callable[[PyObject], None]) -> PyObject: ...
+
+
+@external
+def PyCapsule_IsValid(capsule: PyObject, name: cstring) -> i32: ...
+
+
+@external
+def PyCapsule_GetPointer(capsule: PyObject, name: cstring) -> ptr[u8]: ...
+
+
+@external
+def PyCapsule_SetName(capsule: PyObject, name: cstring) -> i32: ...
 
 
 @external

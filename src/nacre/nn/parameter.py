@@ -85,6 +85,12 @@ class ModuleVariable(Variable):
             )
         return getattr(self.value, name)
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.value.__dlpack_device__()
+
+    def __dlpack__(self, **request: Any) -> Any:
+        return self.value.__dlpack__(**request)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.value.__array__(dtype, copy)
 

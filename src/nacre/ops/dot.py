@@ -15,9 +15,11 @@ from nacre.base.types import TensorType
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, trimmed
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Multilinear, Primitive, Template
-from nacre.ops.pointwise import cast, mul
+from nacre.ops.parts import as_complex, as_real, complex_, imag, real
+from nacre.ops.pointwise import cast, mul, neg
 from nacre.ops.rules import require_axis, require_dtype, require_kind
-from nacre.ops.shape import Source, broadcast, front, inverse, permute, sum_
+from nacre.ops.shape import Source, broadcast, front, inverse, permute, reshape, sum_
+from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -29,7 +31,8 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
     """Sum a·b over the contracted pairs of axes.  The result's axes are batch, a's free axes, b's free axes.
 
     Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes, a plain product is
-    computed; without free axes on both sides, a sum of products.  With a dtype, operands are converted to it first,
+    computed; without free axes on both sides, a sum of products.  A product of complex numbers is one of real numbers
+    with twice as many terms.  With a dtype, operands are converted to it first,
     unless `widened_dot` reads them directly.
     """
     contract = tuple(contract[0]), tuple(contract[1])
@@ -43,6 +46,14 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
     if plain:
         _check(a.type, b.type, contract, batch)
         return _products(a, b, contract, batch, left, right)
+    if a.type.dtype.is_complex:
+        _check(a.type, b.type, contract, batch)
+        return _complex_dot(
+            permute(a, (*batch[0], *left, *contract[0])),
+            permute(b, (*batch[1], *contract[1], *right)),
+            len(contract[0]),
+            len(batch[0]),
+        )
     if _is_scattered(batch[0], left, contract[0]) or _is_scattered(batch[1], right, contract[1]):
         _check(a.type, b.type, contract, batch)
         a = permute(a, (*batch[0], *left, *contract[0]))
@@ -73,6 +84,22 @@ def _products(a: Value, b: Value, contract: Pairs, batch: Pairs, left: Axes, rig
     second = [*range(shared), *range(shared + m, len(shape))]
     product = mul(broadcast(a, shape, first), broadcast(b, shape, second))
     return sum_(product, range(shared + m + n, len(shape)))
+
+
+def _complex_dot(a: Value, b: Value, summed: int, shared: int) -> Value:
+    """A product of complex numbers as one of real numbers, with twice as many terms.
+
+    The axes of a are batch, free, contracted, those of b are batch, contracted, free.  Each number of a is the row
+    (re, im), each of b the matrix ((re, im), (−im, re)).  So a term adds re·re and −im·im to the real part, re·im and
+    im·re to the imaginary part, in this order.
+    """
+    turned = complex_(neg(imag(b)), real(b))  # i·b
+    middle = shared + summed
+    rows = [reshape(v, (*v.type.shape[:middle], 1, *v.type.shape[middle:])) for v in map(as_real, (b, turned))]
+    matrix, terms = concatenate(rows, middle), as_real(a)
+    contract = _ending(terms.type.rank, (0,) * (summed + 1)), tuple(range(shared, middle + 1))
+    batch = tuple(range(shared))
+    return as_complex(dot(terms, matrix, contract, (batch, batch)))
 
 
 def _free(x: TensorType, contracted: Axes, batched: Axes) -> Axes:

@@ -7,7 +7,7 @@ derivatives are functions of the result y and the operands, written with the fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import log as _log
 from math import nan, pi
 from math import sqrt as _sqrt
@@ -25,106 +25,43 @@ from nacre.base.dtypes import (
     ORDERED,
     REAL,
     DType,
-    DTypeSet,
     bool_,
     int64,
 )
-from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.errors import DTypeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisRule, Needs, Run
 from nacre.ir.facts import Facts, same_type, times_one
 from nacre.ir.graph import Atom, Equation
 from nacre.ir.primitive import (
-    BatchRule,
-    Constant,
     Derivative,
     Element,
     Jvp,
     Linear,
     Multilinear,
-    Operand,
     Pointwise,
     Primitive,
 )
-from nacre.kernel.ast import OPERATIONS, Apply, Const, Expr, apply, size_expr
+from nacre.kernel.ast import Apply, Const, size_expr
 from nacre.kernel.ast import cast as convert
+from nacre.ops.elementwise import (
+    CONSTANT,
+    DIVISION_COST,
+    ELEMENTARY_COST,
+    binary,
+    element_of,
+    elementary,
+    lined_up,
+    of_one,
+    of_two,
+    pointwise_primitive,
+    ternary,
+    unary,
+)
+from nacre.ops.parts import PAIRED, complex_, conj, from_real, real
 from nacre.ops.rules import require_axis, require_kind, require_same, require_shape
-from nacre.ops.shape import line_up
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
-
-Unary = Callable[[Value], Value]
-Binary = Callable[[Value, Value], Value]
-Ternary = Callable[[Value, Value, Value], Value]
-
-CONSTANT = Constant()
-DIVISION_COST, ELEMENTARY_COST = 8, 20  # instructions, roughly
-
-# ---- construction of pointwise primitives
-
-
-def _batch(primitive: Callable[[], Primitive]) -> BatchRule:
-    def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
-        """Align the batch axes and apply the operation once."""
-        lined, place = line_up(inputs, axes)
-        return bind(primitive(), *lined, **params), place
-
-    return rule
-
-
-def _type_rule(name: str, accepted: DTypeSet) -> Callable[..., TensorType]:
-    to_bool = OPERATIONS[name][1] in ("compare", "test")
-    count = OPERATIONS[name][0]
-
-    def rule(*types: TensorType) -> TensorType:
-        """The operands' common type, or bool of its shape for predicates."""
-        if len(types) != count:
-            raise ArgumentError(f"{name}: the operation takes {count} operands; got {len(types)}")
-        x = require_same(name, types)
-        require_kind(name, x, accepted)
-        return x.with_dtype(bool_) if to_bool else x
-
-    return rule
-
-
-def _element(name: str) -> Callable[..., Expr]:
-    def rule(index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any, result: TensorType) -> Expr:
-        """The operation on the operands' elements at the index."""
-        return apply(name, *(operand(index) for operand in operands))
-
-    return rule
-
-
-def _primitive(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Primitive:
-    element = Element(_element(name), cost=cost, op=name)
-    primitive = Primitive(name, _type_rule(name, accepted), element, derivative, _batch(lambda: primitive), **traits)
-    return primitive
-
-
-def _of_one(primitive: Primitive) -> Unary:
-    return lambda x: bind(primitive, x)
-
-
-def _of_two(primitive: Primitive) -> Binary:
-    return lambda x, y: bind(primitive, x, y)
-
-
-def _unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
-    return _of_one(_primitive(name, accepted, derivative, cost))
-
-
-def _binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
-    return _of_two(_primitive(name, accepted, derivative, cost, **traits))
-
-
-def _ternary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Ternary:
-    primitive = _primitive(name, accepted, derivative, cost)
-    return lambda x, y, z: bind(primitive, x, y, z)
-
-
-def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
-    return _unary(name, FLOATING, Pointwise((partial,)), ELEMENTARY_COST)
-
 
 # ---- constants
 
@@ -132,6 +69,9 @@ def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
 def fill(value: Number, shape: Shape, dtype: DType) -> Value:
     """A tensor of one number."""
     value = number(value, dtype, "fill")
+    if dtype.component is not None:
+        parts = complex(value)
+        return complex_(fill(parts.real, shape, dtype.component), fill(parts.imag, shape, dtype.component))
     if dtype.is_float:
         if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not distinguish it from 0
             return neg(fill(0.0, shape, dtype))
@@ -172,12 +112,14 @@ def zeros_like(x: Any) -> Value:
 
 def iota(shape: Shape, axis: int, dtype: DType) -> Value:
     """The index along an axis (0, 1, 2 …) at every element."""
+    if dtype.component is not None:
+        return from_real(iota(shape, axis, dtype.component))
     return bind(iota_p, shape=tuple(shape), axis=axis, dtype=dtype)
 
 
 def _iota_type(shape: Shape, axis: int, dtype: DType) -> TensorType:
     result = TensorType(shape, dtype)
-    require_kind("iota", result, NUMERIC)
+    require_kind("iota", result, REAL)
     require_axis("iota", axis, result)
     return result
 
@@ -211,20 +153,33 @@ dimension_p = Primitive(
 def cast(x: Value, dtype: DType) -> Value:
     """Convert to another dtype.
 
-    Floats round to nearest even.  Floats converted to integers saturate, and NaN gives 0.  Integers wrap.
+    Floats round to nearest even.  Floats converted to integers saturate, and NaN gives 0.  Integers wrap.  Complex
+    numbers are converted to complex dtypes, and to bool as `z != 0`.
     """
-    if x.type.dtype is dtype:
+    held = x.type.dtype
+    if held is dtype:
         return x
+    if dtype.is_bool and held.is_complex:
+        return ne(x, zeros_like(x))
+    if dtype.component is not None and held.component is None:
+        return from_real(cast(x, dtype.component))
     return bind(truncate_p if x.type.dtype.is_inexact and not dtype.is_inexact else cast_p, x, dtype=dtype)
+
+
+def _cast_type(x: TensorType, dtype: DType) -> TensorType:
+    if x.dtype.components != dtype.components:
+        remedy = "take its real part" if x.dtype.is_complex else "join it with an imaginary part"
+        raise DTypeError(f"cast: real and complex numbers must not be converted; got {x} for {dtype.name}; {remedy}")
+    return x.with_dtype(dtype)
 
 
 def _cast(name: str, derivative: Derivative) -> Primitive:
     primitive = Primitive(
         name,
-        lambda x, dtype: x.with_dtype(dtype),
+        _cast_type,
         Element(lambda index, operands, types, result, dtype: convert(operands[0](index), dtype)),
         derivative,
-        _batch(lambda: primitive),
+        lined_up(lambda: primitive),
         simplify=same_type,
         converts=True,
     )
@@ -241,7 +196,7 @@ def bitcast(x: Value, dtype: DType) -> Value:
 
 
 def _bitcast_type(x: TensorType, dtype: DType) -> TensorType:
-    if x.dtype.bits != dtype.bits:
+    if x.dtype.bits != dtype.bits or x.dtype.is_complex or dtype.is_complex:
         raise DTypeError(f"bitcast: the dtype for {x} must have {x.dtype.bits} bits; got {dtype.name}")
     return x.with_dtype(dtype)
 
@@ -251,17 +206,17 @@ bitcast_p = Primitive(
     _bitcast_type,
     Element(lambda index, operands, types, result, dtype: Apply("bitcast", (operands[0](index),), dtype)),
     CONSTANT,
-    _batch(lambda: bitcast_p),
+    lined_up(lambda: bitcast_p),
 )
 
 # ---- arithmetic
 
-add_p = _primitive("add", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: g), alone=(lambda t: t, lambda t: t)))
-add = _of_two(add_p)
-sub = _binary(
-    "sub", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: neg(g)), alone=(lambda t: t, lambda t: neg(t)))
+add_p = pointwise_primitive(
+    "add", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: g), alone=(lambda t: t, lambda t: t))
 )
-neg = _unary("neg", NUMERIC, Linear((lambda g, x: neg(g),)))
+add = of_two(add_p)
+sub = binary("sub", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: neg(g)), alone=(lambda t: t, lambda t: neg(t))))
+neg = unary("neg", NUMERIC, Linear((lambda g, x: neg(g),)))
 
 
 def _factor(e: Equation, facts: Facts) -> Atom | Equation:
@@ -270,8 +225,8 @@ def _factor(e: Equation, facts: Facts) -> Atom | Equation:
     return e.inputs[1] if found is e and facts.is_one(e.inputs[0]) else found
 
 
-mul = _binary("mul", NUMERIC, Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))), simplify=_factor)
-div = _binary(
+mul = binary("mul", NUMERIC, Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))), simplify=_factor)
+div = binary(
     "div",
     INEXACT,
     Pointwise(
@@ -284,8 +239,8 @@ div = _binary(
     DIVISION_COST,
     simplify=times_one,
 )
-idiv = _binary("idiv", INTEGRAL, CONSTANT, DIVISION_COST)
-rem = _binary(  # with the sign of x; exact for floats, too
+idiv = binary("idiv", INTEGRAL, CONSTANT, DIVISION_COST)
+rem = binary(  # with the sign of x; exact for floats, too
     "rem",
     REAL,
     Pointwise((lambda r, x, y: full_like(x, 1), lambda r, x, y: neg(round_(div(sub(x, r), y))))),
@@ -314,17 +269,41 @@ def _fma_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value | None]) -> V
     return total
 
 
-fma = _ternary("fma", NUMERIC, Jvp(_fma_tangent))
+fma = ternary("fma", NUMERIC, Jvp(_fma_tangent))
 
 # ---- signs, rounding, extrema
 
-abs_ = _unary("abs", REAL, Pointwise((lambda y, x: sign(x),)))
-sign = _unary("sign", REAL, CONSTANT)
-floor = _unary("floor", REAL, CONSTANT)
-ceil = _unary("ceil", REAL, CONSTANT)
-trunc = _unary("trunc", REAL, CONSTANT)
-round_ = _unary("round", REAL, CONSTANT)
-copysign = _binary(
+abs_ = unary("abs", REAL, Pointwise((lambda y, x: sign(x),)))
+sign = unary("sign", REAL, CONSTANT)
+
+
+def _direction_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value]) -> Value:
+    """The part of the tangent that turns z: (t − y·Re(conj(y)·t)) / |z|."""
+    along = from_real(real(mul(conj(y), ts[0])))
+    return _over_length(sub(ts[0], mul(y, along)), xs[0])
+
+
+def _over_length(t: Value, z: Value) -> Value:
+    """t / |z|, and 0 at the origin."""
+    length, origin = from_real(modulus(z)), eq(z, zeros_like(z))
+    return select(origin, zeros_like(t), div(t, select(origin, full_like(length, 1), length)))
+
+
+def _modulus_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value]) -> Value:
+    """The part of the tangent along z."""
+    return real(mul(conj(direction(xs[0])), ts[0]))
+
+
+direction = of_one(  # z/|z| of complex numbers, and 0 at the origin
+    pointwise_primitive("direction", PAIRED, Jvp(_direction_tangent), 2 * DIVISION_COST, op="sign")
+)
+modulus = unary("modulus", PAIRED, Jvp(_modulus_tangent), 2 * DIVISION_COST)  # |z| of complex numbers
+
+floor = unary("floor", REAL, CONSTANT)
+ceil = unary("ceil", REAL, CONSTANT)
+trunc = unary("trunc", REAL, CONSTANT)
+round_ = unary("round", REAL, CONSTANT)
+copysign = binary(
     "copysign",
     FLOATING,
     Pointwise(
@@ -342,14 +321,14 @@ def _wins(first: Value, second: Value) -> Value:
     return select(eq(first, second), half, select(lt(first, second), one, zero))
 
 
-minimum = _binary("minimum", ORDERED, Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x))))
-maximum = _binary("maximum", ORDERED, Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y))))
+minimum = binary("minimum", ORDERED, Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x))))
+maximum = binary("maximum", ORDERED, Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y))))
 
 # ---- powers and roots
 
-sqrt = _unary("sqrt", FLOATING, Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
-rsqrt = _unary("rsqrt", FLOATING, Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
-cbrt = _elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)))
+sqrt = unary("sqrt", INEXACT, Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
+rsqrt = unary("rsqrt", INEXACT, Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
+cbrt = elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)), FLOATING)
 
 
 def _by_base(y: Value, x: Value, n: Value) -> Value:
@@ -361,23 +340,23 @@ def _by_base(y: Value, x: Value, n: Value) -> Value:
 def _by_exponent(y: Value, x: Value, n: Value) -> Value:
     """y·log x, and its limit 0 for x = 0, n >= 0."""
     zero = zeros_like(x)
-    limit = and_(eq(x, zero), ge(n, zero))
+    limit = eq(x, zero) if n.type.dtype.is_complex else and_(eq(x, zero), ge(n, zero))
     return mul(y, log(select(limit, full_like(x, 1), x)))
 
 
-pow_ = _binary("pow", FLOATING, Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST)
+pow_ = binary("pow", INEXACT, Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST)
 
 # ---- exponentials and logarithms
 
-exp_p = _primitive("exp", FLOATING, Pointwise((lambda y, x: y,)), ELEMENTARY_COST)
-exp = _of_one(exp_p)
-exp2 = _elementary("exp2", lambda y, x: scale(y, _log(2)))
-expm1 = _elementary("expm1", lambda y, x: exp(x))
-log = _elementary("log", lambda y, x: reciprocal(x))
-log2 = _elementary("log2", lambda y, x: reciprocal(scale(x, _log(2))))
-log10 = _elementary("log10", lambda y, x: reciprocal(scale(x, _log(10))))
-log1p = _elementary("log1p", lambda y, x: reciprocal(_one_plus(x)))
-sigmoid = _elementary("sigmoid", lambda y, x: mul(y, sigmoid(neg(x))))
+exp_p = pointwise_primitive("exp", INEXACT, Pointwise((lambda y, x: y,)), ELEMENTARY_COST)
+exp = of_one(exp_p)
+exp2 = elementary("exp2", lambda y, x: scale(y, _log(2)))
+expm1 = elementary("expm1", lambda y, x: exp(x))
+log = elementary("log", lambda y, x: reciprocal(x))
+log2 = elementary("log2", lambda y, x: reciprocal(scale(x, _log(2))))
+log10 = elementary("log10", lambda y, x: reciprocal(scale(x, _log(10))))
+log1p = elementary("log1p", lambda y, x: reciprocal(_one_plus(x)))
+sigmoid = elementary("sigmoid", lambda y, x: mul(y, sigmoid(neg(x))))
 
 
 def _one_plus(x: Value) -> Value:
@@ -399,18 +378,18 @@ def _one_minus_square(x: Value) -> Value:
 
 # ---- trigonometric and hyperbolic functions and their inverses
 
-sin = _elementary("sin", lambda y, x: cos(x))
-cos = _elementary("cos", lambda y, x: neg(sin(x)))
-tan = _elementary("tan", lambda y, x: _square_plus_one(y))
-asin = _elementary("asin", lambda y, x: rsqrt(_one_minus_square(x)))
-acos = _elementary("acos", lambda y, x: neg(rsqrt(_one_minus_square(x))))
-atan = _elementary("atan", lambda y, x: reciprocal(_square_plus_one(x)))
-sinh = _elementary("sinh", lambda y, x: cosh(x))
-cosh = _elementary("cosh", lambda y, x: sinh(x))
-tanh = _elementary("tanh", lambda y, x: _one_minus_square(y))
-asinh = _elementary("asinh", lambda y, x: rsqrt(_square_plus_one(x)))
-acosh = _elementary("acosh", lambda y, x: mul(rsqrt(sub(x, full_like(x, 1))), rsqrt(_one_plus(x))))
-atanh = _elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)))
+sin = elementary("sin", lambda y, x: cos(x))
+cos = elementary("cos", lambda y, x: neg(sin(x)))
+tan = elementary("tan", lambda y, x: _square_plus_one(y))
+asin = elementary("asin", lambda y, x: rsqrt(_one_minus_square(x)))
+acos = elementary("acos", lambda y, x: neg(rsqrt(_one_minus_square(x))))
+atan = elementary("atan", lambda y, x: reciprocal(_square_plus_one(x)))
+sinh = elementary("sinh", lambda y, x: cosh(x))
+cosh = elementary("cosh", lambda y, x: sinh(x))
+tanh = elementary("tanh", lambda y, x: _one_minus_square(y))
+asinh = elementary("asinh", lambda y, x: rsqrt(_square_plus_one(x)))
+acosh = elementary("acosh", lambda y, x: mul(rsqrt(sub(x, full_like(x, 1))), rsqrt(_one_plus(x))))
+atanh = elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)))
 
 
 def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
@@ -422,7 +401,7 @@ def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
     return select(origin, zero, div(div(part, size), length))
 
 
-atan2 = _binary(
+atan2 = binary(
     "atan2",
     FLOATING,
     Pointwise(
@@ -436,8 +415,8 @@ atan2 = _binary(
 
 # ---- error function
 
-erf = _elementary("erf", lambda y, x: _erf_derivative(x))
-erfc = _elementary("erfc", lambda y, x: neg(_erf_derivative(x)))
+erf = elementary("erf", lambda y, x: _erf_derivative(x), FLOATING)
+erfc = elementary("erfc", lambda y, x: neg(_erf_derivative(x)), FLOATING)
 
 
 def _erf_derivative(x: Value) -> Value:
@@ -447,22 +426,22 @@ def _erf_derivative(x: Value) -> Value:
 
 # ---- comparison, logic, choice
 
-eq = _binary("eq", ANY, CONSTANT)
-ne = _binary("ne", ANY, CONSTANT)
-lt = _binary("lt", ORDERED, CONSTANT)
-le_p = _primitive("le", ORDERED, CONSTANT)
-le = _of_two(le_p)
-gt = _binary("gt", ORDERED, CONSTANT)
-ge = _binary("ge", ORDERED, CONSTANT)
-isnan = _unary("isnan", INEXACT, CONSTANT)
-isinf = _unary("isinf", INEXACT, CONSTANT)
-isfinite = _unary("isfinite", INEXACT, CONSTANT)
-and_ = _binary("and", BITWISE, CONSTANT)
-or_ = _binary("or", BITWISE, CONSTANT)
-xor = _binary("xor", BITWISE, CONSTANT)
-not_ = _unary("not", BITWISE, CONSTANT)
-shl = _binary("shl", INTEGRAL, CONSTANT)
-shr = _binary("shr", INTEGRAL, CONSTANT)
+eq = binary("eq", ANY, CONSTANT)
+ne = binary("ne", ANY, CONSTANT)
+lt = binary("lt", ORDERED, CONSTANT)
+le_p = pointwise_primitive("le", ORDERED, CONSTANT)
+le = of_two(le_p)
+gt = binary("gt", ORDERED, CONSTANT)
+ge = binary("ge", ORDERED, CONSTANT)
+isnan = unary("isnan", INEXACT, CONSTANT)
+isinf = unary("isinf", INEXACT, CONSTANT)
+isfinite = unary("isfinite", INEXACT, CONSTANT)
+and_ = binary("and", BITWISE, CONSTANT)
+or_ = binary("or", BITWISE, CONSTANT)
+xor = binary("xor", BITWISE, CONSTANT)
+not_ = unary("not", BITWISE, CONSTANT)
+shl = binary("shl", INTEGRAL, CONSTANT)
+shr = binary("shr", INTEGRAL, CONSTANT)
 
 
 def select(condition: Value, yes: Value, no: Value) -> Value:
@@ -481,7 +460,7 @@ def _select_type(condition: TensorType, yes: TensorType, no: TensorType) -> Tens
 select_p = Primitive(
     "select",
     _select_type,
-    Element(_element("select"), op="select"),
+    Element(element_of("select"), op="select"),
     Linear(
         (
             None,
@@ -489,5 +468,5 @@ select_p = Primitive(
             lambda g, c, x, y: select(c, zeros_like(g), g),
         )
     ),
-    _batch(lambda: select_p),
+    lined_up(lambda: select_p),
 )

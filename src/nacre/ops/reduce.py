@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import BOOLEAN, NUMERIC, ORDERED, DTypeSet, int64
+from nacre.base.dtypes import BOOLEAN, NUMERIC, ORDERED, REAL, DTypeSet, int64
 from nacre.base.errors import GradientError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Constant, Derivative, Jvp, Linear, Nest, Primitive, Reduce
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
-    Const,
     Expr,
     For,
     Index,
@@ -25,6 +24,7 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     apply,
+    number_of,
     size_expr,
 )
 from nacre.kernel.ast import cast as convert
@@ -58,6 +58,30 @@ def _reduction(name: str, accepted: DTypeSet, derivative: Derivative) -> Reducti
 # ---- products
 
 
+def _halves(x: Value, size: int) -> tuple[Value, Value, list[Value]]:
+    """The elements of the last axis with even and with odd index, and the one that is left over."""
+    last, even = x.type.rank - 1, size - size % 2
+    rest = [slice_axis(x, last, even, size)] if size % 2 else []
+    return slice_axis(x, last, 0, even, 2), slice_axis(x, last, 1, even, 2), rest
+
+
+def _complex_prod(x: Value, axes: Sequence[int]) -> Value:
+    """The product of complex numbers by the tree over consecutive ones."""
+    kept = without(x.type.shape, axes)
+    x = _flat_last(x, axes)
+    size = x.type.shape[-1]
+    if isinstance(size, Dim):
+        raise ShapeError(
+            f"prod: products of complex numbers need a fixed number of factors; got {size}; give the axes fixed sizes"
+        )
+    if size == 0:
+        return fill(1, kept, x.type.dtype)
+    while size > 1:
+        a, b, rest = _halves(x, size)
+        x, size = concatenate([mul(a, b), *rest], x.type.rank - 1), size // 2 + size % 2
+    return reshape(x, kept)
+
+
 def _prod_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]) -> Value:
     """The product rule at each node of the tree of products: correct for zeros, to any order."""
     x, t = (_flat_last(v, axes) for v in (xs[0], ts[0]))
@@ -70,13 +94,10 @@ def _prod_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tupl
         return fill(0, y.type.shape, y.type.dtype)
     last = x.type.rank - 1
     while size > 1:
-        even = size - size % 2
-        (a, ta), (b, tb) = ((slice_axis(x, last, k, even, 2), slice_axis(t, last, k, even, 2)) for k in (0, 1))
-        product, tangent = mul(a, b), add(mul(ta, b), mul(a, tb))
-        if size % 2:
-            product = concatenate([product, slice_axis(x, last, even, size)], last)
-            tangent = concatenate([tangent, slice_axis(t, last, even, size)], last)
-        x, t, size = product, tangent, size // 2 + size % 2
+        (a, b, rest), (ta, tb, rest_tangent) = (_halves(v, size) for v in (x, t))
+        x = concatenate([mul(a, b), *rest], last)
+        t = concatenate([add(mul(ta, b), mul(a, tb)), *rest_tangent], last)
+        size = size // 2 + size % 2
     return reshape(t, y.type.shape)
 
 
@@ -90,7 +111,13 @@ def _flat_last(x: Value, axes: Sequence[int]) -> Value:
     return reshape(moved, (*moved.type.shape[: len(kept)], size))
 
 
-prod = _reduction("prod", NUMERIC, Jvp(_prod_tangent))
+_real_prod = _reduction("prod", REAL, Jvp(_prod_tangent))
+
+
+def prod(x: Value, axes: Sequence[int]) -> Value:
+    """The product over the axes; x itself for none."""
+    return _complex_prod(x, axes) if axes and x.type.dtype.is_complex else _real_prod(x, axes)
+
 
 # ---- extrema
 
@@ -195,7 +222,7 @@ def _cumulative_kernel(name: str, op: str, start: float, x: TensorType, axis: in
     element = convert(Load("x", at, x.dtype), carry.dtype)
     body = (
         Alloc(carry),
-        Store("carry", (), Const(start, carry.dtype)),
+        Store("carry", (), number_of(start, carry.dtype)),
         For(
             place[axis].name,
             x.shape[axis],

@@ -14,7 +14,8 @@ from nacre.base.types import Shape, TensorType
 def require_kind(operation: str, x: TensorType, accepted: DTypeSet) -> None:
     """Raise DTypeError unless the dtype is one of those accepted."""
     if x.dtype not in accepted:
-        raise DTypeError(f"{operation}: the dtype must be {accepted.words}; got {x}; convert with `astype`")
+        remedy = "take the abs, or a part" if x.dtype.is_complex else "convert with `astype`"
+        raise DTypeError(f"{operation}: the dtype must be {accepted.words}; got {x}; {remedy}")
 
 
 def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> None:

@@ -44,7 +44,7 @@ def search(x: Value, v: Value, rows: int = 0, right: bool = False) -> Value:
 def _search_type(x: TensorType, v: TensorType, rows: int, right: bool) -> TensorType:
     require_same("search", (x.with_shape(()), v.with_shape(())))
     require_kind("search", x, ORDERED)
-    if x.rank != rows + 1 or v.rank < rows:
+    if rows < 0 or x.rank != rows + 1 or v.rank < rows:
         raise ShapeError(f"search: x must have {rows} axes of rows and one more; got {x} and {v}")
     require_shape("search", "the rows of v", v.shape[:rows], x.shape[:rows])
     return v.with_dtype(int64)

@@ -17,12 +17,12 @@ from nacre.ir.facts import same_type
 from nacre.ir.primitive import Element, Layout, Linear, Operand, Primitive
 from nacre.kernel.ast import (
     Apply,
-    Const,
     Expr,
     apply,
     const,
     index_add,
     index_mul,
+    number_of,
     size_expr,
 )
 from nacre.ops.pointwise import fill, select, zeros_like
@@ -367,7 +367,7 @@ def _concatenate_element(index: Index, operands: Operands, types: Types, result:
         if isinstance(size, Dim) or size > 0:
             parts.append((operand, start, size))
         start = start + size
-    value: Expr = Const(0, result.dtype)
+    value: Expr = number_of(0, result.dtype)
     for k, (operand, start, size) in reversed(list(enumerate(parts))):
         at = index[axis] if start == 0 else apply("sub", index[axis], size_expr(start))
         place = at if len(parts) == 1 else clamp(at, size)

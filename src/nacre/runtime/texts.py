@@ -25,3 +25,9 @@ def host_call_text(target: Target) -> str:
 def check_text(target: Target) -> str:
     """The LLVM text of the kernel of checks."""
     return cached_module("nacre.runtime.check", ("check",), target)
+
+
+def capsule_text(target: Target) -> str:
+    """The LLVM text of the capsules of DLPack."""
+    entries = ("seal", "consume", "delete", "delete_versioned")
+    return cached_module("nacre.runtime.capsule", entries, target)

@@ -18,7 +18,7 @@ import numpy as np
 from nacre.base import tree
 from nacre.base.exact import Exact, Same, exact_key
 from nacre.trace.traced import contents
-from nacre.trace.value import Value, is_concrete
+from nacre.trace.value import Value, is_borrowed, is_concrete
 
 DEEP: Final = 3  # containers within containers
 MOST: Final = 64  # objects in containers of a place
@@ -177,8 +177,8 @@ UNSEEN: Final = "numbers of an array"  # an attribute that no object has
 
 
 def _memory_row(value: Any) -> ObjectRow:
-    """What shows whether numbers may have changed: a tensor's memory; of an array, only the numbers themselves."""
-    if isinstance(value, Value):
+    """What shows whether numbers may have changed: a tensor's memory; elsewhere only the numbers themselves."""
+    if isinstance(value, Value) and not is_borrowed(value):
         return ObjectRow("attribute", value, "content", (value.content,))
     return ObjectRow("attribute", value, UNSEEN, (MISSING,))
 

@@ -3,10 +3,14 @@
 A value's `content` is a `Buffer` if it has numbers, or a `Payload` of the interpreter that the value belongs to.  With
 a buffer, `layout` is None for dense row-major elements from its start, else a `Layout`.  `node` is the tape's record of
 the computation, or None.  Values are immutable; views share buffers.
+
+A buffer over the memory of another library is *borrowed*: that library may write to it, and Nacre must not.  Variables
+and the tape keep `owned` values.
 """
 
 from __future__ import annotations
 
+import ctypes
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -14,6 +18,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import StateError, explain
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Layout
+from nacre.runtime.buffer import allocate
 
 
 class Payload:
@@ -135,3 +140,23 @@ def layout_of(x: Value) -> Layout:
 def is_concrete(x: Value) -> bool:
     """Whether the value has numbers."""
     return not isinstance(x.content, Payload)
+
+
+def is_borrowed(x: Value) -> bool:
+    """Whether the numbers are in memory that another library may write to."""
+    return is_concrete(x) and x.content.owner is not None
+
+
+def owned(x: Value) -> Value:
+    """x itself, or for borrowed memory a copy, in whose buffer the elements have the same strides."""
+    if not is_borrowed(x):
+        return x
+    layout, size = layout_of(x), x.type.dtype.itemsize
+    if 0 in x.type.shape:
+        return make(x.type, allocate(0), None, x.node)
+    moves = [(int(n) - 1) * s for n, s in zip(x.type.shape, layout.strides, strict=True)]
+    low = sum(m for m in moves if m < 0)
+    nbytes = (sum(m for m in moves if m > 0) + 1 - low) * size
+    buffer = allocate(nbytes)
+    ctypes.memmove(buffer.address, x.content.address + (layout.offset + low) * size, nbytes)
+    return make(x.type, buffer, None if x.layout is None else Layout(-low, layout.strides), x.node)

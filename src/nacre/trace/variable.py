@@ -21,7 +21,7 @@ from nacre.base.errors import TRACED, DTypeError, ShapeError, StateError, TraceE
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
-from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, stripped
+from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 
 _numbers = itertools.count()
 
@@ -134,7 +134,7 @@ class Variable:
     def __init__(self, value: Value, *, requires_grad: bool = False, name: str = "") -> None:
         if not is_concrete(value):
             raise _traced(value)
-        self.cell = fresh(value)
+        self.cell = fresh(owned(value))
         self.gradient_cell: Value | None = None
         self.wants_gradient = False
         self.name = name
@@ -209,7 +209,7 @@ class Variable:
         if inside is not None:
             inside.write(self, value)
         elif is_concrete(value):
-            self.cell = fresh(stripped(value))
+            self.cell = fresh(stripped(owned(value)))
             if self in STATE.variable_values:
                 STATE.variable_values[self] = _with_leaf(self.cell, STATE.variable_values[self].node)
         else:
@@ -274,7 +274,7 @@ class Variable:
         if inside is not None:
             inside.write_gradient(self, value)
         elif value is None or is_concrete(value):
-            self.gradient_cell = value
+            self.gradient_cell = None if value is None else owned(value)
         else:
             raise _outlived(self, value)
 

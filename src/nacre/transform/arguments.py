@@ -11,7 +11,7 @@ import numpy as np
 
 from nacre.base import tree
 from nacre.base.arguments import whole_numbers
-from nacre.base.conversion import element, natural_dtype
+from nacre.base.conversion import Number, element, natural_dtype
 from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
 from nacre.base.records import dataclass
@@ -43,7 +43,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
         return x
     if isinstance(x, Variable):
         return x.value
-    if isinstance(x, bool | int | float):
+    if isinstance(x, Number):
         return from_numpy(element(x, natural_dtype(x), operation))
     if isinstance(x, Dim):
         return dimension(x)

@@ -42,9 +42,10 @@ Function = Callable[..., Any]
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """The function that computes the gradient of f, which must return a floating-point scalar.
 
-    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  With `has_aux`,
-    f returns `(scalar, aux)` and the new function `(gradient, aux)`.  Raises GradientError if the result is not a
-    scalar, and DTypeError if an input is not floating-point.
+    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  For complex
+    arguments it is the direction of steepest ascent, ∂f/∂x + i·∂f/∂y.  With `has_aux`, f returns `(scalar, aux)` and
+    the new function `(gradient, aux)`.  Raises GradientError if the result is not a scalar, and DTypeError if an input
+    is not floating-point.
 
     >>> import nacre as nc
     >>> nc.grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
@@ -104,8 +105,9 @@ def _require_scalar(result: Any) -> None:
         raise GradientError(
             f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or mean(), or use jacrev"
         )
-    if not loss.dtype.is_differentiable:
-        raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`")
+    if not loss.dtype.is_float:
+        remedy = "take its real part, or its abs" if loss.dtype.is_complex else "convert it with `astype`"
+        raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; {remedy}")
 
 
 def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
@@ -198,7 +200,7 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     """The Jacobian of f by forward mode, with one pass for each input element: for few inputs and many outputs.
 
     For a result of shape R and an input of shape S the Jacobian has shape R + S.  For trees it is the result's tree,
-    with the input's tree in place of each leaf.
+    with the input's tree in place of each leaf.  Raises DTypeError for complex inputs.
 
     >>> import nacre as nc
     >>> nc.jacfwd(lambda x: x * x)(nc.tensor([1.0, 2.0])).tolist()
@@ -210,6 +212,7 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
         """The Jacobian at the arguments, column by column."""
         arguments = Arguments("jacfwd", args, kwargs, normal_argnums(argnums, len(args), "jacfwd"))
         primals, flat = arguments.primals, arguments.flat(f)
+        _require_real("jacfwd: inputs", primals, "write jvp for the derivative in one direction")
         columns: list[list[Value]] = []
         for k, x in enumerate(primals):
             size = x.type.size
@@ -227,6 +230,13 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     return jacobian
 
 
+def _require_real(what: str, values: Sequence[Value], remedy: str) -> None:
+    """Raise DTypeError for complex values: where a function is not holomorphic, one number cannot be its derivative."""
+    for x in values:
+        if x.type.dtype.is_complex:
+            raise DTypeError(f"{what} must be real; got {x.type}; {remedy}")
+
+
 def _rank(x: Value, axis: int | None) -> int:
     return x.type.rank - (axis is not None)
 
@@ -234,7 +244,7 @@ def _rank(x: Value, axis: int | None) -> int:
 def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     """The Jacobian of f by reverse mode, with one pass for each result element: for few outputs and many inputs.
 
-    Shapes are as in `jacfwd`.
+    Shapes are as in `jacfwd`.  Raises DTypeError for complex results.
 
     >>> import nacre as nc
     >>> nc.jacrev(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
@@ -247,6 +257,7 @@ def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
         arguments = Arguments("jacrev", args, kwargs, normal_argnums(argnums, len(args), "jacrev"))
         primals = arguments.primals
         outputs, pull = vjp_of_values(arguments.flat(f), primals)
+        _require_real("jacrev: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp")
         rows: list[list[Value]] = []
         for k, y in enumerate(outputs):
             size = y.type.size

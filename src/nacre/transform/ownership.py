@@ -65,12 +65,14 @@ _ALONE = _calibrate()  # interpreters differ in the number of references of a ca
 
 def _sole_owner(cell: Value) -> bool:
     """Whether only the call itself, in three lists, refers to the value read from a variable."""
-    return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1] and cell.layout is None
+    alone = getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1]
+    return alone and cell.layout is None and cell.content.owner is None
 
 
 def _is_unshared(x: Value, values: Sequence[Value]) -> bool:
-    """Whether no other tensor, view or export shares a value's memory, and it occurs once among a call's values."""
-    return getrefcount(x.content) <= _ALONE[1] and sum(x.content is other.content for other in values) == 1
+    """Whether no other tensor, view, export or library has a value's memory, and it is once among a call's values."""
+    alone = getrefcount(x.content) <= _ALONE[1] and x.content.owner is None
+    return alone and sum(x.content is other.content for other in values) == 1
 
 
 @dataclass(frozen=True, eq=False)

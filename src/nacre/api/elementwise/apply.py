@@ -14,7 +14,7 @@ from nacre.api.operands import (
     operands,
 )
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, NUMERIC, DType, DTypeSet
+from nacre.base.dtypes import FLOATING, INEXACT, NUMERIC, DType, DTypeSet
 from nacre.base.errors import DTypeError
 from nacre.compile.program.executor import OPERATIONS
 from nacre.trace.bind import NATIVE
@@ -25,7 +25,8 @@ Operation = Callable[..., Any]
 def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
     """Raise DTypeError unless the dtype is one of those accepted."""
     if dtype not in accepted:
-        remedy = "; convert it, as in `x.astype(nacre.float32)`" if accepted is FLOATING else ""
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if accepted in (FLOATING, INEXACT) else ""
+        remedy = "; take its abs, or a part" if dtype.is_complex else remedy
         raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 

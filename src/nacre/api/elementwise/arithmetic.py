@@ -17,11 +17,11 @@ from nacre.api.operands import (
     meet,
     operands,
 )
-from nacre.api.primitives import pointwise
+from nacre.api.primitives import parts, pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, SIGNED
+from nacre.base.dtypes import FLOATING, INEXACT, REAL, SIGNED, DTypeSet
 from nacre.base.errors import DTypeError
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 __all__ = [
     "abs",
@@ -107,7 +107,7 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 def _floor_divide(x: TensorLike, y: TensorLike) -> Any:
     a, b = operands("floor_divide", x, y)
-    require("floor_divide", a.type.dtype, NUMERIC)
+    require("floor_divide", a.type.dtype, REAL)
     if not a.type.dtype.is_float:
         quotient = pointwise.idiv(a, b)
         if not a.type.dtype.is_signed:
@@ -152,7 +152,7 @@ def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 def _remainder(x: TensorLike, y: TensorLike) -> Any:
     a, b = operands("remainder", x, y)
-    require("remainder", a.type.dtype, NUMERIC)
+    require("remainder", a.type.dtype, REAL)
     rest, zero = pointwise.rem(a, b), filled(b, 0)
     if not a.type.dtype.is_signed:
         return rest
@@ -245,23 +245,29 @@ def positive(x: TensorLike, /) -> Tensor:
 
 
 def abs(x: TensorLike, /) -> Tensor:
-    """|x|.
+    """|x|; of complex numbers √(re² + im²), without overflow and underflow in between.
 
     >>> nc.abs([1, -2])
     Tensor([1, 2], i64[2])
     """
     held = as_tensor(x)
     require("abs", held.type.dtype, NUMERIC)
+    if held.type.dtype.is_complex:
+        return pointwise.modulus(held)
     return pointwise.abs_(held) if held.type.dtype.is_signed else distinct(held, held)
 
 
 def sign(x: TensorLike, /) -> Tensor:
-    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN for NaN.
+    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN for NaN.  Of complex numbers x/|x|, and 0 for 0.
 
     >>> nc.sign([-3.0, 0.0, 2.0])
     Tensor([-1.,  0.,  1.], f32[3])
     """
-    return unary(pointwise.sign, "sign", x)
+    return unary(_sign, "sign", x)
+
+
+def _sign(x: Any) -> Any:
+    return pointwise.direction(x) if x.type.dtype.is_complex else pointwise.sign(x)
 
 
 def square(x: TensorLike, /) -> Tensor:
@@ -279,7 +285,7 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     >>> nc.reciprocal([1.0, 4.0])
     Tensor([1.  , 0.25], f32[2])
     """
-    return unary(_EXACT_POWERS[-1], "reciprocal", x, FLOATING)
+    return unary(_EXACT_POWERS[-1], "reciprocal", x, INEXACT)
 
 
 def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
@@ -299,7 +305,7 @@ def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.maximum([1, 5], 3)
     Tensor([3, 5], i64[2])
     """
-    return binary(pointwise.maximum, "maximum", x, y)
+    return binary(pointwise.maximum, "maximum", x, y, REAL)
 
 
 def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -308,7 +314,7 @@ def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.minimum([1, 5], 3)
     Tensor([1, 3], i64[2])
     """
-    return binary(pointwise.minimum, "minimum", x, y)
+    return binary(pointwise.minimum, "minimum", x, y, REAL)
 
 
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
@@ -339,9 +345,11 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
 # ---- rounding
 
 
-def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
+def _rounding(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = REAL) -> Any:
     held = as_tensor(x)
-    require(operation, held.type.dtype, NUMERIC)
+    require(operation, held.type.dtype, accepted)
+    if held.type.dtype.is_complex:
+        return parts.complex_(op(parts.real(held)), op(parts.imag(held)))
     return distinct(held, held) if held.type.dtype.is_integer else op(held)
 
 
@@ -373,12 +381,12 @@ def trunc(x: TensorLike, /) -> Tensor:
 
 
 def round(x: TensorLike, /) -> Tensor:
-    """The nearest whole number; halves round to even.
+    """The nearest whole number; halves round to even.  Complex numbers are rounded by their parts.
 
     >>> nc.round([0.5, 1.5, 2.6])
     Tensor([0., 2., 3.], f32[3])
     """
-    return _rounding(pointwise.round_, "round", x)
+    return _rounding(pointwise.round_, "round", x, NUMERIC)
 
 
 def nextafter(x: TensorLike, y: TensorLike, /) -> Tensor:

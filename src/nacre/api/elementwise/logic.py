@@ -18,7 +18,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import BITWISE, BOOLEAN, FLOATING, INTEGRAL, NUMERIC, bool_
+from nacre.base.dtypes import BITWISE, BOOLEAN, FLOATING, INTEGRAL, NUMERIC, REAL, bool_
 
 __all__ = [
     "bitwise_and",
@@ -98,7 +98,7 @@ def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, 
     Tensor([1., 0., 9.], f32[3])
     """
     held = as_tensor(x)
-    require("nan_to_num", held.type.dtype, NUMERIC)
+    require("nan_to_num", held.type.dtype, REAL)
     if held.type.dtype.is_integer:
         return distinct(held, held)
     most = float(finfo(held.type.dtype).max)

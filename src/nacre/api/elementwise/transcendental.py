@@ -1,6 +1,7 @@
-"""Real functions: roots, exponentials, logarithms, circular and hyperbolic functions, erf.
+"""Elementary functions: roots, exponentials, logarithms, circular and hyperbolic functions, erf.
 
-Names follow the array API standard.
+Names follow the array API standard.  Those of complex numbers have C99's branch cuts and special values (Annex G): on
+a cut, the sign of a zero says on which side the number is.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING
-from nacre.ops.detach import detach
+from nacre.base.dtypes import FLOATING, INEXACT, DTypeSet
+from nacre.ops.identity import detach
 
 __all__ = [
     "acos",
@@ -56,8 +57,9 @@ __all__ = [
 ]
 
 
-def _real(op: Any, operation: str, x: TensorLike) -> Any:
-    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, FLOATING)
+def _of(op: Any, operation: str, x: TensorLike, accepted: DTypeSet = INEXACT) -> Any:
+    number = is_scalar(x) and not isinstance(x, complex)
+    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if number else x, accepted)
 
 
 def sqrt(x: TensorLike, /) -> Tensor:
@@ -66,7 +68,7 @@ def sqrt(x: TensorLike, /) -> Tensor:
     >>> nc.sqrt(2.25)
     Tensor(1.5, f32[])
     """
-    return _real(pointwise.sqrt, "sqrt", x)
+    return _of(pointwise.sqrt, "sqrt", x)
 
 
 def rsqrt(x: TensorLike, /) -> Tensor:
@@ -75,7 +77,7 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     >>> nc.rsqrt(4.0)
     Tensor(0.5, f32[])
     """
-    return _real(pointwise.rsqrt, "rsqrt", x)
+    return _of(pointwise.rsqrt, "rsqrt", x)
 
 
 def exp(x: TensorLike, /) -> Tensor:
@@ -84,7 +86,7 @@ def exp(x: TensorLike, /) -> Tensor:
     >>> nc.exp(0.0)
     Tensor(1., f32[])
     """
-    return _real(pointwise.exp, "exp", x)
+    return _of(pointwise.exp, "exp", x)
 
 
 def exp2(x: TensorLike, /) -> Tensor:
@@ -93,7 +95,7 @@ def exp2(x: TensorLike, /) -> Tensor:
     >>> nc.exp2(3.0)
     Tensor(8., f32[])
     """
-    return _real(pointwise.exp2, "exp2", x)
+    return _of(pointwise.exp2, "exp2", x)
 
 
 def expm1(x: TensorLike, /) -> Tensor:
@@ -102,7 +104,7 @@ def expm1(x: TensorLike, /) -> Tensor:
     >>> nc.expm1(1e-10)
     Tensor(1.e-10, f32[])
     """
-    return _real(pointwise.expm1, "expm1", x)
+    return _of(pointwise.expm1, "expm1", x)
 
 
 def log(x: TensorLike, /) -> Tensor:
@@ -111,7 +113,7 @@ def log(x: TensorLike, /) -> Tensor:
     >>> nc.log(1.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.log, "log", x)
+    return _of(pointwise.log, "log", x)
 
 
 def log2(x: TensorLike, /) -> Tensor:
@@ -120,7 +122,7 @@ def log2(x: TensorLike, /) -> Tensor:
     >>> nc.log2(8.0)
     Tensor(3., f32[])
     """
-    return _real(pointwise.log2, "log2", x)
+    return _of(pointwise.log2, "log2", x)
 
 
 def log10(x: TensorLike, /) -> Tensor:
@@ -129,7 +131,7 @@ def log10(x: TensorLike, /) -> Tensor:
     >>> nc.log10(1.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.log10, "log10", x)
+    return _of(pointwise.log10, "log10", x)
 
 
 def log1p(x: TensorLike, /) -> Tensor:
@@ -138,7 +140,7 @@ def log1p(x: TensorLike, /) -> Tensor:
     >>> nc.log1p(1e-10)
     Tensor(1.e-10, f32[])
     """
-    return _real(pointwise.log1p, "log1p", x)
+    return _of(pointwise.log1p, "log1p", x)
 
 
 def sin(x: TensorLike, /) -> Tensor:
@@ -147,7 +149,7 @@ def sin(x: TensorLike, /) -> Tensor:
     >>> nc.sin(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.sin, "sin", x)
+    return _of(pointwise.sin, "sin", x)
 
 
 def cos(x: TensorLike, /) -> Tensor:
@@ -156,7 +158,7 @@ def cos(x: TensorLike, /) -> Tensor:
     >>> nc.cos(0.0)
     Tensor(1., f32[])
     """
-    return _real(pointwise.cos, "cos", x)
+    return _of(pointwise.cos, "cos", x)
 
 
 def tan(x: TensorLike, /) -> Tensor:
@@ -165,7 +167,7 @@ def tan(x: TensorLike, /) -> Tensor:
     >>> nc.tan(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.tan, "tan", x)
+    return _of(pointwise.tan, "tan", x)
 
 
 def asin(x: TensorLike, /) -> Tensor:
@@ -174,7 +176,7 @@ def asin(x: TensorLike, /) -> Tensor:
     >>> nc.asin(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.asin, "asin", x)
+    return _of(pointwise.asin, "asin", x)
 
 
 def acos(x: TensorLike, /) -> Tensor:
@@ -183,7 +185,7 @@ def acos(x: TensorLike, /) -> Tensor:
     >>> nc.acos(1.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.acos, "acos", x)
+    return _of(pointwise.acos, "acos", x)
 
 
 def atan(x: TensorLike, /) -> Tensor:
@@ -192,7 +194,7 @@ def atan(x: TensorLike, /) -> Tensor:
     >>> nc.atan(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.atan, "atan", x)
+    return _of(pointwise.atan, "atan", x)
 
 
 def sinh(x: TensorLike, /) -> Tensor:
@@ -201,7 +203,7 @@ def sinh(x: TensorLike, /) -> Tensor:
     >>> nc.sinh(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.sinh, "sinh", x)
+    return _of(pointwise.sinh, "sinh", x)
 
 
 def cosh(x: TensorLike, /) -> Tensor:
@@ -210,7 +212,7 @@ def cosh(x: TensorLike, /) -> Tensor:
     >>> nc.cosh(0.0)
     Tensor(1., f32[])
     """
-    return _real(pointwise.cosh, "cosh", x)
+    return _of(pointwise.cosh, "cosh", x)
 
 
 def tanh(x: TensorLike, /) -> Tensor:
@@ -219,7 +221,7 @@ def tanh(x: TensorLike, /) -> Tensor:
     >>> nc.tanh(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.tanh, "tanh", x)
+    return _of(pointwise.tanh, "tanh", x)
 
 
 def asinh(x: TensorLike, /) -> Tensor:
@@ -228,7 +230,7 @@ def asinh(x: TensorLike, /) -> Tensor:
     >>> nc.asinh(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.asinh, "asinh", x)
+    return _of(pointwise.asinh, "asinh", x)
 
 
 def acosh(x: TensorLike, /) -> Tensor:
@@ -237,7 +239,7 @@ def acosh(x: TensorLike, /) -> Tensor:
     >>> nc.acosh(1.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.acosh, "acosh", x)
+    return _of(pointwise.acosh, "acosh", x)
 
 
 def atanh(x: TensorLike, /) -> Tensor:
@@ -246,7 +248,7 @@ def atanh(x: TensorLike, /) -> Tensor:
     >>> nc.atanh(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.atanh, "atanh", x)
+    return _of(pointwise.atanh, "atanh", x)
 
 
 def erf(x: TensorLike, /) -> Tensor:
@@ -255,7 +257,7 @@ def erf(x: TensorLike, /) -> Tensor:
     >>> nc.erf(0.0)
     Tensor(0., f32[])
     """
-    return _real(pointwise.erf, "erf", x)
+    return _of(pointwise.erf, "erf", x, FLOATING)
 
 
 def erfc(x: TensorLike, /) -> Tensor:
@@ -264,7 +266,7 @@ def erfc(x: TensorLike, /) -> Tensor:
     >>> nc.erfc(0.0)
     Tensor(1., f32[])
     """
-    return _real(pointwise.erfc, "erfc", x)
+    return _of(pointwise.erfc, "erfc", x, FLOATING)
 
 
 def cbrt(x: TensorLike, /) -> Tensor:
@@ -273,7 +275,7 @@ def cbrt(x: TensorLike, /) -> Tensor:
     >>> nc.cbrt(8.0)
     Tensor(2., f32[])
     """
-    return _real(pointwise.cbrt, "cbrt", x)
+    return _of(pointwise.cbrt, "cbrt", x, FLOATING)
 
 
 def sigmoid(x: TensorLike, /) -> Tensor:
@@ -282,7 +284,7 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     >>> nc.sigmoid(0.0)
     Tensor(0.5, f32[])
     """
-    return _real(pointwise.sigmoid, "sigmoid", x)
+    return _of(pointwise.sigmoid, "sigmoid", x, FLOATING)
 
 
 def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:

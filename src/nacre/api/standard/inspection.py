@@ -36,7 +36,12 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of Python floats and integers, and of indices."""
         require_device(device, "default_dtypes")
-        return {"real floating": DEFAULT_FLOAT, "integral": DEFAULT_INTEGER, "indexing": int64}
+        return {
+            "real floating": DEFAULT_FLOAT,
+            "complex floating": DEFAULT_FLOAT.paired,
+            "integral": DEFAULT_INTEGER,
+            "indexing": int64,
+        }
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The standard's dtypes by name: all, or those of the kinds that `isdtype` has."""

@@ -9,7 +9,6 @@ from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
 _SETS: Final = "Few functions give shapes that depend on numbers; use NumPy on x.numpy()"
 _LINALG: Final = "Decompositions and solvers are missing; use NumPy on x.numpy()"
 _SPARSE: Final = "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table"
-_COMPLEX: Final = "Complex numbers are missing; keep the real and the imaginary part as two tensors"
 
 NACRE: Final = by_name(
     {
@@ -152,7 +151,8 @@ NACRE: Final = by_name(
         "function in the middle of a program",
         "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(numpy.asarray(x)) for a tensor of "
         "another library",
-        "complex complex64 complex128 cfloat real imag conj": _COMPLEX,
+        "cfloat": "nacre.complex64",
+        "cdouble": "nacre.complex128",
         # dtypes
         "float": "nacre.float32",
         "double": "nacre.float64",
@@ -295,7 +295,11 @@ NACRE: Final = by_name(
         "nanargmax": "nacre.argmax(nacre.where(nacre.isnan(x), -nacre.inf, x))",
         "nanargmin": "nacre.argmin(nacre.where(nacre.isnan(x), nacre.inf, x))",
         "logdet slogdet pinverse lu triangular_solve": _LINALG,
-        "angle polar view_as_real view_as_complex is_complex iscomplex isreal adjoint resolve_conj": _COMPLEX,
+        "is_complex iscomplexobj": "x.dtype.is_complex",
+        "iscomplex": "nacre.imag(x) != 0",
+        "isreal": "nacre.imag(x) == 0",
+        "adjoint": "nacre.conj(x).mT",
+        "resolve_conj conj_physical": "nacre.conj(x), which computes the conjugate at once",
         "broadcast_tensors": "nacre.broadcast_arrays(x, y)",
         "cartesian_prod": 'nacre.stack([g.flatten() for g in nacre.meshgrid(x, y, indexing="ij")], axis=1)',
         "vectorize map_fn apply_along_axis": "nacre.vmap(f)(x)",

@@ -50,7 +50,6 @@ TENSOR: Final = by_name(
         "short": "x.astype(nacre.int16)",
         "byte": "x.astype(nacre.uint8)",
         "char": "x.astype(nacre.int8)",
-        "mH": "x.mT",
         "mode bernoulli multinomial": "the function of nacre or of nacre.random",
         "new_empty new": "nacre.zeros(shape, dtype=x.dtype)",
         "data_ptr storage storage_offset untyped_storage flat base flags ctypes getfield resize unfold": "x.numpy() "

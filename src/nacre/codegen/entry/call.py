@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nacre.codegen.entry.layouts import IGNORED, REFUSED, LayoutObject, NodeRule, ProgramRecord, TensorObject
 from nacre.codegen.entry.perform import new_tensor, perform, results_of, undo
-from nacre.codegen.entry.tape_stub import NO, YES, is_plain, recorded, records
+from nacre.codegen.entry.tape_stub import NO, YES, is_borrowed, is_plain, recorded, records
 from nacre.native.cpython import (
     Py_DecRef,
     PyLong_AsSsize_t,
@@ -89,7 +89,7 @@ def entry(self: PyObject, arguments: ptr[TensorObject], given: i64) -> PyObject:
         recording = records()
         if recording != NO:
             rule = cast(ptr[NodeRule], nodes)[active]
-            if recording != YES or rule == null:
+            if recording != YES or rule == null or is_borrowed(read, inputs):
                 return call_fallback(record.fallback, arguments, given)
     if not perform(record, inputs, outputs, read, bases, made):
         return null

@@ -71,7 +71,7 @@ def hide(step: StepRecord, operands: ptr[TensorObject]) -> bool:
         return True
     updating.thread = PyThread_get_thread_ident()
     arguments, sources, hidden = step.arguments, step.sources, step.hidden
-    others: u64 = 0  # not 0: another object refers to a value or to its buffer
+    others: u64 = 0  # not 0: another object refers to a value or to its buffer, or the memory is borrowed
     for k in range(count):
         each = hidden[k]
         operand, placeholder = each.operand, each.placeholder
@@ -81,6 +81,7 @@ def hide(step: StepRecord, operands: ptr[TensorObject]) -> bool:
         slot.value = placeholder
         Py_DecRef(cell)
         others |= u64(cell.references - 1) | u64(cell.content.references - 1) | cast(u64, weak_references(cell))
+        others |= cast(u64, cell.content.owner)
     return others == 0
 
 

@@ -24,6 +24,7 @@ from nacre.native.cpython import (
 from nacre.native.python.declarations import external_variable, inline, native, null
 from nacre.native.python.intrinsics import addr, cast
 from nacre.native.python.types import i64, ptr
+from nacre.runtime.layouts import BufferObject
 
 NO: Final = 0  # whether a thread records
 YES: Final = 1
@@ -50,6 +51,15 @@ def records() -> i64:
 def is_plain(node: PyObject) -> bool:
     """Whether a node is of no transformation."""
     return cast(OriginObject, node).level == zero
+
+
+@inline
+def is_borrowed(read: ptr[BufferObject], inputs: i64) -> bool:
+    """Whether a buffer is another library's memory; Python then records, and the node saves a copy."""
+    signs: i64 = 0
+    for k in range(inputs):
+        signs |= read[k].size_class
+    return signs < 0
 
 
 @inline

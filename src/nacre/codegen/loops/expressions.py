@@ -16,10 +16,11 @@ from nacre.base.dtypes import bool_
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.loops.accumulators import Accumulators
+from nacre.codegen.loops.interleaved import every_second, load_both, part_of, store_both
 from nacre.codegen.loops.operations import constant, memory, operate
 from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.affine import Affine, Scope, offset
-from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Kernel, Load, Local, Stmt
+from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Kernel, Load, Local, Stmt, Store
 from nacre.kernel.dependence import written
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
@@ -43,7 +44,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an access: `one` element, a `row` of lanes, a row `back`wards, or an address for `each` lane."""
+    """The place of an access: `one` element, a `row` of lanes, a row `back`wards, or an address for `each` lane.
+
+    `pairs` is a row of every second element, the address that of the first lane.
+    """
 
     kind: str
     pointer: Val
@@ -328,8 +332,8 @@ class Values:
         """v in every lane, if the other value is a vector."""
         return self.widened(v) if lanes_of(other.ty) > 1 else v
 
-    def place(self, storage: Storage, index: Sequence[Expr]) -> Place:
-        """The place of the elements at an index."""
+    def place(self, storage: Storage, index: Sequence[Expr], pairs: bool = False) -> Place:
+        """The place of the elements at an index; `pairs` where the access can take those."""
         f, element = self.f, storage.element
         form = offset(storage.buffer, index, self.known())
         start = storage.pointer
@@ -350,6 +354,8 @@ class Values:
             return Place("one" if stride == 0 else "row", pointer)
         if not moving and storage.lanes > 1:
             return Place("row", pointer)
+        if pairs and not steps and storage.lanes == 1 and stride == 2:
+            return Place("pairs", pointer)
         return Place("each", self._each(storage, pointer, steps, stride))
 
     def displaced(self, pointer: Val, element: str, constant: Size) -> Val:
@@ -387,9 +393,12 @@ class Values:
         scalar = memory(e.dtype)
         if (e.buffer, e.index) in self.tiles and self.tile_row is not None:
             return self._from_tile(e, self.tile_row)
-        place = self.place(storage, e.index)
+        part = part_of(storage.buffer, e.index)
+        place = self.place(storage, e.index, pairs=part is not None)
         ty = scalar if place.kind == "one" else vec(scalar, self.lanes)
-        if place.kind == "one":
+        if place.kind == "pairs" and part is not None:
+            v = every_second(f, self._both(e, f.gep(place.pointer, -part, scalar)), part)
+        elif place.kind == "one":
             v = f.load(self._harmless(place.pointer, bits_of(scalar)), scalar)
         elif place.kind == "each":
             v = f.gather(place.pointer, self._active(), ty, Val("zeroinitializer", ty))
@@ -400,6 +409,15 @@ class Values:
             mask, absent = self._backwards(self.mask, place), Val("zeroinitializer", ty)
             v = self._backwards(f.masked_load(place.pointer, mask, ty, absent), place)
         return f.icmp("ne", v, f.zero(ty)) if e.dtype is bool_ else v
+
+    def _both(self, e: Load, pointer: Val) -> Val:
+        """Both parts of the lanes, loaded once for the loads of either part."""
+        key = "both", e.buffer, self.versions.get(e.buffer), *map(self.number, e.index[:-1])
+        found = self.find(key)
+        if found is None:
+            found = self.scopes[-1][key] = load_both(self.f, pointer, memory(e.dtype), self.lanes, self.mask)
+            self.hints.ahead(e, pointer, bits_of(memory(e.dtype)) // 4 * self.lanes)
+        return found
 
     def _from_tile(self, e: Load, row: tuple[Val, str, int]) -> Val:
         """A load whose elements have been copied into a tile."""
@@ -429,6 +447,19 @@ class Values:
         else:
             f.masked_store(self._backwards(v, place), place.pointer, self._backwards(self.mask, place))
         self.written(buffer)
+
+    def store_both(self, first: Store, second: Store) -> bool:
+        """Store both parts of each lane at once; false, with nothing done, where they are not adjacent."""
+        storage = self.storage[first.buffer]
+        if self.lanes == 1 or part_of(storage.buffer, first.index) is None:
+            return False
+        values = [self.row(s.value) for s in (first, second)]
+        place = self.place(storage, first.index, pairs=True)
+        if place.kind != "pairs":
+            return False
+        store_both(self.f, values[0], values[1], place.pointer, self.mask)
+        self.written(first.buffer)
+        return True
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

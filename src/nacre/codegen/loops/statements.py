@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from nacre.base.dims import Size
 from nacre.base.errors import CompileError
 from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
 from nacre.codegen.loops.expressions import Storage, Values
+from nacre.codegen.loops.interleaved import are_both
 from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.codegen.loops.operations import register
@@ -51,8 +53,21 @@ class Statements:
 
     def block(self, body: Sequence[Stmt]) -> None:
         """Emit the statements in order."""
-        for s in body:
-            self.statement(s)
+        skipped: Stmt | None = None
+        for s, after in zip_longest(body, body[1:]):
+            if s is skipped:
+                continue
+            skipped = after if after is not None and self.both_stored(s, after) else None
+            if skipped is None:
+                self.statement(s)
+
+    def both_stored(self, first: Stmt, second: Stmt) -> bool:
+        """Emit two stores of adjacent elements as one, where lanes allow it; returns whether they were emitted."""
+        if not isinstance(first, Store) or not isinstance(second, Store) or not are_both(first, second):
+            return False
+        if first.buffer in self.accumulators.states or self.scans.results is not None:
+            return False
+        return self.values.store_both(first, second)
 
     def statement(self, s: Stmt) -> None:
         """Emit one statement."""

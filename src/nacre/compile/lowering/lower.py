@@ -26,7 +26,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Const,
     Expr,
     For,
     Index,
@@ -37,8 +36,10 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     cast,
+    number_of,
     size_expr,
 )
+from nacre.kernel.complex.parts import has_complex
 from nacre.kernel.loop_partition import long_lanes, partition_loops
 from nacre.kernel.rewrite import with_names
 
@@ -98,7 +99,7 @@ class _Lowering:
     def read(self, x: Atom, index: tuple[Expr, ...]) -> Expr:
         """The element of x at an index."""
         if isinstance(x, Literal) and not x.type.shape:
-            return Const(x.array.item(), x.type.dtype)
+            return number_of(x.array.item(), x.type.dtype)
         if isinstance(x, Var) and x in self.levels.members:
             return self.own(x, index)
         if self.fusion.in_memory(x):
@@ -438,10 +439,18 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
-    """The kernel of a pointwise cluster over given groups of axes; None if its buffers do not allow the groups."""
+    """The kernel of a pointwise cluster over given groups of axes; None if its buffers do not allow the groups.
+
+    None also for complex numbers, which only kernels of their own take apart.
+    """
     first = _Lowering(fusion, node, name, None)
     lowered = first.build()
-    if not lowered.writes or first.uses_index or uses_indices(lowered.kernel, {i.name for i in first.identity}):
+    if (
+        not lowered.writes
+        or has_complex(lowered.kernel)
+        or first.uses_index
+        or uses_indices(lowered.kernel, {i.name for i in first.identity})
+    ):
         return None
     for group in groups:
         for k in range(1, len(group)):

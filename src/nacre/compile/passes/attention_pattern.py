@@ -24,8 +24,8 @@ from nacre.ir.elements import counted_axis, number_of
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import operation
 from nacre.ir.rewrite import uses
-from nacre.ops.copy import copy_p
 from nacre.ops.dot import is_plain_product
+from nacre.ops.identity import copy_p
 from nacre.ops.shape import permute_p
 
 HALVES = (float16, bfloat16)

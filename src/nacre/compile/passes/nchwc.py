@@ -25,7 +25,7 @@ from nacre.compile.primitives import BLOCK, convolve_blocked_p, in_blocks, windo
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Primitive, Reduce, RuleKind, register_rule
 from nacre.ops.convolution import convolve_p
-from nacre.ops.copy import copy_p
+from nacre.ops.identity import copy_p
 from nacre.ops.pointwise import fill_p
 from nacre.ops.shape import broadcast_p, permute_p, reshape_p
 from nacre.ops.window import window_max_p

@@ -13,7 +13,7 @@ from nacre.ir.facts import SMALL, Facts
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce, copies
 from nacre.ir.rewrite import without_calls, without_dead_code
-from nacre.ops.copy import copy_p
+from nacre.ops.identity import copy_p
 
 
 def simplify(graph: Graph) -> Graph:

@@ -49,8 +49,8 @@ from nacre.kernel.order_winograd import (
     of_product,
     of_sums,
 )
-from nacre.ops.copy import copy_p
 from nacre.ops.dot import dot_p
+from nacre.ops.identity import copy_p
 from nacre.ops.reduce import loops
 from nacre.ops.shape import reshape_p
 from nacre.ops.winograd import winograd_input_grad_p, winograd_p, winograd_weight_grad_p

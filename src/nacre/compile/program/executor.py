@@ -19,7 +19,7 @@ from nacre.compile.program.operations import Operations
 from nacre.compile.program.sized import SizedProgram, answer
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph
-from nacre.ops.copy import copy_p
+from nacre.ops.identity import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import register_executor
 from nacre.trace.value import Value, make

@@ -126,7 +126,12 @@ SIGN_BIT = ("neg", "abs", "copysign")
 
 
 def supports(op: str, dtype: DType) -> bool:
-    """Whether `apply` has the operation for operands of the dtype."""
+    """Whether `apply` has the operation for operands of the dtype.
+
+    It has none for complex numbers, which kernels take apart before (`kernel.complex`).
+    """
+    if dtype.is_complex:
+        return False
     if op == "select":
         return True
     if dtype.is_bool:

@@ -28,7 +28,7 @@ from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 __all__ = [
     "bilinear",

@@ -18,7 +18,7 @@ from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Dim, product
 from nacre.base.dtypes import FLOATING, float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 from nacre.trace.value import is_concrete
 
 __all__ = [

@@ -14,7 +14,7 @@ from nacre.base.dtypes import FLOATING
 from nacre.base.types import normal_axis
 from nacre.nn.functional.activation import composite
 from nacre.nn.functional.linear_maps import one_hot
-from nacre.ops.detach import detach
+from nacre.ops.identity import detach
 
 __all__ = [
     "gumbel_softmax",

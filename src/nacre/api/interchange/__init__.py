@@ -1,0 +1,1 @@
+"""Exchange of tensors with other libraries: DLPack, memory that is used without a copy, and NumPy's functions."""

@@ -1,0 +1,91 @@
+"""Tensors as arrays of NumPy, as memory of the buffer protocol, as pickles and as deep copies.
+
+A pickle or a copy keeps the numbers, and of a leaf also that it requires a gradient and the gradient so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import numpy as np
+
+from nacre.api.operands import as_tensor, plain_numbers, require_no_gradient
+from nacre.base.errors import ArgumentError, ExchangeError, GradientError, OutOfMemory
+from nacre.base.state import STATE
+from nacre.trace.value import is_concrete, make, owned
+
+WRITABLE: Final = 1  # PyBUF_WRITABLE
+
+
+def to_array(x: Any, dtype: Any, copy: bool | None) -> np.ndarray:
+    """What `numpy.asarray` and `numpy.array` make of a tensor: an array of its memory, or a copy."""
+    array = plain_numbers(x, "numpy")
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ArgumentError(
+                f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass copy=None"
+            )
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def to_buffer(x: Any, flags: int) -> memoryview:
+    """What `memoryview` makes of a tensor, from CPython 3.12 on: its memory, which must not be written to."""
+    if flags & WRITABLE:
+        raise ExchangeError(
+            "buffer: the memory of a tensor must not be written to; got a request to write; write x.numpy().copy()"
+        )
+    try:
+        return memoryview(cast("Any", plain_numbers(x, "buffer")))
+    except ValueError as fault:
+        raise ExchangeError(
+            f"buffer: elements must be of a dtype that the buffer protocol has; got {x.dtype.name} ({fault}); "
+            "write x.numpy(), or x.astype(nacre.float32)"
+        ) from None
+
+
+def reduced(x: Any) -> tuple[Any, ...]:
+    """What pickle stores of a tensor."""
+    _require_leaf(x, "pickle")
+    leaf = x.node is not None and x.is_leaf
+    return unpickled, (whole(x, "pickle", np.array), leaf, x.grad if leaf else None)
+
+
+def unpickled(array: np.ndarray, requires_grad: bool, gradient: Any = None) -> Any:
+    """The unpickled tensor."""
+    x = as_tensor(array)
+    if requires_grad:
+        x.requires_grad_().grad = gradient
+    return x
+
+
+def deep_copy(x: Any) -> Any:
+    """Another tensor with the same numbers, in the same memory where no other library writes to it."""
+    require_no_gradient(x, "deepcopy")
+    _require_leaf(x, "deepcopy")
+    held = owned(x)
+    copied: Any = make(held.type, held.content, held.layout)
+    if x.node is not None and x.is_leaf:
+        copied.requires_grad_().grad = x.grad
+    return copied
+
+
+def _require_leaf(x: Any, operation: str) -> None:
+    """Raise GradientError for the result of a recorded operation: a copy would be cut off from the record."""
+    if not x.is_leaf and STATE.gradients and is_concrete(x):
+        raise GradientError(
+            f"{operation}: the tensor must not be the result of a recorded operation, which a copy would forget; got "
+            f"one of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
+        )
+
+
+def whole(x: Any, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
+    """The result of a function of all numbers; raises OutOfMemory if memory is short."""
+    given = plain_numbers(x, operation)
+    try:
+        return make(given)
+    except MemoryError:
+        raise OutOfMemory(
+            f"{operation}: too little memory for {given.size:,} elements; take parts of it, as x[:1000]"
+        ) from None

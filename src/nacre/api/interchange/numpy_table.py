@@ -1,0 +1,157 @@
+"""NumPy's functions, and Nacre's functions of the same meaning with the settings that both have.
+
+A row of `SETTINGS` has the name of NumPy's function, `=` and the name of Nacre's where it differs, and the parameters
+of NumPy's function in order:
+
+- `a/` is passed on by its place, and `axis` by its name; `ddof>correction` by another name;
+- `-out` is refused unless it is left out or None, and `-order=C` unless it has this value;
+- `*` stands for all arguments that are given by place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+SAME: Final = (  # functions of elements
+    "add bitwise_and bitwise_or bitwise_xor cbrt ceil copysign cos cosh divide equal exp exp2 expm1 floor floor_divide "
+    "greater greater_equal hypot isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and "
+    "logical_not logical_or logical_xor matmul maximum minimum multiply negative nextafter not_equal positive "
+    "reciprocal remainder sign signbit sin sinh sqrt square subtract tan tanh trunc vecdot"
+)
+RENAMED: Final = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "power": "pow", "right_shift": "bitwise_right_shift", "rint": "round",
+}  # fmt: skip
+SETTINGS: Final = """
+all: a/ axis -out keepdims -where
+amax=max: a/ axis -out keepdims -initial -where
+amin=min: a/ axis -out keepdims -initial -where
+any: a/ axis -out keepdims -where
+argmax: a/ axis -out keepdims
+argmin: a/ axis -out keepdims
+argsort: a/ axis -kind=stable -order stable
+around=round: a/ -decimals=0 -out
+astype: x/ dtype/ copy device
+broadcast_arrays: * -subok=False
+broadcast_to: array/ shape/ -subok=False
+clip: a/ a_min>min a_max>max -out min max
+concatenate=concat: arrays/ axis -out -dtype -casting=same_kind
+count_nonzero: a/ axis keepdims
+cumprod=cumulative_prod: a/ axis dtype -out
+cumsum=cumulative_sum: a/ axis dtype -out
+cumulative_prod: x/ axis dtype -out include_initial
+cumulative_sum: x/ axis dtype -out include_initial
+diff: a/ n axis prepend append
+einsum: * -out dtype -order=K -casting=safe -optimize=False
+empty_like: prototype/ dtype -order=K -subok=True -shape device
+expand_dims: a/ axis
+flip: m/ axis
+full_like: a/ fill_value/ dtype -order=K -subok=True -shape device
+imag: val/
+isin: element/ test_elements/ -assume_unique=False invert -kind
+linspace: start/ stop/ num endpoint -retstep=False dtype -axis=0 device
+matrix_transpose: x/
+max: a/ axis -out keepdims -initial -where
+mean: a/ axis -dtype -out keepdims -where
+meshgrid: * -copy=True -sparse=False indexing
+min: a/ axis -out keepdims -initial -where
+moveaxis: a/ source/ destination/
+nan_to_num: x/ -copy=True nan posinf neginf
+nonzero: a/
+ones_like: a/ dtype -order=K -subok=True -shape device
+outer: a/ b/ -out
+pad: array/ pad_width/ -mode=constant constant_values>value
+prod: a/ axis dtype -out keepdims -initial -where
+ravel=flatten: a/ -order=C
+real: val/
+repeat: a/ repeats/ axis
+reshape: a/ shape -order=C newshape>shape copy
+roll: a/ shift/ axis
+round: a/ -decimals=0 -out
+searchsorted: a/ v/ side sorter
+sort: a/ axis -kind=stable -order stable
+squeeze: a/ axis
+stack: arrays/ axis -out -dtype -casting=same_kind
+std: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
+sum: a/ axis dtype -out keepdims -initial -where
+swapaxes: a/ axis1/ axis2/
+take: a/ indices/ axis -out -mode=raise
+take_along_axis: arr/ indices/ axis
+tensordot: a/ b/ axes
+tile: A/ reps/
+transpose=permute_dims: a/ axes
+tril: m/ k
+triu: m/ k
+unique_all: x/
+unique_counts: x/
+unique_inverse: x/
+unique_values: x/
+unstack: x/ axis
+var: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
+where: condition/ x/ y/
+zeros_like: a/ dtype -order=K -subok=True -shape device
+"""
+REDUCTIONS: Final = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+ACCUMULATIONS: Final = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+UFUNC_SETTINGS: Final = (
+    "-where=True -casting=same_kind -order=K -dtype -subok=True -signature -axes -axis -keepdims=False"
+)
+REDUCTION: Final = "array/ axis -dtype -out keepdims -initial -where=True"
+ACCUMULATION: Final = "array/ axis dtype -out"
+
+
+class Parameter(NamedTuple):
+    """A parameter of NumPy's function: its name there, and here; by place; refused; the one value that is allowed."""
+
+    name: str
+    meant: str
+    by_place: bool
+    refused: bool
+    allowed: str
+
+
+class Counterpart(NamedTuple):
+    """Nacre's function for one of NumPy's, and how its arguments are passed."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    passes_places: bool
+
+
+def counterpart(name: str, written: str) -> Counterpart:
+    """A counterpart from the parameters of a row.
+
+    >>> counterpart("std", "a/ ddof>correction -out").parameters[1].meant
+    'correction'
+    """
+    found: list[Parameter] = []
+    for word in written.split():
+        if word != "*":
+            left, _, allowed = word.lstrip("-").partition("=")
+            given, _, meant = left.rstrip("/").partition(">")
+            found.append(Parameter(given, meant or given, word.endswith("/"), word.startswith("-"), allowed))
+    return Counterpart(name, tuple(found), "*" in written.split())
+
+
+def _rows() -> dict[Any, Counterpart]:
+    found: dict[Any, Counterpart] = {}
+    for line in SETTINGS.strip().splitlines():
+        names, _, written = line.partition(": ")
+        name, _, ours = names.partition("=")
+        function = getattr(np, name, None)  # old versions of NumPy lack some
+        if function is not None:
+            found[function] = counterpart(ours or name, written)
+    return found
+
+
+FUNCTIONS_OF_NUMPY: Final = _rows()
+UFUNCS: Final = {
+    getattr(np, name): ours
+    for name, ours in ({name: name for name in SAME.split()} | RENAMED).items()
+    if hasattr(np, name)
+}

@@ -1,0 +1,87 @@
+"""The table of operations: for each name a function of a block of statements and pairs of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nacre.kernel.ast import Expr
+from nacre.kernel.complex import arithmetic, exponential, hyperbolic, inverse, logarithm, roots
+from nacre.kernel.complex.pairs import LetBlock, Pair
+from nacre.kernel.complex.terms import ComplexTerm, RealTerm
+
+Function = Callable[..., Pair | Expr]  # (block, operands as pairs) -> a pair, or a real or bool expression
+Definition = Callable[..., ComplexTerm | RealTerm]
+
+
+def by_parts(definition: Definition) -> Function:
+    """A definition on terms as a function of pairs."""
+
+    def function(block: LetBlock, *args: Pair) -> Pair | Expr:
+        """The result's expressions; the block has the statements before it."""
+        terms = [ComplexTerm(*(RealTerm(block, block.let(part)) for part in pair)) for pair in args]
+        found = definition(*terms)
+        return found.pair() if isinstance(found, ComplexTerm) else found.expr
+
+    return function
+
+
+def in_float64(definition: Definition) -> Definition:
+    """A definition for float64 that computes float32 in float64, and rounds each part once."""
+
+    def defined(*args: ComplexTerm) -> ComplexTerm | RealTerm:
+        """The result in the dtype of the operands."""
+        return definition(*(z.wide() for z in args)).to(args[0].dtype)
+
+    return defined
+
+
+ARITHMETIC: dict[str, Definition] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.sub,
+    "mul": arithmetic.mul,
+    "fma": arithmetic.multiply_add,
+    "div": arithmetic.div,
+    "neg": arithmetic.neg,
+    "conj": arithmetic.conj,
+    "real": arithmetic.real,
+    "imag": arithmetic.imag,
+    "modulus": arithmetic.absolute,
+    "angle": arithmetic.angle,
+    "sign": arithmetic.sign,
+    "eq": arithmetic.eq,
+    "ne": arithmetic.ne,
+    "isnan": ComplexTerm.is_nan,
+    "isinf": ComplexTerm.is_infinite,
+    "isfinite": arithmetic.isfinite,
+}
+
+ELEMENTARY: dict[str, Definition] = {
+    "sqrt": roots.sqrt,
+    "rsqrt": roots.rsqrt,
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "sigmoid": exponential.sigmoid,
+    "log": logarithm.log_natural,
+    "log2": logarithm.log_binary,
+    "log10": logarithm.log_decimal,
+    "log1p": logarithm.log1p,
+    "pow": logarithm.power,
+    "sinh": hyperbolic.sinh,
+    "cosh": hyperbolic.cosh,
+    "tanh": hyperbolic.tanh,
+    "sin": hyperbolic.sin,
+    "cos": hyperbolic.cos,
+    "tan": hyperbolic.tan,
+    "asin": inverse.asin,
+    "acos": inverse.acos,
+    "atan": inverse.atan,
+    "asinh": inverse.asinh,
+    "acosh": inverse.acosh,
+    "atanh": inverse.atanh,
+}
+
+FUNCTIONS: dict[str, Function] = {
+    **{name: by_parts(definition) for name, definition in ARITHMETIC.items()},
+    **{name: by_parts(in_float64(definition)) for name, definition in ELEMENTARY.items()},
+}

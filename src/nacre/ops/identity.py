@@ -1,0 +1,53 @@
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+"""Operations that return their operand's numbers: `copy` in new, dense memory, `detach` without a derivative.
+
+To detach a plain tensor, only its record is left out.  A value of a transformation needs an equation, because its
+function may be differentiated later.  Compiled programs contain no code for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.ir.axes import own_axes
+from nacre.ir.facts import same_type
+from nacre.ir.primitive import Constant, Element, Linear, Primitive
+from nacre.trace.bind import bind
+from nacre.trace.value import Payload, Value, stripped
+
+# above the cost up to which an element is computed twice, so that the result is always stored
+COPY_COST = 5
+
+copy_p = Primitive(
+    "copy",
+    type_rule=lambda x: x,
+    lowering=Element(lambda index, operands, types, result: operands[0](index), cost=COPY_COST),
+    derivative=Linear((lambda g, x: g,)),
+    batch=lambda inputs, axes: (copy(inputs[0]), axes[0]),
+    simplify=same_type,
+    axis_map=own_axes,
+    keeps_order=True,
+)
+
+
+def copy(x: Value) -> Any:
+    """x in new, dense memory."""
+    return bind(copy_p, x)
+
+
+detach_p = Primitive(
+    "detach",
+    type_rule=lambda x: x,
+    lowering=Element(lambda index, operands, types, result: operands[0](index), view=lambda layout, x, result: layout),
+    derivative=Constant(),
+    batch=lambda inputs, axes: (detach(inputs[0]), axes[0]),
+    simplify=same_type,
+    axis_map=own_axes,
+    keeps_order=True,
+)
+
+
+def detach(x: Value) -> Value:
+    """x as a constant for every derivative."""
+    held = stripped(x)
+    return bind(detach_p, held) if isinstance(held.content, Payload) else held

@@ -1,0 +1,142 @@
+"""`cholesky`: the lower triangle l with l @ lᴴ = a, for symmetric or Hermitian matrices that are positive definite.
+
+Only the lower triangle of a is read.  The second result is the number of the first row, counted from 1, at which a
+leading minor is not positive; it is 0 for a matrix that is positive definite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nacre.base.dtypes import int64
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+    index_add,
+)
+from nacre.kernel.order_linalg import BLOCK, split
+from nacre.ops.linalg.matrices import (
+    BLOCKS,
+    batch_of,
+    block,
+    conjugate_transpose,
+    conjugated,
+    first_fault,
+    matmul,
+    require_square,
+    scaled_diagonal,
+    triangle,
+    zero,
+    zeros,
+)
+from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
+from nacre.ops.pointwise import add, scale, sub
+from nacre.ops.reduce import loops
+from nacre.ops.shape import front
+from nacre.ops.view import concatenate
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+
+def cholesky(a: Value) -> tuple[Value, Value]:
+    """The triangle for [..., n, n], and the number of the first row at fault, [...]."""
+    return bind(cholesky_p, a)
+
+
+def _type(a: TensorType) -> tuple[TensorType, TensorType]:
+    require_square("cholesky", a)
+    return a, a.with_shape(a.shape[:-2]).with_dtype(int64)
+
+
+def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
+    """Row j of the scratch x has column j of the triangle, so that rows of the triangle are the lanes of vectors."""
+    (a,), n = types, int(types[0].shape[-1])
+    batch, dtype = batch_of(a), a.dtype
+    j, i, p, r = (Index(name) for name in "jipr")
+    total, fault, root = Load("s", (), dtype), Load("fault", (), int64), Local("root", dtype)
+    step = Store("s", (), apply("fma", Load("factors", (p,), dtype), Load("x", (p, i), dtype), total))
+    element: tuple[Stmt, ...] = (
+        Alloc(Buffer("s", dtype, ())),
+        Store("s", (), Load("a", (*batch, i, j), dtype)),
+        For("p", n, (If(apply("lt", p, j), (step,)),)),
+        Store("x", (j, i), total),
+    )
+    known = Index("k")
+    square = Load("x", (j, j), dtype)
+    wrong = apply("and", apply("eq", fault, const(0)), apply("not", apply("gt", square, zero(a))))
+    scaled = apply("select", apply("eq", r, j), root, apply("div", Load("x", (j, r), dtype), root))
+    column: tuple[Stmt, ...] = (
+        For("k", n, (Store("factors", (known,), apply("neg", conjugated(Load("x", (known, j), dtype)))),)),
+        For("i", n, element, vector=True),
+        If(wrong, (Store("fault", (), index_add(j, const(1))),)),
+        Let("root", apply("sqrt", square)),
+        For("r", n, (Store("x", (j, r), scaled),), vector=True),
+    )
+    body = (
+        Alloc(Buffer("x", dtype, (n, n))),
+        Alloc(Buffer("factors", dtype, (n,))),
+        Alloc(Buffer("fault", int64, ())),
+        Store("fault", (), const(0)),
+        For("j", n, column),
+        *_result(batch, a, n),
+        Store("fault_of", batch, fault),
+    )
+    outputs = Buffer("y", dtype, a.shape), Buffer("fault_of", int64, a.shape[:-2])
+    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+
+
+def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]:
+    row, column = Index("u"), Index("v")
+    found = apply("select", apply("le", column, row), Load("x", (column, row), a.dtype), zero(a))
+    return (For("u", n, (For("v", n, (Store("y", (*batch, row, column), found),), vector=True),)),)
+
+
+# ---- blocks
+
+
+def _by_blocks(a: Value) -> tuple[Value, Value]:
+    """The triangle, by blocks if it is larger than one."""
+    n, rank = int(a.type.shape[-1]), a.type.rank
+    if n <= BLOCK:
+        return cholesky(a)
+    k = split(n)
+    first, fault = _by_blocks(block(a, (0, k), (0, k)))
+    below = conjugate_transpose(solved_by_blocks(first, conjugate_transpose(block(a, (k, n), (0, k))), True))
+    rest = sub(block(a, (k, n), (k, n)), matmul(below, conjugate_transpose(below)))
+    last, later = _by_blocks(rest)
+    above = concatenate((first, zeros(a.type, k, n - k)), rank - 1)
+    return concatenate((above, concatenate((below, last), rank - 1)), rank - 2), first_fault(fault, later, k)
+
+
+# ---- derivative and batches
+
+
+def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value, None]:
+    """The derivative along the symmetric part of the tangent (I. Murray, arXiv:1602.07527)."""
+    lower, (t,) = ys[0], ts
+    even = scale(add(t, conjugate_transpose(t)), 0.5)
+    half = triangular_solve(lower, even, True)
+    inner = conjugate_transpose(triangular_solve(lower, conjugate_transpose(half), True))
+    return matmul(lower, scaled_diagonal(triangle(inner, True), 0.5)), None
+
+
+def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[tuple[Value, Value], tuple[int, int]]:
+    return cholesky(front(inputs[0], axes[0])), (0, 0)
+
+
+cholesky_p = Primitive("cholesky", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True)
+register_rule(cholesky_p, BLOCKS, _by_blocks)

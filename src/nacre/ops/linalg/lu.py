@@ -1,0 +1,233 @@
+"""`lu`: factors of matrices by Gaussian elimination with partial pivoting, and the number of exchanged rows.
+
+The factors l, below a diagonal of ones, and u share one matrix.  The order has the row of a that is in each row of
+l @ u.  The pivot is the element with the greatest magnitude, the first one of equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from nacre.base.dtypes import int64
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+    index_add,
+)
+from nacre.kernel.order_linalg import PANEL, is_lu_block, split
+from nacre.ops.linalg.matrices import (
+    BLOCKS,
+    batch_of,
+    block,
+    identity,
+    matmul,
+    matrix_transpose,
+    require_matrix,
+    triangle,
+    zero,
+    zeros,
+)
+from nacre.ops.linalg.rows import permute_rows
+from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
+from nacre.ops.pointwise import add, sub
+from nacre.ops.reduce import loops
+from nacre.ops.shape import front, reshape
+from nacre.ops.view import concatenate, slice_axis
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+
+class LU(NamedTuple):
+    """Both factors in one matrix, the rows of a in their order, and the number of exchanges."""
+
+    factors: Value
+    order: Value
+    exchanges: Value
+
+
+def lu(a: Value) -> LU:
+    """The factors of [..., m, n], the order [..., m], and the number of exchanges [...]."""
+    return LU(*bind(lu_p, a))
+
+
+def _type(a: TensorType) -> tuple[TensorType, ...]:
+    require_matrix("lu", a)
+    whole = a.with_dtype(int64)
+    return a, whole.with_shape(a.shape[:-1]), whole.with_shape(a.shape[:-2])
+
+
+# ---- the kernel
+
+
+def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
+    (a,), (rows, columns) = types, map(int, types[0].shape[-2:])
+    batch, dtype = batch_of(a), a.dtype
+    i, c = Index("r"), Index("e")
+    start = (
+        For(
+            "r",
+            rows,
+            (
+                Store("order", (*batch, i), i),
+                For("e", columns, (Store("y", (*batch, i, c), Load("a", (*batch, i, c), dtype)),), vector=True),
+            ),
+        ),
+        Alloc(Buffer("count", int64, ())),
+        Store("count", (), const(0)),
+    )
+    step = (*_pivot(batch, a), *_exchange(batch, a), *_eliminate(batch, a))
+    body = (*start, For("j", min(rows, columns), step), Store("exchanges", batch, Load("count", (), int64)))
+    outputs = (
+        Buffer("y", dtype, a.shape),
+        Buffer("order", int64, a.shape[:-1]),
+        Buffer("exchanges", int64, a.shape[:-2]),
+    )
+    return Kernel("lu", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+
+
+def _pivot(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
+    """Find the greatest magnitude of column j from row j on."""
+    i, j = Index("i"), Index("j")
+    size = apply("abs", Load("y", (*batch, i, j), a.dtype))
+    found = Accumulate("argmax", ("best", "at"), (size, i))
+    return (
+        Alloc(Buffer("best", size.dtype, ())),
+        Alloc(Buffer("at", int64, ())),
+        For("i", a.shape[-2], (If(apply("ge", i, j), (found,)),)),
+        Let("pivot", Load("at", (), int64)),
+    )
+
+
+def _exchange(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
+    j, pivot, c, count = Index("j"), Local("pivot", int64), Index("x"), Load("count", (), int64)
+    here, there = (*batch, j, c), (*batch, pivot, c)
+    columns = (
+        Let("upper", Load("y", here, a.dtype)),
+        Store("y", here, Load("y", there, a.dtype)),
+        Store("y", there, Local("upper", a.dtype)),
+    )
+    exchanged = (
+        Let("first", Load("order", (*batch, j), int64)),
+        Store("order", (*batch, j), Load("order", (*batch, pivot), int64)),
+        Store("order", (*batch, pivot), Local("first", int64)),
+        Store("count", (), index_add(count, const(1))),
+        For("x", a.shape[-1], columns, vector=True),
+    )
+    return (If(apply("ne", pivot, j), exchanged),)
+
+
+def _eliminate(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
+    """Subtract multiples of row j from the rows below.  A pivot of zero has a column of zeros below it."""
+    j, i, c, dtype = Index("j"), Index("l"), Index("c"), a.dtype
+    below, top, factor = Load("y", (*batch, i, j), dtype), Local("top", dtype), Local("factor", dtype)
+    divided = apply("select", apply("eq", top, zero(a)), below, apply("div", below, top))
+    old = Load("y", (*batch, i, c), dtype)
+    changed = apply("fma", apply("neg", factor), Load("row", (c,), dtype), old)
+    each = (
+        Let("factor", divided),
+        For(
+            "c",
+            a.shape[-1],
+            (Store("y", (*batch, i, c), apply("select", apply("gt", c, j), changed, old)),),
+            vector=True,
+        ),
+        Store("y", (*batch, i, j), factor),
+    )
+    k = Index("k")
+    return (
+        Alloc(Buffer("row", dtype, (a.shape[-1],))),
+        For("k", a.shape[-1], (Store("row", (k,), Load("y", (*batch, j, k), dtype)),), vector=True),
+        Let("top", Load("y", (*batch, j, j), dtype)),
+        For("l", a.shape[-2], (If(apply("gt", i, j), each),)),
+    )
+
+
+# ---- blocks
+
+
+def _permuted(order: Value, by: Value) -> Value:
+    """An order of some rows of another order."""
+    column = (*order.type.shape, 1)
+    return reshape(permute_rows(reshape(order, column), by), order.type.shape)
+
+
+def _by_blocks(a: Value) -> LU:
+    """The factors, by blocks of columns if there are more than one."""
+    rows, columns = map(int, a.type.shape[-2:])
+    if is_lu_block(rows, columns):
+        return lu(a)
+    k, rank = split(min(rows, columns), PANEL), a.type.rank
+    left = _by_blocks(block(a, (0, rows), (0, k)))
+    right = permute_rows(block(a, (0, rows), (k, columns)), left.order)
+    above = solved_by_blocks(block(left.factors, (0, k), (0, k)), block(right, (0, k), (0, columns - k)), True, True)
+    below = block(left.factors, (k, rows), (0, k))
+    last = _by_blocks(sub(block(right, (k, rows), (0, columns - k)), matmul(below, above)))
+    first = slice_axis(left.order, rank - 2, 0, k)
+    later = _permuted(slice_axis(left.order, rank - 2, k, rows), last.order)
+    upper = concatenate((block(left.factors, (0, k), (0, k)), above), rank - 1)
+    lower = concatenate((permute_rows(below, last.order), last.factors), rank - 1)
+    return LU(
+        concatenate((upper, lower), rank - 2),
+        concatenate((first, later), rank - 2),
+        add(left.exchanges, last.exchanges),
+    )
+
+
+# ---- derivative and batches
+
+
+def lower_factor(factors: Value) -> Value:
+    """The square l of [m, n] factors, with a diagonal of ones."""
+    rows, columns = map(int, factors.type.shape[-2:])
+    found = triangle(factors, True, strict=True)
+    if rows <= columns:
+        found = block(found, (0, rows), (0, rows))
+    else:
+        found = concatenate((found, zeros(factors.type, rows, rows - columns)), factors.type.rank - 1)
+    return add(found, identity(found.type))
+
+
+def _upper_factor(factors: Value) -> Value:
+    """The square u of [m, n] factors, with ones on the diagonal of the rows that the factors lack."""
+    rows, columns = map(int, factors.type.shape[-2:])
+    found = triangle(factors, False)
+    if rows >= columns:
+        return block(found, (0, columns), (0, columns))
+    more = zeros(factors.type, columns - rows, columns)
+    ones = block(
+        identity(factors.type.with_shape((*factors.type.shape[:-2], columns, columns))), (rows, columns), (0, columns)
+    )
+    return concatenate((found, add(more, ones)), factors.type.rank - 2)
+
+
+def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value | None, ...]:
+    """l · tril(l⁻¹ da u⁻¹) + triu(l⁻¹ da u⁻¹) · u, the tangents of both factors in one matrix."""
+    factors, order, _ = ys
+    lower, upper = lower_factor(factors), _upper_factor(factors)
+    half = triangular_solve(lower, permute_rows(ts[0], order), True, True)
+    inner = matrix_transpose(triangular_solve(matrix_transpose(upper), matrix_transpose(half), True))
+    of_lower, of_upper = triangle(inner, True, strict=True), triangle(inner, False)
+    return add(matmul(lower, of_lower), matmul(of_upper, upper)), None, None
+
+
+def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[LU, tuple[int, int, int]]:
+    return lu(front(inputs[0], axes[0])), (0, 0, 0)
+
+
+lu_p = Primitive("lu", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True)
+register_rule(lu_p, BLOCKS, _by_blocks)

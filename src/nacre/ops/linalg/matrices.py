@@ -1,0 +1,139 @@
+"""Functions of matrices [..., m, n] that the families of linear algebra share, and the rule of division into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from nacre.base.dtypes import INEXACT, int64
+from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import RuleKind
+from nacre.kernel.ast import Const, Expr, Index
+from nacre.ops.dot import dot
+from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
+from nacre.ops.rules import require_kind
+from nacre.ops.shape import permute, reshape
+from nacre.ops.view import slice_, slice_axis
+from nacre.trace.value import Value
+
+Range = tuple[int, int]
+
+# (operands, parameters) → the results, computed by blocks; None if the operands are one block
+BLOCKS: Final[RuleKind[Callable[..., Any]]] = RuleKind("division of matrices into blocks")
+
+
+# ---- types
+
+
+def require_matrix(operation: str, x: TensorType) -> None:
+    """Require a floating-point or complex [..., m, n] whose m and n are numbers."""
+    require_kind(operation, x, INEXACT)
+    if x.dtype.is_widened:
+        raise DTypeError(f"{operation}: the dtype must have at least 32 bits; got {x}; convert with `astype`")
+    if x.rank < 2:
+        raise ShapeError(f"{operation}: x must have at least 2 axes; got {x}; reshape it to [..., m, n]")
+    for size in x.shape[-2:]:
+        int(size)  # kernels are written for numbers of rows and columns; symbols get a variant for their numbers
+
+
+def require_square(operation: str, x: TensorType) -> None:
+    """Require a matrix of as many rows as columns."""
+    require_matrix(operation, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{operation}: matrices must be square; got {x}")
+
+
+# ---- matrices
+
+
+def conjugate(x: Value) -> Value:
+    """The complex conjugate, which is x itself for real numbers."""
+    return x
+
+
+def matrix_transpose(x: Value) -> Value:
+    """The last two axes exchanged."""
+    return permute(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
+
+
+def conjugate_transpose(x: Value) -> Value:
+    """The conjugate of the transpose."""
+    return conjugate(matrix_transpose(x))
+
+
+def matmul(a: Value, b: Value) -> Value:
+    """The product of [..., m, k] and [..., k, n] with equal batch axes."""
+    rank = a.type.rank
+    batch = tuple(range(rank - 2))
+    return dot(a, b, ((rank - 1,), (rank - 2,)), (batch, batch))
+
+
+def block(x: Value, rows: Range, columns: Range) -> Value:
+    """A block of rows and columns."""
+    starts, stops = [0] * x.type.rank, list(x.type.shape)
+    (starts[-2], stops[-2]), (starts[-1], stops[-1]) = rows, columns
+    return slice_(x, starts, stops)
+
+
+_COMPARED: Final = {(True, False): ge, (True, True): gt, (False, False): le, (False, True): lt}
+
+
+def triangle(x: Value, lower: bool, strict: bool = False) -> Value:
+    """The triangle on one side of the diagonal, which is zero itself if `strict`; zeros on the other side."""
+    shape, rank = x.type.shape, x.type.rank
+    rows, columns = (iota(shape, axis, int64) for axis in (rank - 2, rank - 1))
+    return select(_COMPARED[lower, strict](rows, columns), x, zeros_like(x))
+
+
+def zeros(x: TensorType, rows: int, columns: int) -> Value:
+    """Zeros of the dtype and with the batch axes of a type."""
+    return fill(0, (*x.shape[:-2], rows, columns), x.dtype)
+
+
+def first_fault(first: Value, later: Value, before: int) -> Value:
+    """The number of the first fault, or 0: in the first block, or in a later one, which `before` rows precede."""
+    none = zeros_like(first)
+    below = select(eq(later, none), none, add(later, full_like(later, before)))
+    return select(eq(first, none), below, first)
+
+
+def identity(x: TensorType) -> Value:
+    """Ones on the diagonals of matrices of a type, zeros elsewhere."""
+    rows, columns = (iota(x.shape, axis, int64) for axis in (x.rank - 2, x.rank - 1))
+    return cast(eq(rows, columns), x.dtype)
+
+
+def diagonal(x: Value) -> Value:
+    """The diagonals of [..., m, n], as vectors."""
+    rows, columns = map(int, x.type.shape[-2:])
+    least, rank = min(rows, columns), x.type.rank - 1
+    if not least:
+        return fill(0, (*x.type.shape[:-2], 0), x.type.dtype)
+    cut = block(x, (0, least), (0, columns))
+    flat = reshape(cut, (*x.type.shape[:-2], least * columns))
+    return slice_axis(flat, rank - 1, 0, (least - 1) * (columns + 1) + 1, columns + 1)
+
+
+def scaled_diagonal(x: Value, factor: float) -> Value:
+    """Matrices with their diagonals multiplied by a number."""
+    rows, columns = (iota(x.type.shape, axis, int64) for axis in (x.type.rank - 2, x.type.rank - 1))
+    return select(eq(rows, columns), mul(x, fill(factor, x.type.shape, x.type.dtype)), x)
+
+
+# ---- kernels
+
+
+def batch_of(x: TensorType) -> tuple[Index, ...]:
+    """The indices of the loops over the batch axes of matrices."""
+    return tuple(Index(f"n{k}") for k in range(x.rank - 2))
+
+
+def conjugated(e: Expr) -> Expr:
+    """The complex conjugate of an element, which is the element itself for real numbers."""
+    return e
+
+
+def zero(x: TensorType) -> Const:
+    """Zero of a dtype."""
+    return Const(0, x.dtype)
