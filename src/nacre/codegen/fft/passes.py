@@ -1,15 +1,18 @@
 """The passes of Fourier transforms as functions, one for each radix; `kernel.order_fft` defines their arithmetic.
 
 Real and imaginary parts are in rows of their own.  The first pass may also read pairs from an operand, and the last
-one write pairs to a result, with or without an exchange of the parts.  A vector has adjacent q of one p, or adjacent p where s is 1.  A
-vector beyond the last element overlaps the one before; in a row shorter than a vector, further lanes compute numbers
-without a use, which later stores overwrite.  Rows have room for them behind the last element (`BEHIND`).
+one write pairs to a result, with or without an exchange of the parts.
+
+A vector has adjacent q of one p, or adjacent p where s is 1.  A vector beyond the last element overlaps the one before.
+In a row shorter than a vector, further lanes compute numbers without a use, which later stores overwrite.  Rows have
+room for them behind the last element (`BEHIND`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from enum import Enum
+from typing import Any, Final
 
 from nacre.base.dtypes import DType
 from nacre.codegen.fft.general_radix import STRAIGHT, GeneralButterfly
@@ -23,11 +26,21 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
 BEHIND: Final = 768  # elements behind a row that stores may touch
+
+
+class Pairs(Enum):
+    """How a pass reads its operand or writes its result: in rows, or as pairs, perhaps with the parts exchanged."""
+
+    ROWS = "rows"
+    PAIRS = "pairs"
+    EXCHANGED = "exchanged"
+
+
+ROWS, EXCHANGED = Pairs.ROWS, Pairs.EXCHANGED
 FEW_REGISTERS: Final = 16
 STEP_FIELDS: Final = ("radix", "m", "s", "start", "step", "apart")  # of a pass in the table of passes
 KINDS: Final = ("first", "later", "last", "source", "target")
 FIRST, LATER, LAST, SOURCE, TARGET = range(len(KINDS))
-Pairs = Literal["rows", "pairs", "exchanged"]
 PARAMS: Final = {
     **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
     **dict.fromkeys(("m", "s", "step", "apart"), "i64"),
@@ -88,12 +101,12 @@ class Passes:
     def write(self) -> None:
         """Write all functions."""
         for r in self.radices:
-            self._first(r, "rows")
-            self._later(r, False, "rows")
-            self._later(r, True, "rows")
-            if self.source != "rows":
+            self._first(r, ROWS)
+            self._later(r, False, ROWS)
+            self._later(r, True, ROWS)
+            if self.source is not ROWS:
                 self._first(r, self.source)
-            if self.target != "rows":
+            if self.target is not ROWS:
                 self._later(r, True, self.target)
         self._sequence()
 
@@ -111,7 +124,7 @@ class Passes:
 
     def _first(self, r: int, source: Pairs) -> None:
         """The pass with s = 1, and m > 1: vectors of adjacent p; the results for all k of a p are adjacent."""
-        f = self._function(r, "first" if source == "rows" else "source")
+        f = self._function(r, "first" if source is ROWS else "source")
         m, last = f["m"], f.smax(f.sub(f["m"], self.lanes), 0)
         between, apart = self._multiples(f, m, r), self._multiples(f, m, 2 * r - 2)
         if r > STRAIGHT:
@@ -119,7 +132,7 @@ class Passes:
             return
         with f.loop("p", 0, m, self.lanes) as p:
             at = f.smin(p.index, last)
-            x = [self._read(f, at, b) if source == "rows" else self._read_pairs(f, at, b, source) for b in between]
+            x = [self._read(f, at, b) if source is ROWS else self._read_pairs(f, at, b, source) for b in between]
             places = self._apart(f, self._at(f, "table", at), apart)
             w = [f.load(place, self.vector) for place in places]
             k = Registers(f, self.vector, self.dtype)
@@ -138,7 +151,7 @@ class Passes:
             def read(j: Val, at: Val = at) -> Complex[Val]:
                 """The numbers at j."""
                 between = f.mul(f["m"], j)
-                return self._read(f, at, between) if source == "rows" else self._read_pairs(f, at, between, source)
+                return self._read(f, at, between) if source is ROWS else self._read_pairs(f, at, between, source)
 
             def store(y: Complex[Val], number: Val, at: Val = at) -> None:
                 """Store the results of one k."""
@@ -163,7 +176,7 @@ class Passes:
     def _read_pairs(self, f: Function, at: Val, between: Any, form: Pairs) -> Complex[Val]:
         start = f.gep(self._at(f, "re", f.mul(at, 2)), f.mul(between, 2), self.scalar)
         re, im = load_pairs(f, start, self.vector)
-        return (im, re) if form == "exchanged" else (re, im)
+        return (im, re) if form is EXCHANGED else (re, im)
 
     def _adjacent(self, f: Function, values: Sequence[Val], to: Val) -> None:
         """Store vectors so that the first lanes of all are followed by the second ones."""
@@ -187,7 +200,7 @@ class Passes:
         With few registers, an eighth root's butterfly reads its operands twice: for its even results, and for the odd
         ones.  The stores are then out of order, so all lanes must have a use.
         """
-        f = self._function(r, "target" if target != "rows" else "last" if is_last else "later")
+        f = self._function(r, "target" if target is not ROWS else "last" if is_last else "later")
         s = f["s"]
         if r > STRAIGHT:
             self._later_general(f, r, is_last, target)
@@ -230,9 +243,9 @@ class Passes:
 
     def _store(self, f: Function, value: Complex[Val], at: Val, behind: Any, target: Pairs) -> None:
         """Store results of a later pass in rows, or as pairs."""
-        if target != "rows":
+        if target is not ROWS:
             to = f.gep(self._at(f, "to_re", f.mul(at, 2)), f.mul(behind, 2), self.scalar)
-            store_pairs(f, (value[1], value[0]) if target == "exchanged" else value, to)
+            store_pairs(f, (value[1], value[0]) if target is EXCHANGED else value, to)
             return
         for x, row in zip(value, ("to_re", "to_im"), strict=True):
             f.store(x, f.gep(self._at(f, row, at), behind, self.scalar))
