@@ -8,6 +8,7 @@ import nacre.ops.attention
 import nacre.ops.check
 import nacre.ops.convolution
 import nacre.ops.dot
+import nacre.ops.fft
 import nacre.ops.index
 import nacre.ops.linalg
 import nacre.ops.parts
@@ -24,6 +25,7 @@ attending: Final[Any] = nacre.ops.attention
 checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 convolve: Final[Any] = nacre.ops.convolution
+fourier: Final[Any] = nacre.ops.fft
 picking: Final[Any] = nacre.ops.index
 matrices: Final[Any] = nacre.ops.linalg
 parts: Final[Any] = nacre.ops.parts

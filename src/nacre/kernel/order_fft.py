@@ -5,16 +5,16 @@ Before a pass, s transforms of length n/s are interleaved.  With m = n/(s·r), t
 
     y[q + s·(r·p + k)] = w(n/s)^(p·k) · Σ_j w(r)^(j·k) · x[q + s·(p + m·j)]
 
-where w(n) = exp(−2πi/n).  The sums over j are `butterfly`, the products with roots are `turned`; the last pass, with m =
-1, has no such products.  Roots are correctly rounded constants.  The inverse transform exchanges real and imaginary
+where w(n) = exp(−2πi/n).  The sums over j are `butterfly`, the products with roots are `turned`.  The last pass, with
+m = 1, has no such products.  Roots are correctly rounded constants.  The inverse transform exchanges real and imaginary
 parts before and after the passes.
 
-A length with a prime factor above `LARGEST` is transformed by Bluestein's algorithm.  With b[j] = exp(πi·j²/n), the
-conjugate of b[j] multiplies the numbers before and after a cyclic convolution with b.  The convolution multiplies
+A length with a prime factor that is not in `PRIMES` is transformed by Bluestein's algorithm.  With b[j] = exp(πi·j²/n),
+the conjugate of b[j] multiplies the numbers before and after a cyclic convolution with b.  The convolution multiplies
 transforms of length `passes_length`; the one of b, with the factor 1/`passes_length`, is a constant.
 
-A transform of real numbers of even length takes them as n/2 complex numbers, whose transform `split` separates; `merged`
-is the way back.  An odd length takes zeros as imaginary parts.
+A transform of real numbers of even length takes them as n/2 complex numbers, whose transform `split` separates;
+`merged` is the way back.  An odd length takes zeros as imaginary parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nacre.base.records import dataclass
 from nacre.kernel.roots_of_unity import roots
 from nacre.kernel.softfloat import fma
 
-LARGEST: Final = 13  # the largest radix
+PRIMES: Final = (47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3)  # the odd radices
 PADDING: Final = 16  # elements behind each row of a table, which vectors may read
 
 Array = npt.NDArray[Any]
@@ -77,7 +77,8 @@ class Arithmetic(Protocol[T]):
 class Pass:
     """One pass: its radix r, the m and s of its definition, and the place of its roots in the table.
 
-    The real part of the root for p and k is at `start` + p·`step` + 2·(k − 1)·`apart`, the imaginary part `apart` behind.
+    The real part of the root for p and k is at `start` + p·`step` + 2·(k − 1)·`apart`; the imaginary one is `apart`
+    behind.
     """
 
     radix: int
@@ -123,7 +124,7 @@ class FourierPlan:
 def radices(n: int) -> list[int] | None:
     """The radices of a length, in the order of its passes; None if a prime factor is too large."""
     found: list[int] = []
-    for prime in (13, 11, 7, 5, 3):
+    for prime in PRIMES:
         while n % prime == 0:
             found.append(prime)
             n //= prime
@@ -244,7 +245,7 @@ def minus(k: Arithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
 
 
 def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
-    """The transform of 2, 3, 4, 5, 7, 8, 11 or 13 numbers."""
+    """The transform of 2, 4 or 8 numbers, or of an odd prime number of them."""
     match len(x):
         case 2:
             return [plus(k, x[0], x[1]), minus(k, x[0], x[1])]
@@ -266,6 +267,13 @@ def _of_four(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
         minus(k, a, c),
         (k.sub(b[0], d[1]), k.add(b[1], d[0])),
     ]
+
+
+def _quarters(k: Arithmetic[T], x: tuple[Complex[T], Complex[T], Complex[T], Complex[T]]) -> list[Complex[T]]:
+    """a + c, b − i·d, a − c, b + i·d."""
+    a, b, c, d = x
+    first, second = (k.add(b[0], d[1]), k.sub(b[1], d[0])), (k.sub(b[0], d[1]), k.add(b[1], d[0]))
+    return [plus(k, a, c), first, minus(k, a, c), second]
 
 
 def even_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:

@@ -40,10 +40,17 @@ def irfft(x: Value, n: int) -> Value:
     return bind(irfft_p, x, n=n)
 
 
-def _require_length(operation: str, n: Size, x: TensorType) -> None:
-    length = int(n) if not isinstance(n, int) else n
+def fixed_length(operation: str, n: Size) -> int:
+    """A length as a number.  Raises ShapeError if it depends on a symbol, or is less than 1."""
+    try:
+        length = int(n)
+    except ShapeError:
+        raise ShapeError(
+            f"{operation}: the length must be a number; got {n}; compile without dynamic_shapes for this axis, or give n"
+        ) from None
     if length < 1:
-        raise ShapeError(f"{operation}: the length must be at least 1; got {length} in {x}; leave the transform out")
+        raise ShapeError(f"{operation}: the length must be at least 1; got {length}; give another n")
+    return length
 
 
 def _require_float(operation: str, x: TensorType) -> None:
@@ -62,7 +69,7 @@ def _require_pairs(operation: str, x: TensorType) -> None:
 
 def _fft_type(x: TensorType, inverse: bool) -> TensorType:
     _require_pairs("fft", x)
-    _require_length("fft", x.shape[-2], x)
+    fixed_length("fft", x.shape[-2])
     return x
 
 
@@ -70,13 +77,12 @@ def _rfft_type(x: TensorType) -> TensorType:
     _require_float("rfft", x)
     if x.rank < 1:
         raise ShapeError(f"rfft: x must have an axis to transform; got {x}; reshape it to [1]")
-    _require_length("rfft", x.shape[-1], x)
-    return x.with_shape((*x.shape[:-1], int(x.shape[-1]) // 2 + 1, 2))
+    return x.with_shape((*x.shape[:-1], fixed_length("rfft", x.shape[-1]) // 2 + 1, 2))
 
 
 def _irfft_type(x: TensorType, n: int) -> TensorType:
     _require_pairs("irfft", x)
-    _require_length("irfft", n, x)
+    fixed_length("irfft", n)
     if x.shape[-2] != n // 2 + 1:
         raise ShapeError(
             f"irfft: x must have n//2 + 1 = {n // 2 + 1} pairs for n = {n}; got {x.shape[-2]} in {x}; slice or pad it"

@@ -47,15 +47,15 @@ class FourierForm:
     def source(self) -> Pairs:
         """The form in which a first pass may read its operand."""
         if self.is_convolution or self.odd or self.kind == "irfft":
-            return "rows"
-        return "exchanged" if self.inverse else "pairs"
+            return Pairs.ROWS
+        return Pairs.EXCHANGED if self.inverse else Pairs.PAIRS
 
     @property
     def target(self) -> Pairs:
         """The form in which a last pass may write the result."""
         if self.is_convolution or self.odd or self.kind == "rfft":
-            return "rows"
-        return "exchanged" if self.inverse or self.kind == "irfft" else "pairs"
+            return Pairs.ROWS
+        return Pairs.EXCHANGED if self.inverse or self.kind == "irfft" else Pairs.PAIRS
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,21 @@
 """The passes of Fourier transforms as functions, one for each radix; `kernel.order_fft` defines their arithmetic.
 
 Real and imaginary parts are in rows of their own.  The first pass may also read pairs from an operand, and the last
-one write pairs to a result, with or without an exchange of the parts.  A vector has adjacent q of one p, or adjacent p where s is 1.  A
-vector beyond the last element overlaps the one before; in a row shorter than a vector, further lanes compute numbers
-without a use, which later stores overwrite.  Rows have room for them behind the last element (`BEHIND`).
+one write pairs to a result, with or without an exchange of the parts.
+
+A vector has adjacent q of one p, or adjacent p where s is 1.  A vector beyond the last element overlaps the one before.
+In a row shorter than a vector, further lanes compute numbers without a use, which later stores overwrite.  Rows have
+room for them behind the last element (`BEHIND`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from enum import Enum
+from typing import Any, Final
 
 from nacre.base.dtypes import DType
+from nacre.codegen.fft.general_radix import STRAIGHT, GeneralButterfly
 from nacre.codegen.fft.pairs import load_pairs, store_pairs
 from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.order_fft import Complex, butterfly, even_of_eight, odd_of_eight, times, turned
@@ -21,12 +25,22 @@ from nacre.native.llvm_types import lanes_of
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
-BEHIND: Final = 256  # elements behind a row that stores may touch
+BEHIND: Final = 768  # elements behind a row that stores may touch
+
+
+class Pairs(Enum):
+    """How a pass reads its operand or writes its result: in rows, or as pairs, perhaps with the parts exchanged."""
+
+    ROWS = "rows"
+    PAIRS = "pairs"
+    EXCHANGED = "exchanged"
+
+
+ROWS, EXCHANGED = Pairs.ROWS, Pairs.EXCHANGED
 FEW_REGISTERS: Final = 16
 STEP_FIELDS: Final = ("radix", "m", "s", "start", "step", "apart")  # of a pass in the table of passes
 KINDS: Final = ("first", "later", "last", "source", "target")
 FIRST, LATER, LAST, SOURCE, TARGET = range(len(KINDS))
-Pairs = Literal["rows", "pairs", "exchanged"]
 PARAMS: Final = {
     **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
     **dict.fromkeys(("m", "s", "step", "apart"), "i64"),
@@ -87,12 +101,12 @@ class Passes:
     def write(self) -> None:
         """Write all functions."""
         for r in self.radices:
-            self._first(r, "rows")
-            self._later(r, False, "rows")
-            self._later(r, True, "rows")
-            if self.source != "rows":
+            self._first(r, ROWS)
+            self._later(r, False, ROWS)
+            self._later(r, True, ROWS)
+            if self.source is not ROWS:
                 self._first(r, self.source)
-            if self.target != "rows":
+            if self.target is not ROWS:
                 self._later(r, True, self.target)
         self._sequence()
 
@@ -110,12 +124,15 @@ class Passes:
 
     def _first(self, r: int, source: Pairs) -> None:
         """The pass with s = 1, and m > 1: vectors of adjacent p; the results for all k of a p are adjacent."""
-        f = self._function(r, "first" if source == "rows" else "source")
+        f = self._function(r, "first" if source is ROWS else "source")
         m, last = f["m"], f.smax(f.sub(f["m"], self.lanes), 0)
         between, apart = self._multiples(f, m, r), self._multiples(f, m, 2 * r - 2)
+        if r > STRAIGHT:
+            self._first_general(f, r, source, last)
+            return
         with f.loop("p", 0, m, self.lanes) as p:
             at = f.smin(p.index, last)
-            x = [self._read(f, at, b) if source == "rows" else self._read_pairs(f, at, b, source) for b in between]
+            x = [self._read(f, at, b) if source is ROWS else self._read_pairs(f, at, b, source) for b in between]
             places = self._apart(f, self._at(f, "table", at), apart)
             w = [f.load(place, self.vector) for place in places]
             k = Registers(f, self.vector, self.dtype)
@@ -125,6 +142,33 @@ class Passes:
                 self._adjacent(f, [pair[part] for pair in y], self._at(f, row, to))
         f.ret()
 
+    def _first_general(self, f: Function, r: int, source: Pairs, last: Val) -> None:
+        """The first pass of a large radix."""
+        general, k = GeneralButterfly(f, self.vector, self.dtype, r), Registers(f, self.vector, self.dtype)
+        with f.loop("p", 0, f["m"], self.lanes) as p:
+            at = f.smin(p.index, last)
+
+            def read(j: Val, at: Val = at) -> Complex[Val]:
+                """The numbers at j."""
+                between = f.mul(f["m"], j)
+                return self._read(f, at, between) if source is ROWS else self._read_pairs(f, at, between, source)
+
+            def store(y: Complex[Val], number: Val, at: Val = at) -> None:
+                """Store the results of one k."""
+                for x, row in zip(y, ("to_re", "to_im"), strict=True):
+                    to = self._at(f, row, f.add(f.mul(at, r), number))
+                    for lane in range(self.lanes):
+                        f.store(f.extract(x, lane), f.gep(to, lane * r, self.scalar))
+
+            general.write(read)
+            store(general.result(0), f.i64(0))
+            with f.loop("k", 1, r) as number:
+                place = f.mul(f.sub(number.index, 1), f.mul(f["m"], 2))
+                places = self._apart(f, self._at(f, "table", f.add(at, place)), (0, f["m"]))
+                re, im = (f.load(part, self.vector) for part in places)
+                store(times(k, general.result(number.index), (re, im)), number.index)
+        f.ret()
+
     def _read(self, f: Function, at: Val, between: Any) -> Complex[Val]:
         re, im = (f.load(f.gep(self._at(f, row, at), between, self.scalar), self.vector) for row in ("re", "im"))
         return re, im
@@ -132,7 +176,7 @@ class Passes:
     def _read_pairs(self, f: Function, at: Val, between: Any, form: Pairs) -> Complex[Val]:
         start = f.gep(self._at(f, "re", f.mul(at, 2)), f.mul(between, 2), self.scalar)
         re, im = load_pairs(f, start, self.vector)
-        return (im, re) if form == "exchanged" else (re, im)
+        return (im, re) if form is EXCHANGED else (re, im)
 
     def _adjacent(self, f: Function, values: Sequence[Val], to: Val) -> None:
         """Store vectors so that the first lanes of all are followed by the second ones."""
@@ -156,8 +200,11 @@ class Passes:
         With few registers, an eighth root's butterfly reads its operands twice: for its even results, and for the odd
         ones.  The stores are then out of order, so all lanes must have a use.
         """
-        f = self._function(r, "target" if target != "rows" else "last" if is_last else "later")
+        f = self._function(r, "target" if target is not ROWS else "last" if is_last else "later")
         s = f["s"]
+        if r > STRAIGHT:
+            self._later_general(f, r, is_last, target)
+            return
         between = self._multiples(f, s if is_last else f.mul(s, f["m"]), r)
         apart = self._multiples(f, f["apart"], 2 * r - 2)
         with f.loop("p", 0, f.i64(1) if is_last else f["m"]) as p:
@@ -174,6 +221,34 @@ class Passes:
             else:
                 self._adjacent_q(f, (start, to), between, places, [(butterfly, 0)], target)
         f.ret()
+
+    def _later_general(self, f: Function, r: int, is_last: bool, target: Pairs) -> None:
+        """A later pass of a large radix."""
+        general, k = GeneralButterfly(f, self.vector, self.dtype, r), Registers(f, self.vector, self.dtype)
+        s, last = f["s"], f.smax(f.sub(f["s"], self.lanes), 0)
+        step = s if is_last else f.mul(s, f["m"])
+        with f.loop("p", 0, f.i64(1) if is_last else f["m"]) as p, f.loop("q", 0, s, self.lanes) as q:
+            at, start = f.smin(q.index, last), f.mul(s, p.index)
+            here, there = f.add(start, at), f.add(f.mul(start, r), at)
+            general.write(lambda j: self._read(f, here, f.mul(step, j)))
+            self._store(f, general.result(0), there, f.i64(0), target)
+            with f.loop("k", 1, r) as number:
+                y = general.result(number.index)
+                if not is_last:
+                    place = f.add(f.mul(p.index, f["step"]), f.mul(f.sub(number.index, 1), f.mul(f["apart"], 2)))
+                    places = self._apart(f, self._at(f, "table", place), (0, f["apart"]))
+                    y = times(k, y, self._spread(f, (places[0], places[1])))
+                self._store(f, y, there, f.mul(s, number.index), target)
+        f.ret()
+
+    def _store(self, f: Function, value: Complex[Val], at: Val, behind: Any, target: Pairs) -> None:
+        """Store results of a later pass in rows, or as pairs."""
+        if target is not ROWS:
+            to = f.gep(self._at(f, "to_re", f.mul(at, 2)), f.mul(behind, 2), self.scalar)
+            store_pairs(f, (value[1], value[0]) if target is EXCHANGED else value, to)
+            return
+        for x, row in zip(value, ("to_re", "to_im"), strict=True):
+            f.store(x, f.gep(self._at(f, row, at), behind, self.scalar))
 
     def _spread(self, f: Function, places: tuple[Val, Val]) -> Complex[Val]:
         """A root in all lanes; read where it is used, as registers are few."""
@@ -202,12 +277,7 @@ class Passes:
                 numbers = range(first, r, len(parts))
                 for number, value in zip(numbers, y, strict=True):
                     found = times(k, value, self._spread(f, pairs[number - 1])) if pairs and number else value
-                    if target != "rows":
-                        to = f.gep(self._at(f, "to_re", f.mul(there, 2)), f.mul(behind[number], 2), self.scalar)
-                        store_pairs(f, (found[1], found[0]) if target == "exchanged" else found, to)
-                        continue
-                    for x, row in zip(found, ("to_re", "to_im"), strict=True):
-                        f.store(x, f.gep(self._at(f, row, there), behind[number], self.scalar))
+                    self._store(f, found, there, behind[number], target)
 
     def _sequence(self) -> None:
         """All passes of a table: `unit` transforms are interleaved; the result is in the other rows if they are odd.
