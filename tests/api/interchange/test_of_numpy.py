@@ -87,7 +87,6 @@ def test_gradients_flow_and_functions_are_compiled() -> None:
     (lambda x: np.add.outer(x, x), r"got a tensor for numpy.add.outer; pass x.numpy\(\) to numpy.add.outer"),
     (lambda x: divmod(A, x), "divmod: NumPy's function must have a counterpart.*nacre.floor_divide"),
     (lambda x: np.unique(x), "nacre.unique_values"),
-    (lambda x: np.tril(x, 1, 2), "tril: at most 2 arguments are allowed"),
 ])  # fmt: skip
 def test_other_functions_and_settings_are_refused_with_what_to_write(call: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(nc.KindError, match=words):
