@@ -81,4 +81,6 @@ mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
 PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
-PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, linalg=linalg, random=random, tree=tree)
+PUBLIC.update(
+    Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, linalg=linalg, random=random, tree=tree
+)
