@@ -4,7 +4,7 @@ Matrices are the last two axes, [..., m, n]; other axes are batch axes.  Factori
 compute float16 and bfloat16 in float32.
 """
 
-from nacre.api.linalg.factorisations import cholesky, lu
+from nacre.api.linalg.factorisations import cholesky, lu, qr
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
 from nacre.api.linear_algebra import matmul, matrix_transpose, outer, tensordot, vecdot
 
@@ -16,6 +16,7 @@ __all__ = [
     "matmul",
     "matrix_transpose",
     "outer",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",
