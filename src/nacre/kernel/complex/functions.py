@@ -1,4 +1,22 @@
-"""The table of operations: for each name a function of a block of statements and pairs of expressions."""
+"""The table of operations: for each name a function of a block of statements and pairs of expressions.
+
+complex64 is computed in float64 and each part is rounded once: its errors are at most 0.501 ulp, except for sums and
+products.  The errors of complex128 in ulps of each part, measured against mpmath next to all branch points, circles and
+thresholds:
+
+    function                     greatest error found
+    abs, angle                   0.5, 1.3
+    div, sign                    2.8, 1.3
+    sqrt, rsqrt                  2.0, 3.1
+    exp, exp2                    2.1, 2.4
+    log, log2, log10, log1p      1.5, 1.8, 2.3, 2.1
+    sinh, cosh, sin, cos         2.5
+    tanh, tan                    4.6
+    asin, acos, asinh, acosh     3.0
+    atan, atanh                  3.0
+    expm1, sigmoid               4 (in the real part: of its largest term)
+    pow                          about 2 + 2 |w log z|, of the result's length
+"""
 
 from __future__ import annotations
 
