@@ -6,7 +6,7 @@ True
 
 from __future__ import annotations
 
-from ops import rows_dot, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
+from ops import rows_dot, rows_index, rows_linalg, rows_pointwise, rows_reduce, rows_sort, rows_view
 from ops.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -16,6 +16,7 @@ ROWS: tuple[Row, ...] = (
     *rows_index.ROWS,
     *rows_sort.ROWS,
     *rows_dot.ROWS,
+    *rows_linalg.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}
 

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import nacre.ops.attention
 import nacre.ops.check
+import nacre.ops.control
 import nacre.ops.convolution
+import nacre.ops.detach
 import nacre.ops.dot
 import nacre.ops.index
 import nacre.ops.linalg
@@ -22,7 +24,9 @@ import nacre.ops.winograd
 attending: Final[Any] = nacre.ops.attention
 checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
+control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
+detaching: Final[Any] = nacre.ops.detach
 picking: Final[Any] = nacre.ops.index
 matrices: Final[Any] = nacre.ops.linalg
 pointwise: Final[Any] = nacre.ops.pointwise
