@@ -315,10 +315,8 @@ def primitive_named(name: str, version: str | None = None) -> Primitive:
 
 
 def applying(op: str) -> Primitive:
-    """The primitive that applies an operation of kernel IR to elements, or reduces with it."""
-    found = primitive_named(op)
-    assert operation(found) == op
-    return found
+    """The package's primitive that applies an operation of kernel IR to elements, or reduces with it."""
+    return next(p for p in _registry.values() if operation(p) == op and not p.outside)
 
 
 def withdraw(name: str) -> None:

@@ -149,8 +149,7 @@ NACRE: Final = by_name(
         "custom_kernel": "nacre.primitive, or nacre.register_kernel for a kernel of an operation that exists",
         "pure_callback io_callback py_function numpy_function": "nacre.host_call(f, types, x), which calls a Python "
         "function in the middle of a program",
-        "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(numpy.asarray(x)) for a tensor of "
-        "another library",
+        "to_dlpack": "the other library's from_dlpack(x), which calls x.__dlpack__()",
         "cfloat": "nacre.complex64",
         "cdouble": "nacre.complex128",
         # dtypes
