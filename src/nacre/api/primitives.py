@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import nacre.ops.attention
 import nacre.ops.check
+import nacre.ops.control
 import nacre.ops.convolution
+import nacre.ops.detach
 import nacre.ops.dot
 import nacre.ops.fft
 import nacre.ops.index
@@ -24,7 +26,9 @@ import nacre.ops.winograd
 attending: Final[Any] = nacre.ops.attention
 checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
+control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
+detaching: Final[Any] = nacre.ops.detach
 fourier: Final[Any] = nacre.ops.fft
 picking: Final[Any] = nacre.ops.index
 matrices: Final[Any] = nacre.ops.linalg

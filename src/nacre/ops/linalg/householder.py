@@ -103,8 +103,8 @@ def reflection(a: TensorType) -> tuple[Stmt, ...]:
 
 
 def is_triangular(a: TensorType) -> Expr:
-    """Whether column j is zero below the diagonal."""
-    return apply("eq", Load("rest", (), a.dtype), zero(a))
+    """Whether column j is zero below the diagonal.  The greatest magnitude of no elements is -inf."""
+    return apply("le", Load("rest", (), a.dtype), zero(a))
 
 
 def _norm(a: TensorType) -> tuple[Stmt, ...]:
