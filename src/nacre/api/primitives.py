@@ -8,9 +8,9 @@ import nacre.ops.attention
 import nacre.ops.check
 import nacre.ops.control
 import nacre.ops.convolution
-import nacre.ops.detach
 import nacre.ops.dot
 import nacre.ops.fft
+import nacre.ops.identity
 import nacre.ops.index
 import nacre.ops.linalg
 import nacre.ops.parts
@@ -28,7 +28,7 @@ checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
-detaching: Final[Any] = nacre.ops.detach
+detaching: Final[Any] = nacre.ops.identity
 fourier: Final[Any] = nacre.ops.fft
 picking: Final[Any] = nacre.ops.index
 matrices: Final[Any] = nacre.ops.linalg
