@@ -13,7 +13,7 @@ import numpy as np
 
 from nacre.base.errors import GradientError
 from nacre.base.types import TensorType
-from nacre.ops.linalg.matrices import matmul, require_matrix
+from nacre.ops.linalg.matrices import identity, matmul, require_matrix
 from nacre.ops.linalg.numpy_calls import (
     adjoint,
     along_columns,
@@ -25,7 +25,6 @@ from nacre.ops.linalg.numpy_calls import (
     real_diagonal,
 )
 from nacre.ops.pointwise import add, div, full_like, mul, scale, sub
-from nacre.ops.linalg.matrices import identity
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
