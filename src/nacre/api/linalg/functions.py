@@ -11,7 +11,7 @@ from nacre.api.linalg.operands import matrix, require_matrices, shared
 from nacre.api.linalg.solving import inv
 from nacre.api.linear_algebra import matmul
 from nacre.api.operands import TensorLike, as_tensor, distinct, require_inside
-from nacre.api.primitives import control, detaching, matrices, pointwise, reduce, view
+from nacre.api.primitives import control, identity, matrices, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dtypes import NUMERIC, int64
@@ -131,7 +131,7 @@ def expm(x: TensorLike, /) -> Tensor:
 def _scaled(x: Any) -> tuple[Any, Any]:
     """Matrices divided by powers of 2, so that the approximant is exact, and the exponents of these powers."""
     rank, bound = len(x.type.shape), BOUND[x.type.dtype.bits]
-    norm = reduce.max_(reduce.sum_(pointwise.abs_(detaching.detach(x)), (rank - 2,)), (rank - 2,))
+    norm = reduce.max_(reduce.sum_(pointwise.abs_(identity.detach(x)), (rank - 2,)), (rank - 2,))
     greater = [pointwise.gt(norm, pointwise.full_like(norm, bound * 2.0**k)) for k in range(SQUARINGS + 1)]
     count = fold(pointwise.add, [pointwise.cast(each, int64) for each in greater])
     require_inside(
