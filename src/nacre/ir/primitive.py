@@ -182,7 +182,13 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A call of a Python function in the middle of a program (see `ops.host`)."""
+    """A call of a Python function in the middle of a program.
+
+    `function(*arrays, **params)` gives the results, as a tuple of arrays.  It is pure: passes may remove and merge such
+    equations.  Without it, the function is the user's, a parameter of the equation (see `ops.host`).
+    """
+
+    function: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
