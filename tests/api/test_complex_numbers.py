@@ -263,3 +263,15 @@ def test_executables(dtype: Any, tmp_path: Path) -> None:
     subprocess.run([program, *names], check=True)
     assert np.load(names[1]).tobytes() == (nc.exp(z) * 2j).numpy().tobytes()
     assert np.load(names[2]).tobytes() == nc.abs(z).numpy().tobytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 200])
+def test_sets(count: int) -> None:
+    rng = generator(count)
+    choice = np.array([0.0, -0.0, 1.0, 2.0])
+    z = rng.choice(choice, count) + 1j * rng.choice(choice, count)
+    found, wanted = nc.unique_all(nc.asarray(z)), np.unique(z, return_counts=True)
+    np.testing.assert_array_equal(found.values.numpy(), wanted[0])
+    np.testing.assert_array_equal(found.counts.numpy(), wanted[1])
+    np.testing.assert_array_equal(found.values.numpy()[found.inverse_indices.numpy()], z)
+    np.testing.assert_array_equal(nc.isin(nc.asarray(z), nc.asarray(z[:3])).numpy(), np.isin(z, z[:3]))

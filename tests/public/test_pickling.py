@@ -40,11 +40,24 @@ def test_tensors(again: Callable[[Any], Any], name: str) -> None:
 @pytest.mark.parametrize("again", ROUNDS)
 def test_leaves_stay_leaves(again: Callable[[Any], Any]) -> None:
     x = nc.tensor([1.0, 2.0]).requires_grad_()
-    assert again(x).requires_grad and again(x).is_leaf
-    assert not again(x * 2).requires_grad and not again(x.detach()).requires_grad
+    assert again(x).requires_grad and again(x).is_leaf and again(x).grad is None
+    assert not again(x.detach()).requires_grad
     y = again(x)
     (y * y).sum().backward()
     assert y.grad.tolist() == [2.0, 4.0] and x.grad is None
+    z = again(y)
+    z.grad = nc.zeros(2)
+    assert again(y).grad.tolist() == y.grad.tolist() == [2.0, 4.0]
+
+
+def test_results_of_recorded_operations() -> None:
+    x = nc.tensor([1.0, 2.0]).requires_grad_() * 2
+    assert not pickle.loads(pickle.dumps(x)).requires_grad  # another process cannot have the record
+    with pytest.raises(nc.GradientError, match=r"deepcopy: .* write x.detach\(\)"):
+        copy.deepcopy(x)
+    with nc.no_grad():
+        assert copy.deepcopy(x).tolist() == [2.0, 4.0]
+    assert copy.copy(x).requires_grad and not copy.deepcopy(x.detach()).requires_grad
 
 
 @pytest.mark.parametrize("again", ROUNDS)

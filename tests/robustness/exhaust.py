@@ -133,6 +133,8 @@ def arm() -> None:
         return step(program, results, around, holds and Before(holds), finish, Disarmed(fallback))
 
     points.step_entry = of_step
+    failing = points._failing  # pyright: ignore
+    points._failing = lambda program: (raises := failing(program)) and Disarmed(raises)  # pyright: ignore
 
 
 arm()  # before the modules that import these functions

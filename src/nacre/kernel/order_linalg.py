@@ -111,3 +111,77 @@ def _lu_block(a: Array) -> tuple[Array, Array, int]:
             x[j + 1 :, j] = x[j + 1 :, j] / x[j, j]
         x[j + 1 :, j + 1 :] = fma(-x[j + 1 :, j, None], x[None, j, j + 1 :], x[j + 1 :, j + 1 :])
     return x, order, exchanges
+
+
+def qr(a: Array, complete: bool = False) -> tuple[Array, Array]:
+    """q and r, by reflections."""
+    rows, columns = a.shape
+    least = min(rows, columns)
+    kept = rows if complete else least
+    if max(rows, columns) <= BLOCK:
+        v, taus, x = reflections(a)
+        q = np.eye(rows, kept, dtype=a.dtype)
+        for j in reversed(range(least)):
+            _reflect(q[j:], v[j, j:], taus[j])
+        return q, x[:kept]
+    panels: list[tuple[Array, Array]] = []
+    r = np.zeros((kept, columns), a.dtype)
+    for start in range(0, least, PANEL):
+        width = min(PANEL, least - start)
+        v, taus, x = reflections(a[:, :width])
+        t = compact(v, taus)
+        panels.append((v.T, t))
+        r[start : start + width, start : start + width] = x[:width]
+        a = a[:, width:] - product(v.T, product(t.T, product(v, a[:, width:])))
+        r[start : start + width, start + width :] = a[:width]
+        a = a[width:]
+    q = np.zeros((rows - least, kept - least), a.dtype)
+    for k, (v, t) in reversed(list(enumerate(panels))):
+        whole = np.eye(rows - k * PANEL, kept - k * PANEL, dtype=a.dtype)
+        if k + 1 < len(panels):
+            whole[v.shape[1] :, v.shape[1] :] = q
+        q = whole - product(v, product(t, product(v.T, whole)))
+    return q, r
+
+
+def reflections(a: Array) -> tuple[Array, Array, Array]:
+    """The vectors of reflections, as rows, their factors, and a behind them."""
+    x, least = a.copy(), min(a.shape)
+    v, taus = np.zeros((least, len(a)), a.dtype), np.zeros(least, a.dtype)
+    for j in range(least):
+        alpha, rest = x[j, j], np.max(np.abs(x[j + 1 :, j]), initial=0)
+        v[j, j], beta = 1, alpha
+        if rest != 0:
+            great, squares = np.maximum(rest, np.abs(alpha)), a.dtype.type(0)
+            for part in np.abs(x[j:, j]) / great:
+                squares = fma(part, part, squares)
+            beta = -np.copysign(great * np.sqrt(squares), alpha)
+            taus[j] = (beta - alpha) / beta
+            v[j, j + 1 :] = x[j + 1 :, j] / (alpha - beta)
+        _reflect(x[j:, j:], v[j, j:], taus[j])
+        x[j, j], x[j + 1 :, j] = beta, 0
+    return v, taus, x
+
+
+def _reflect(x: Array, v: Array, tau: Any) -> None:
+    """Apply a reflection to x in place."""
+    w = np.zeros(x.shape[1], x.dtype)
+    for factor, row in zip(v, x, strict=True):
+        w = fma(factor, row, w)
+    x[:] = fma(-v[:, None], (tau * w)[None], x)
+
+
+def compact(v: Array, taus: Array) -> Array:
+    """t with 1 - vᵀ @ t @ v as the product of all reflections, where v has their vectors as rows."""
+    t = np.zeros((len(taus), len(taus)), v.dtype)
+    for j, tau in enumerate(taus):
+        inner = np.zeros(j, v.dtype)
+        for i in range(v.shape[1]):
+            inner = fma(v[:j, i], v[j, i], inner)
+        for p in range(j):
+            total = v.dtype.type(0)
+            for q in range(p, j):
+                total = fma(t[p, q], inner[q], total)
+            t[p, j] = -(tau * total)
+        t[j, j] = tau
+    return t

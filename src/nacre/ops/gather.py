@@ -35,6 +35,7 @@ from nacre.kernel.ast import (
     const,
     index_add,
     index_mul,
+    number_of,
     size_expr,
 )
 from nacre.kernel.ast import cast as convert
@@ -129,7 +130,7 @@ def _take_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
 def _take_element(index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int) -> Expr:
     x, indices = types
     if x.shape[axis] == 0:
-        return Const(0, x.dtype)
+        return number_of(0, x.dtype)
     end = axis + indices.rank
     at = _position(operands[1](index[axis:end]), x.shape[axis])
     return operands[0]((*index[:axis], at, *index[end:]))
@@ -411,7 +412,7 @@ def _gather_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
 
 def _gather_element(index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int) -> Expr:
     if types[0].shape[axis] == 0:
-        return Const(0, types[0].dtype)
+        return number_of(0, types[0].dtype)
     at = _position(operands[1](index), types[0].shape[axis])
     return operands[0]((*index[:axis], at, *index[axis + 1 :]))
 

@@ -122,7 +122,8 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
 def to_capsule(x: Value, stream: object, max_version: object, device: object, copy: bool | None, operation: str) -> Any:
     """A capsule of a tensor's elements: Nacre's memory as read-only, or a copy, which the consumer may write to.
 
-    Without a version the protocol has no read-only memory: a copy is made.
+    Without a version the protocol has no read-only memory: a copy is made.  So are copies of single numbers, unless
+    `copy` is False: Nacre shares these among tensors, and not every library respects what is read-only.
     """
     if stream is not None:
         raise ArgumentError(f"{operation}: the CPU has no streams; got stream={stream!r}; leave it out")
@@ -138,7 +139,7 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
             f"{operation}: memory that must not be written to needs version 1.0 of DLPack; got max_version="
             f"{max_version!r} and copy=False; pass max_version=(1, 0), or copy=None"
         )
-    shared = versioned and not copy
+    shared = versioned and not copy and (copy is False or x.content.nbytes > x.type.dtype.itemsize)
     array = array if shared else np.array(array)
     strides = row_major(array.shape) if array.size == 0 else tuple(s // array.itemsize for s in array.strides)
     code, bits = CODES[x.type.dtype]

@@ -46,8 +46,7 @@ def to_buffer(x: Any, flags: int) -> memoryview:
 
 
 def reduced(x: Any) -> tuple[Any, ...]:
-    """What pickle stores of a tensor."""
-    _require_leaf(x, "pickle")
+    """What pickle stores of a tensor; another process cannot have the record of a recorded operation."""
     leaf = x.node is not None and x.is_leaf
     return unpickled, (whole(x, "pickle", np.array), leaf, x.grad if leaf else None)
 
@@ -63,21 +62,16 @@ def unpickled(array: np.ndarray, requires_grad: bool, gradient: Any = None) -> A
 def deep_copy(x: Any) -> Any:
     """Another tensor with the same numbers, in the same memory where no other library writes to it."""
     require_no_gradient(x, "deepcopy")
-    _require_leaf(x, "deepcopy")
+    if not x.is_leaf and STATE.gradients and is_concrete(x):
+        raise GradientError(
+            "deepcopy: the tensor must not be the result of a recorded operation, which a copy would forget; got one "
+            f"of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
+        )
     held = owned(x)
     copied: Any = make(held.type, held.content, held.layout)
     if x.node is not None and x.is_leaf:
         copied.requires_grad_().grad = x.grad
     return copied
-
-
-def _require_leaf(x: Any, operation: str) -> None:
-    """Raise GradientError for the result of a recorded operation: a copy would be cut off from the record."""
-    if not x.is_leaf and STATE.gradients and is_concrete(x):
-        raise GradientError(
-            f"{operation}: the tensor must not be the result of a recorded operation, which a copy would forget; got "
-            f"one of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
-        )
 
 
 def whole(x: Any, operation: str, make: Callable[[np.ndarray], Any]) -> Any:

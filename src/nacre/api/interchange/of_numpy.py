@@ -34,6 +34,7 @@ IN_NUMPY: Final = (  # functions whose results are no arrays, or that write into
     "savez_compressed", "savetxt", "copyto", "put", "putmask", "place", "put_along_axis",
 )  # fmt: skip
 WRITING: Final = ("copyto", "put", "putmask", "place", "put_along_axis")  # which would lose a gradient
+MATRIX_AXES: Final = ([(-2, -1)] * 3, [(-1,), (-2, -1), (-1,)])  # those that `a @= x` names, its usual ones
 NO_VALUE: Final[Any] = getattr(np, "_NoValue", None)
 SETTINGS_OF_UFUNCS: Final = counterpart("", UFUNC_SETTINGS)
 
@@ -46,6 +47,8 @@ def of_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str
     name: str = ufunc.__name__
     settings = dict(kwargs)
     out = settings.pop("out", None)
+    if ufunc is np.matmul and settings.get("axes") in MATRIX_AXES:
+        del settings["axes"]
     if getattr(np, name, None) is not ufunc and ufunc not in UFUNCS:  # of another library, which gives arrays
         return _computed(getattr(ufunc, method), name, inputs, kwargs)
     if method == "__call__" and ufunc in UFUNCS:

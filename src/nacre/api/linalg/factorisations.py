@@ -32,8 +32,8 @@ class QRResult(NamedTuple):
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """The triangle L with L @ L.mT = x, for symmetric matrices that are positive definite; or U with U.mT @ U = x.
 
-    Only the lower triangle of x is read.  Gradients are symmetric.  Raises LinAlgError for a matrix that is not positive
-    definite, also in compiled code.
+    Only the lower triangle of x is read.  Gradients are symmetric.  Raises LinAlgError, also in compiled code, for a
+    matrix that is not positive definite.
 
     >>> nc.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     Tensor([[2., 0.],

@@ -9,11 +9,11 @@ import numpy as np
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import concat, cut
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, scalar, spread
-from nacre.api.primitives import picking, pointwise, reduce, search, sorting, view
+from nacre.api.primitives import parts, picking, pointwise, reduce, search, sorting, view
 from nacre.api.searching import positions, require_known
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_flag, whole_number
-from nacre.base.dtypes import ORDERED, bool_, int64
+from nacre.base.dtypes import ANY, bool_, int64
 from nacre.base.errors import ShapeError
 from nacre.interpret.evaluate import from_numpy
 
@@ -55,10 +55,10 @@ def isin(x: TensorLike, values: TensorLike, /, *, invert: bool = False) -> Tenso
     """
     require_flag(invert, "isin")
     (held, row), dtype = meet("isin", (x, values))
-    require("isin", dtype, ORDERED)
+    require("isin", dtype, ANY)
     row = view.reshape(row, (row.type.size,))
     size = row.type.shape[0]
-    if isinstance(size, int) and size <= FEW:
+    if dtype.is_complex or (isinstance(size, int) and size <= FEW):
         wide = (*held.type.shape, size)
         each = view.broadcast(held, wide, tuple(range(len(wide) - 1)))
         found = reduce.any_(pointwise.eq(each, spread(row, wide)), (len(wide) - 1,))
@@ -70,6 +70,8 @@ def isin(x: TensorLike, values: TensorLike, /, *, invert: bool = False) -> Tenso
 
 def unique_values(x: TensorLike, /, *, size: int | None = None) -> Tensor:
     """The distinct elements of x, in ascending order.  Each NaN counts as distinct, and zeros of both signs are equal.
+
+    Complex numbers are ordered by their real parts, then by their imaginary parts.
 
     The size of the result depends on the numbers.  Where x is traced, as in `jit` and `vmap`, `size` fixes it: there
     are the first `size` elements, and the last one again where there are fewer.  Raises TraceError for a traced x
@@ -115,15 +117,27 @@ def unique_all(x: TensorLike, /, *, size: int | None = None) -> UniqueAll:
     return UniqueAll(found.values, found.indices, found.inverse, found.counts)
 
 
+def _ascending(flat: Any) -> Any:
+    """The order of a vector's elements; a later sort keeps the order of equal real parts."""
+    if not flat.type.dtype.is_complex:
+        return sorting.argsort(flat, 0)
+    order: Any = None
+    for part in (parts.imag(flat), parts.real(flat)):
+        part = pointwise.add(part, filled(part, 0.0))  # −0 + 0 is 0
+        found = sorting.argsort(part if order is None else picking.take(part, order, 0), 0)
+        order = found if order is None else picking.take(order, found, 0)
+    return order
+
+
 class _Distinct:
     """The distinct elements of x: the sorted elements, and where each run of equal ones begins."""
 
     def __init__(self, x: TensorLike, operation: str, size: int | None) -> None:
         held = as_tensor(x)
-        require(operation, held.type.dtype, ORDERED)
+        require(operation, held.type.dtype, ANY)
         self.shape, self.n = held.type.shape, held.type.size
         flat = view.reshape(held, (self.n,))
-        self.order = sorting.argsort(flat, 0)
+        self.order = _ascending(flat)
         ordered = picking.take(flat, self.order, 0)
         self.first = pointwise.fill(True, (self.n,), bool_)
         if self.n != 0:

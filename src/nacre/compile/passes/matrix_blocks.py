@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nacre.compile.passes.simplify import simplify
 from nacre.interpret.stage import derived
 from nacre.ir.graph import Atom, Equation, Graph
-from nacre.ir.rewrite import Rewriter, inline, rewrite, without_dead_code
+from nacre.ir.rewrite import Rewriter, inline, rewrite
 from nacre.ops.linalg.matrices import BLOCKS
 from nacre.trace.value import Value
 
@@ -18,7 +19,7 @@ def divide_matrices(graph: Graph) -> Graph:
     """The graph in which operations on large matrices are several equations."""
     if not any(BLOCKS.of(e.primitive) for e in graph.equations):
         return graph
-    return without_dead_code(rewrite(graph, _divided))
+    return simplify(rewrite(graph, _divided))
 
 
 def _divided(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:

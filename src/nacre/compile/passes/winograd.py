@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import DType, bool_
+from nacre.base.dtypes import FLOATING, DType, bool_
+from nacre.base.errors import ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.ir.graph import Atom, Equation, Graph, Var
@@ -133,7 +134,21 @@ def _points(grid: Sequence[Sequence[Expr]], place: Callable[[Expr], tuple[Expr, 
 # tiles, channels are last
 
 
+def _require(holds: bool, what: str, *types: TensorType) -> None:
+    """Raise ShapeError unless operands fit; graphs read from files may have any."""
+    if not holds:
+        raise ShapeError(f"winograd: {what}; got {', '.join(map(str, types))}")
+
+
+def _is_filled(x: TensorType, rank: int) -> bool:
+    """Whether x has a floating-point dtype and a rank, and elements."""
+    return x.dtype in FLOATING and x.rank == rank and all(isinstance(n, Dim) or n > 0 for n in x.shape)
+
+
 def _values_type(x: TensorType, groups: int, low: Pair, tiles: Shape, last: bool, gradient: bool) -> TensorType:
+    _require(_is_filled(x, 4), "images must be [N, C, H, W] and not empty", x)
+    _require(groups > 0 and x.shape[1] % groups == 0, f"channels must be divisible by the {groups} groups", x)
+    _require(len(tiles) == len(low) == 2 and all(n >= 0 for n in tiles), f"there must be two counts of {tiles}", x)
     images, channels = x.shape[0], x.shape[1] // groups
     return x.with_shape((POINTS, groups, *((images, *tiles, channels) if last else (channels, images, *tiles))))
 
@@ -152,6 +167,8 @@ def _values(types: Types, results: Types, groups: int, low: Pair, tiles: Shape, 
 
 
 def _filters_type(w: TensorType, groups: int, turned: bool) -> TensorType:
+    _require(_is_filled(w, 4) and w.shape[2:] == (3, 3), "filters must be [O, I, 3, 3]", w)
+    _require(groups > 0 and w.shape[0] % groups == 0, f"filters must be divisible by the {groups} groups", w)
     filters, channels = int(w.shape[0]) // groups, w.shape[1]
     return w.with_shape((POINTS, groups, *((channels, filters) if turned else (filters, channels))))
 
@@ -174,6 +191,7 @@ def _filters(types: Types, results: Types, groups: int, turned: bool) -> Kernel:
 
 
 def _results_type(m: TensorType) -> TensorType:
+    _require(_is_filled(m, 6) and m.shape[0] == POINTS, f"sums must have {POINTS} points and six axes", m)
     _, groups, outputs, images, down, across = m.shape
     return m.with_shape((images, groups, outputs, down, TILE, across, TILE))
 
@@ -196,6 +214,8 @@ def _results(types: Types, results: Types) -> Kernel:
 
 
 def _cut_type(x: TensorType, shape: Shape) -> TensorType:
+    fits = x.rank == len(shape) == 4 and all(n >= 0 and n <= whole for n, whole in zip(shape, x.shape, strict=True))
+    _require(fits, f"images must have four axes, from which {shape} can be cut", x)
     return x.with_shape(shape)
 
 
@@ -207,6 +227,8 @@ def _cut(types: Types, results: Types, shape: Shape) -> Kernel:
 
 
 def _sums_type(v: TensorType, z: TensorType) -> TensorType:
+    fits = _is_filled(v, 6) and z.rank == 6 and v.dtype is z.dtype and v.shape[:5] == z.shape[:5]
+    _require(fits and v.shape[0] == POINTS, f"values must have {POINTS} points and the same tiles", v, z)
     return v.with_shape((POINTS, v.shape[1], z.shape[5], v.shape[5]))
 
 
@@ -255,6 +277,7 @@ def _moved(name: str, value: Expr, to: str, held: Expr) -> tuple[Stmt, ...]:
 
 
 def _taps_type(s: TensorType) -> TensorType:
+    _require(_is_filled(s, 4) and s.shape[0] == POINTS, f"sums must have {POINTS} points and four axes", s)
     return s.with_shape((*s.shape[1:], 3, 3))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from nacre.kernel.ast import Const, Expr, Extent, Index, Let, Local
+from nacre.kernel.ast import Apply, Expr, Let, Load, Local
 
 
 class Pair(NamedTuple):
@@ -17,7 +17,7 @@ class Pair(NamedTuple):
 
 
 class LetBlock:
-    """The `Let` statements that compute a value, in order.
+    """The `Let` statements that compute values, in order, in one scope.
 
     `names` gives names that the kernel does not use otherwise.
     """
@@ -25,11 +25,20 @@ class LetBlock:
     def __init__(self, names: Iterator[str] | None = None) -> None:
         self.names = (f"z{k}" for k in count()) if names is None else names
         self.statements: list[Let] = []
+        self._bound: dict[Apply, Local] = {}
 
     def let(self, value: Expr) -> Expr:
-        """Bind a value to a fresh name, and return the `Local`; a constant, a local or an index is its own name."""
-        if isinstance(value, Const | Local | Index | Extent):
+        """Bind a value to a fresh name, and return the `Local`.
+
+        A constant, a local or an index is returned as it is.  An operation on those is bound once in the block.
+        """
+        if not isinstance(value, Apply | Load):
             return value
-        name = next(self.names)
-        self.statements.append(Let(name, value))
-        return Local(name, value.dtype)
+        known = self._bound.get(value) if isinstance(value, Apply) else None
+        if known is not None:
+            return known
+        local = Local(next(self.names), value.dtype)
+        self.statements.append(Let(local.name, value))
+        if isinstance(value, Apply) and not any(isinstance(a, Apply | Load) for a in value.args):
+            self._bound[value] = local
+        return local

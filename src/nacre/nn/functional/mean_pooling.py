@@ -13,7 +13,7 @@ from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root
 from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
-from nacre.base.dims import product
+from nacre.base.dims import Dim, product
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError
 from nacre.nn.functional.max_pooling import Margins, PoolingWindows, Row, Sizes, alone, batched, pick, planes
@@ -47,6 +47,8 @@ def mean_over(
     total = _window_sums(held, w.size, w.stride, w.margins)
     if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
         divisor = product(w.size) if divisor_override is None else divisor_override
+        if not isinstance(divisor, Dim):
+            return pointwise.mul(total, filled(total, 1.0 / divisor))
         share = as_tensor(1.0 / Positions(divisor).real(divisor), total.type.dtype)
         return pointwise.mul(total, spread(share, total.type.shape))
     counts = np.ones(())

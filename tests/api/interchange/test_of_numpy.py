@@ -1,0 +1,163 @@
+"""NumPy's functions called with tensors: Nacre's functions of the same meaning, or an error that says what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+from nacre.api.interchange.numpy_table import FUNCTIONS_OF_NUMPY, UFUNCS
+
+A = np.array([[3.0, 1.0, 2.0], [4.0, 0.5, 6.0]], np.float32)
+X = nc.tensor(A)
+REDUCTIONS = {
+    "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "std": np.std, "var": np.var,
+}  # fmt: skip
+CALLS: list[Callable[[Any], Any]] = [
+    lambda x: np.sum(x, 1), lambda x: np.sum(x, axis=0, keepdims=True), lambda x: np.max(x, 0), np.amin,
+    lambda x: np.std(x, ddof=1), lambda x: np.var(x, axis=(0, 1)), lambda x: np.argsort(x, axis=0, kind="stable"),
+    np.sort, lambda x: np.clip(x, 1, 2), lambda x: np.clip(x, a_min=1, a_max=None), np.argmax,
+    lambda x: np.concatenate([x, x]), lambda x: np.concatenate((x, x), 1), lambda x: np.stack([x, x], -1),
+    lambda x: np.cumsum(x, 0), np.diff, lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.expand_dims(x, 0),
+    lambda x: np.flip(x, 1), np.ones_like, np.zeros_like, lambda x: np.full_like(x, 7), lambda x: np.isin(x, [1.0, 2]),
+    lambda x: np.transpose(x), lambda x: np.transpose(x, (0, 1)), lambda x: np.moveaxis(x, 0, 1),
+    lambda x: np.nonzero(x > 1), lambda x: np.outer(x[0], x[1]), lambda x: np.pad(x, 1),
+    lambda x: np.pad(x, 1, constant_values=2.0), np.ravel, lambda x: np.repeat(x, 2, axis=0),
+    lambda x: np.reshape(x, (3, 2)), lambda x: np.roll(x, 1), np.round, np.nan_to_num,
+    lambda x: np.squeeze(x[None], 0), lambda x: np.swapaxes(x, 0, 1), lambda x: np.take(x, [0], axis=1),
+    lambda x: np.tensordot(x, x, axes=2), lambda x: np.tile(x, 2), np.tril, lambda x: np.triu(x, 1),
+    lambda x: np.where(x > 1, x, 0.0), lambda x: np.add.reduce(x), lambda x: np.multiply.accumulate(x, axis=1),
+    lambda x: np.count_nonzero(x > 1), lambda x: np.any(x > 1), lambda x: np.all(x > 1, axis=0),
+    lambda x: np.broadcast_to(x, (2, 2, 3)), lambda x: np.meshgrid(x[0], x[1]), lambda x: np.maximum(A, x),
+    lambda x: np.searchsorted(np.array([1.0, 2.0, 3.0], np.float32), x[1]),
+]  # fmt: skip
+
+
+def check(found: Any, wanted: Any) -> None:
+    for x, a in zip(*(r if isinstance(r, tuple | list) else [r] for r in (found, wanted)), strict=True):
+        assert isinstance(x, nc.Tensor) and tuple(x.shape) == np.shape(a)
+        assert np.allclose(x.numpy(), a, rtol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_functions_have_the_meaning_of_numpy_and_give_tensors(number: int) -> None:
+    check(CALLS[number](X), CALLS[number](A))
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_results_have_the_bits_of_nacres_functions(name: str) -> None:
+    wanted = getattr(nc, name)(X)
+    for x in (X, nn.Parameter(X, requires_grad=False)):
+        found: Any = REDUCTIONS[name](x)
+        assert isinstance(found, nc.Tensor) and found.numpy().tobytes() == wanted.numpy().tobytes()
+    exact: Any = np.exp(X)
+    assert exact.numpy().tobytes() == nc.exp(X).numpy().tobytes()
+
+
+def test_every_function_in_the_table_exists() -> None:
+    here = {name for name in UFUNCS.values() if not hasattr(nc, name)}
+    here |= {of.name for of in FUNCTIONS_OF_NUMPY.values() if not hasattr(nc, of.name)}
+    assert here <= {"conj", "imag", "real"}, "the table names functions that Nacre lacks"
+
+
+def test_gradients_flow_and_functions_are_compiled() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.exp(x) + np.concatenate([A, A])[:2])
+
+    assert nc.grad(f)(X).tolist() == nc.exp(X).tolist()
+    assert nc.jit(f)(X).item() == f(X).item()
+    p = nn.Parameter(X)
+    np.sum(p * 2).backward()
+    assert p.grad is not None and p.grad.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda x: np.exp(x, where=A > 1), "exp: where= must be left out.*write nacre.where"),
+    (lambda x: np.mean(x, dtype=np.float64), r"mean: dtype= must be left out.*nacre.mean\(x\).astype\(dtype\)"),
+    (lambda x: np.sum(x, initial=3), "sum: initial= must be left out, because nacre.sum has no such setting; got 3"),
+    (lambda x: np.sort(x, kind="heapsort"), "sort: kind= must be left out"),
+    (lambda x: np.reshape(x, (3, 2), order="F"), "reshape: order= must be left out"),
+    (lambda x: np.median(x), "median: NumPy's function must have a counterpart.*write nacre.sort"),
+    (lambda x: np.fmod(x, 2), "fmod: NumPy's function must have a counterpart.*nacre.copysign"),
+    (lambda x: np.add.outer(x, x), r"got a tensor for numpy.add.outer; pass x.numpy\(\) to numpy.add.outer"),
+    (lambda x: divmod(A, x), "divmod: NumPy's function must have a counterpart.*nacre.floor_divide"),
+    (lambda x: np.unique(x), "nacre.unique_values"),
+])  # fmt: skip
+def test_other_functions_and_settings_are_refused_with_what_to_write(call: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises(nc.KindError, match=words):
+        call(X)
+
+
+def test_functions_without_arrays_as_results_are_numpys() -> None:
+    assert np.shape(X) == (2, 3) and np.ndim(X) == 2 and np.size(X) == 6
+    assert np.array_equal(X, A) and np.allclose(X, A) and "array(" in np.array_repr(X)  # type: ignore[arg-type]
+    target = np.zeros((2, 3), np.float32)
+    np.copyto(target, X)
+    assert np.array_equal(target, A)
+    np.testing.assert_array_equal(X, A)
+
+
+BINARY: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a // b,
+    lambda a, b: a % b, lambda a, b: a**b, lambda a, b: a @ b, lambda a, b: a & b, lambda a, b: a | b,
+    lambda a, b: a ^ b, lambda a, b: a << b, lambda a, b: a >> b, lambda a, b: a < b, lambda a, b: a <= b,
+    lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a == b, lambda a, b: a != b,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(BINARY)))
+def test_operators_with_arrays_give_tensors(number: int) -> None:
+    f = BINARY[number]
+    a, b = np.array([[7, 2], [3, 4]]), np.array([[1, 2], [2, 3]])
+    wanted = f(nc.tensor(a), nc.tensor(b))
+    for found in (f(a, nc.tensor(b)), f(nc.tensor(a), b), f(a, nn.Buffer(b)), f(nn.Buffer(a), b)):
+        assert isinstance(found, nc.Tensor) and found.type is wanted.type and found.tolist() == wanted.tolist()
+
+
+def test_operators_in_place_write_numbers_into_the_array() -> None:
+    a = A.copy()
+    b = a
+    a += X
+    assert a is b and np.array_equal(a, A + A)
+    a @= nc.eye(3)
+    assert a is b and np.array_equal(a, A + A)
+    np.exp(X, out=a)
+    assert a.tobytes() == nc.exp(X).numpy().tobytes()
+    x = X
+    x += A
+    assert isinstance(x, nc.Tensor) and np.array_equal(X.numpy(), A)
+    whole = np.ones((2, 3), np.int64)
+    for call, kind, words in (
+        (lambda: whole.__iadd__(X), nc.DTypeError, "of one kind"),
+        (lambda: np.add(X, X, out=whole), nc.DTypeError, "the array must have a dtype that holds the result"),
+        (lambda: np.add(A, X, out=np.ones(3, np.float32)), nc.ShapeError, "the array must have the shape"),
+        (lambda: np.exp(A, out=X * 1), nc.StateError, r"write x = nacre.exp\(x\)"),
+        (lambda: a.__iadd__(nn.Parameter(X)), nc.GradientError, "records no gradient"),
+        (lambda: np.copyto(a, nn.Parameter(X)), nc.GradientError, "records no gradient"),
+        (lambda: nc.jit(lambda x: np.add(A, x, out=a))(X), nc.TraceError, "needs known numbers"),
+    ):
+        with pytest.raises(kind, match=words):
+            call()
+    assert whole.tolist() == [[1] * 3] * 2
+
+
+def test_functions_of_other_libraries_give_arrays() -> None:
+    special = pytest.importorskip("scipy.special")
+    assert isinstance(special.expit(X), np.ndarray)
+    with pytest.raises(nc.GradientError, match=re.escape("pass x.detach().numpy()")):
+        special.expit(nn.Parameter(X))
+
+
+def test_tensors_beside_unknown_kinds_of_arrays_leave_the_function_to_those() -> None:
+    class Other:
+        """A kind of array that NumPy asks, too."""
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> str:
+            return function.__name__
+
+    assert np.concatenate([X, Other()]) == "concatenate"  # type: ignore[list-item]
