@@ -39,6 +39,7 @@ from nacre.ops.linalg.matrices import (
     first_fault,
     matmul,
     matrix_sizes,
+    over_batch,
     require_square,
     scaled_diagonal,
     triangle,
@@ -47,7 +48,6 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, scale, sub
-from nacre.ops.reduce import loops
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
@@ -98,7 +98,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Store("fault_of", batch, fault),
     )
     outputs = Buffer("y", dtype, a.shape), Buffer("fault_of", int64, a.shape[:-2])
-    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]:

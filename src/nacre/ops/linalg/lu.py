@@ -38,6 +38,7 @@ from nacre.ops.linalg.matrices import (
     matmul,
     matrix_sizes,
     matrix_transpose,
+    over_batch,
     require_matrix,
     triangle,
     zero,
@@ -46,7 +47,6 @@ from nacre.ops.linalg.matrices import (
 from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, sub
-from nacre.ops.reduce import loops
 from nacre.ops.shape import front, reshape
 from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
@@ -99,7 +99,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Buffer("order", int64, a.shape[:-1]),
         Buffer("exchanges", int64, a.shape[:-2]),
     )
-    return Kernel("lu", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("lu", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 def _pivot(a: TensorType) -> tuple[Stmt, ...]:
