@@ -11,6 +11,7 @@ STEP, FACTOR = 375.5, 1.1955781094135035e163  # e^STEP is FACTOR within 0.0005 u
 BINARY_STEP = 600.0
 BOUND, BINARY_BOUND = 709.0, 1023.0  # the exponentials overflow slightly above
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56")
+TINY = 2.0**-500  # sin(y ln 2) is y ln 2 below, which is not rounded to a subnormal number before it is scaled
 ONE_IS_SMALL = 40.0  # e^x − 1 is e^x above
 
 
@@ -59,8 +60,8 @@ def exp2(z: ComplexTerm) -> ComplexTerm:
     """2^re (cos (im ln 2) + i sin (im ln 2)), within 3 ulp for |im| up to 2^40."""
     g = growth(z.re, BINARY_STEP, 2.0**BINARY_STEP, BINARY_BOUND)
     size, turn = g.rest.call("exp2"), turn_by_ln2(z.im)
-    re = turn.re * g.first * size * g.second
-    return with_exp_specials(z, ComplexTerm(re, turn.im * g.first * size * g.second))
+    sine = where(abs(z.im) < TINY, z.im * g.first * LN2_HIGH, turn.im * g.first)
+    return with_exp_specials(z, ComplexTerm(turn.re * g.first * size * g.second, sine * size * g.second))
 
 
 def expm1(z: ComplexTerm) -> ComplexTerm:

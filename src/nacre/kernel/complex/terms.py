@@ -192,25 +192,25 @@ def larger(a: RealTerm, b: RealTerm) -> RealTerm:
 # ---- numbers in two parts
 
 
-class Sum(NamedTuple):
+class DoubleDouble(NamedTuple):
     """The sum of a number and its rounding error, or of two such numbers."""
 
     high: RealTerm
     low: RealTerm
 
 
-def two_sum(a: RealTerm, b: RealTerm | float) -> Sum:
+def two_sum(a: RealTerm, b: RealTerm | float) -> DoubleDouble:
     """a + b and its rounding error (Knuth)."""
     b = a.term(b)
     s = a + b
     t = s - a
-    return Sum(s, (a - (s - t)) + (b - t))
+    return DoubleDouble(s, (a - (s - t)) + (b - t))
 
 
-def two_product(a: RealTerm, b: RealTerm | float) -> Sum:
+def two_product(a: RealTerm, b: RealTerm | float) -> DoubleDouble:
     """a · b and its rounding error."""
     p = a * b
-    return Sum(p, fma(a, b, -p))
+    return DoubleDouble(p, fma(a, b, -p))
 
 
 def product_sum(a: RealTerm, b: RealTerm, c: RealTerm, d: RealTerm) -> RealTerm:
