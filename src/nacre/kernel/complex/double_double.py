@@ -114,6 +114,6 @@ def angle_in_two(z: ComplexTerm) -> DoubleDouble:
     left = x.constant(1.0).call("copysign", z.re) < 0.0
     base = choice(left, number(PI, x), exact(x.constant(0.0)))
     base = choice(steep, number((PI[0] / 2, PI[1] / 2), x), base)
-    turned = scaled_by(found, where(steep.call("xor", left), -1.0, x.constant(1.0)))
+    turned = scaled_by(found, where(steep.call("xor", left), -1.0, 1.0))
     found = choice(steep | left, plus(base, turned), found)
     return scaled_by(found, x.constant(1.0).with_sign_of(z.im))

@@ -26,8 +26,8 @@ class Growth(NamedTuple):
 def growth(x: RealTerm, step: float = STEP, factor: float = FACTOR, bound: float = BOUND) -> Growth:
     """x up to twice `step` above the bound as a rest and factors; both factors are 1 below the bound."""
     far, farther = x > bound, x > bound + step
-    rest = x - where(farther, 2 * step, where(far, x.constant(step), 0.0))
-    return Growth(rest, where(far, x.constant(factor), 1.0), where(farther, x.constant(factor), 1.0))
+    rest = x - where(farther, 2 * step, where(far, step, 0.0))
+    return Growth(rest, where(far, factor, 1.0), where(farther, factor, 1.0))
 
 
 def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
@@ -92,6 +92,6 @@ def sigmoid(z: ComplexTerm) -> ComplexTerm:
     square = fma(u, u, v * v)
     re = where(below, e * (e + cos), u) / square
     lost = x.is_infinite() & ~y.is_finite()
-    re = where(x.is_infinite(), where(below, 0.0, x.constant(1.0)), re)
+    re = where(x.is_infinite(), where(below, 0.0, 1.0), re)
     im = where(lost, x.constant(0.0).with_sign_of(y), v / square)
     return ComplexTerm(re, where(y.equals(0.0), y, im))

@@ -70,8 +70,8 @@ def log_in_parts(z: ComplexTerm) -> tuple[DoubleDouble, DoubleDouble]:
     """log |z| and the angle, in two parts each; an infinity has the angle of its direction."""
     size = larger(abs(z.re), abs(z.im))
     large, small = size > LARGE, size < SMALL
-    scale = where(large, 2.0**-SHIFT, where(small, size.constant(2.0**SHIFT), 1.0))
-    doublings = where(large, 2.0 * SHIFT, where(small, size.constant(-2.0 * SHIFT), 0.0))
+    scale = where(large, 2.0**-SHIFT, where(small, 2.0**SHIFT, 1.0))
+    doublings = where(large, 2.0 * SHIFT, where(small, -2.0 * SHIFT, 0.0))
     log = scaled_by(log_in_two(square_in_two(z.re * scale, z.im * scale), doublings), 0.5)
     infinite = z.is_infinite()
     log = choice(infinite, exact(size.constant(inf)), log)
