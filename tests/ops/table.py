@@ -6,7 +6,17 @@ True
 
 from __future__ import annotations
 
-from ops import rows_complex, rows_dot, rows_fft, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
+from ops import (
+    rows_complex,
+    rows_dot,
+    rows_fft,
+    rows_index,
+    rows_linalg,
+    rows_pointwise,
+    rows_reduce,
+    rows_sort,
+    rows_view,
+)
 from ops.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -18,6 +28,7 @@ ROWS: tuple[Row, ...] = (
     *rows_sort.ROWS,
     *rows_dot.ROWS,
     *rows_fft.ROWS,
+    *rows_linalg.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}
 

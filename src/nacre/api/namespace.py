@@ -70,7 +70,7 @@ PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for 
 for module in (random, tree):
     publish_all(module.__name__)
 publish_all(linalg.__name__, [name for name in linalg.__all__ if name not in PUBLIC])
-vars(linalg).update({name: PUBLIC[name] for name in linalg.__all__ if name in PUBLIC})
+linalg.__dict__.update({name: PUBLIC[name] for name in linalg.__all__ if name in PUBLIC})
 for cls in (Tensor, Variable):
     public_class(cls)
 FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import nacre.ops.attention
 import nacre.ops.check
+import nacre.ops.control
 import nacre.ops.convolution
 import nacre.ops.dot
 import nacre.ops.fft
+import nacre.ops.identity
 import nacre.ops.index
 import nacre.ops.linalg
 import nacre.ops.parts
@@ -24,11 +26,13 @@ import nacre.ops.winograd
 attending: Final[Any] = nacre.ops.attention
 checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
+control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
 fourier: Final[Any] = nacre.ops.fft
-picking: Final[Any] = nacre.ops.index
+identity: Final[Any] = nacre.ops.identity
 matrices: Final[Any] = nacre.ops.linalg
 parts: Final[Any] = nacre.ops.parts
+picking: Final[Any] = nacre.ops.index
 pointwise: Final[Any] = nacre.ops.pointwise
 randomness: Final[Any] = nacre.ops.random
 reduce: Final[Any] = nacre.ops.reduce

@@ -4,22 +4,40 @@ Matrices are the last two axes, [..., m, n]; other axes are batch axes.  Factori
 compute float16 and bfloat16 in float32.
 """
 
+from nacre.api.linalg.decompositions import eig, eigh, eigvals, eigvalsh, svd, svdvals
 from nacre.api.linalg.factorisations import cholesky, lu, qr
+from nacre.api.linalg.functions import expm, matrix_power, multi_dot
+from nacre.api.linalg.norms import matrix_norm, vector_norm
+from nacre.api.linalg.products import cross, diagonal, trace
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
 from nacre.api.linear_algebra import matmul, matrix_transpose, outer, tensordot, vecdot
 
 __all__ = [
     "cholesky",
+    "cross",
     "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
     "inv",
     "lu",
     "matmul",
+    "matrix_norm",
+    "matrix_power",
     "matrix_transpose",
+    "multi_dot",
     "outer",
     "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
     "tensordot",
+    "trace",
     "vecdot",
+    "vector_norm",
 ]

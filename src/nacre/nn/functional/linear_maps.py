@@ -20,9 +20,9 @@ from nacre.api.operands import (
     require_inside,
     spread,
 )
-from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.primitives import contract, picking, pointwise, reduce, view
 from nacre.api.searching import where
-from nacre.api.taking import as_signed, clipped, require_mode, take
+from nacre.api.taking import as_signed, clipped, require_mode, take, with_elements
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
@@ -80,10 +80,12 @@ def embedding(
     Tensor([[3., 4.],
             [1., 2.]], f32[2, 2])
     """
-    wanted = as_tensor(indices)
+    wanted, table = as_tensor(indices), as_tensor(weight)
+    if not wanted.type.dtype.is_integer:
+        raise DTypeError(f"embedding: indices must be integers; got {wanted.type}")
     if require_mode("embedding", mode, allowed=("raise", "clip", "drop")) == "raise":
         require_rows("embedding", wanted, weight)
-        rows: Any = take(weight, wanted, axis=0)
+        rows: Any = picking.take(with_elements(table, wanted, 0, mode), wanted, 0)
     else:
         rows = take(weight, wanted, axis=0, mode="clip")
         if mode == "drop":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
-from nacre.base.types import TensorType
+from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import RuleKind
 from nacre.kernel.ast import Const, Expr, Index
 from nacre.ops.dot import dot
@@ -42,6 +42,11 @@ def require_square(operation: str, x: TensorType) -> None:
     require_matrix(operation, x)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"{operation}: matrices must be square; got {x}")
+
+
+def matrix_sizes(types: Sequence[TensorType], params: Any) -> Shape:
+    """The sizes that kernels must have as numbers: rows and columns of the matrix, and columns of right-hand sides."""
+    return (*types[0].shape[-2:], types[-1].shape[-1])
 
 
 # ---- matrices

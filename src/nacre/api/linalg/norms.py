@@ -1,0 +1,77 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from nacre.api import statistical
+from nacre.api.data_types import astype
+from nacre.api.elementwise import arithmetic, comparison, transcendental
+from nacre.api.elementwise.apply import require
+from nacre.api.linalg.operands import require_matrices
+from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.tensor import Tensor
+from nacre.base.arguments import is_number, require_flag, shown
+from nacre.base.dtypes import INEXACT
+from nacre.base.errors import ArgumentError
+
+__all__ = ["matrix_norm", "vector_norm"]
+
+
+def vector_norm(
+    x: TensorLike,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+) -> Tensor:
+    """The norm of order `ord` along axes, or of all elements: the root of the sum of |x|**ord.
+
+    inf and -inf are the greatest and the least magnitude, and 0 the number of elements that are not 0.
+
+    >>> nc.linalg.vector_norm([3.0, 4.0])
+    Tensor(5., f32[])
+    """
+    held = _operand("vector_norm", x, keepdims)
+    if not is_number(ord):
+        raise ArgumentError(f"vector_norm: ord must be a number; got {shown(ord)}")
+    size = arithmetic.abs(held)
+    if ord in (inf, -inf):
+        return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        some = astype(comparison.not_equal(held, 0), held.type.dtype)
+        return statistical.sum(some, axis, keepdims=keepdims)
+    if ord == 1:
+        return statistical.sum(size, axis, keepdims=keepdims)
+    if ord == 2:
+        return transcendental.sqrt(statistical.sum(arithmetic.square(size), axis, keepdims=keepdims))
+    return arithmetic.pow(statistical.sum(arithmetic.pow(size, ord), axis, keepdims=keepdims), 1 / ord)
+
+
+def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
+    """The norms of matrices [..., m, n]: "fro", or 1 and inf, -1 and -inf.
+
+    1 is the greatest sum of magnitudes of a column, inf that of a row, and -1 and -inf are the least ones.
+
+    >>> nc.linalg.matrix_norm([[1.0, -2.0], [3.0, 4.0]], ord=1)
+    Tensor(6., f32[])
+    """
+    held = _operand("matrix_norm", x, keepdims)
+    require_matrices("matrix_norm", held, square=False)
+    if ord == "fro":
+        return vector_norm(held, axis=(-2, -1), keepdims=keepdims)
+    if isinstance(ord, str) or ord not in (1, -1, inf, -inf):
+        raise ArgumentError(f"matrix_norm: ord must be 'fro', 1, -1, inf or -inf; got {shown(ord)}")
+    along = -2 if ord in (1, -1) else -1
+    sums: Any = statistical.sum(arithmetic.abs(held), along, keepdims=True)
+    found = (statistical.max if ord > 0 else statistical.min)(sums, axis=(-2, -1), keepdims=keepdims)
+    return found
+
+
+def _operand(operation: str, x: TensorLike, keepdims: bool) -> Any:
+    held = as_tensor(x)
+    require(operation, held.type.dtype, INEXACT)
+    require_flag(keepdims, operation)
+    return held
