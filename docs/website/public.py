@@ -145,6 +145,7 @@ def spaces() -> tuple[Space, ...]:
     """All namespaces, in the order in which one meets them."""
     made = [
         Space("nacre", "nc", _core()),
+        Space("nacre.linalg", "nc.linalg", (_whole("nacre.api.linalg", "nacre.linalg"),)),
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
         Space("nacre.nn", "nn", _late("nacre.nn", nn.HOMES, "nacre.nn")),

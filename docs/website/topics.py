@@ -57,7 +57,7 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray arange linspace zeros ones full empty eye zeros_like ones_like full_like "
+                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like ones_like full_like "
                 "empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
@@ -95,8 +95,12 @@ TENSORS = Group(
         Topic(
             "linear_algebra",
             "Linear algebra",
-            "Products of vectors, matrices and tensors.",
-            {"nacre": "matmul einsum tensordot vecdot outer matrix_transpose"},
+            "Products of vectors, matrices and tensors, factorisations, linear systems and norms.",
+            {
+                "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
+                "nacre.linalg": "cholesky lu qr solve solve_triangular inv det slogdet matrix_power expm multi_dot "
+                "vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
+            },
         ),
         Topic(
             "shapes",
@@ -388,7 +392,8 @@ TOOLS = Group(
             {
                 "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
-                "DepthError DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute "
+                "DepthError DeviceError ExchangeError ForbiddenFile GradientError GraphError KindError LinAlgError "
+                "MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },

@@ -111,7 +111,7 @@ def test_copies() -> None:
     assert nc.astype(x, nc.float32) is not x and x.astype(nc.int8, copy=False).dtype is nc.int8
     assert nc.asarray(x) is x and nc.asarray(x, copy=False) is x and nc.asarray(x, copy=True) is not x
     assert nc.asarray([1.0, 2.0], copy=False).tolist() == [1.0, 2.0]
-    for obj, more in ((x, {"dtype": nc.int8}), (np.ones(2), {}), (np.float32(1), {})):
+    for obj, more in ((x, {"dtype": nc.int8}), (np.ones(2), {"dtype": nc.int8}), (np.float32(1), {})):
         with pytest.raises(ValueError, match=r"asarray: .* must be copied to become"):
             nc.asarray(obj, copy=False, **more)
 

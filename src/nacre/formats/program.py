@@ -25,7 +25,7 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Graph, Literal
-from nacre.ir.primitive import ProcessParameter
+from nacre.ir.primitive import Host, ProcessParameter
 from nacre.ir.rewrite import substitute
 from nacre.nn.module import Module
 from nacre.trace.value import Value, is_concrete
@@ -172,6 +172,11 @@ def require_no_host_calls(operation: str, graph: Graph) -> None:
                     f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls "
                     f"{p}, a Python function; leave the call out, or call the function before or after the program"
                 )
+        if isinstance(e.primitive.lowering, Host):
+            raise ArgumentError(
+                f"{operation}: a program must not need Python; got one with {e.primitive.name}, which NumPy computes; "
+                "compute it before or after the program"
+            )
 
 
 def _signature(function: Any) -> inspect.Signature:

@@ -21,7 +21,7 @@ from nacre.interpret.batch import BATCHED
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.forward import FORWARD, is_empty
 from nacre.interpret.pullback import REVERSE, Positions, Rule
-from nacre.ir.primitive import Primitive, register_rule
+from nacre.ir.primitive import Host, Primitive, register_rule
 from nacre.ops.host import HostFunction, host_call_p
 from nacre.runtime.buffer import allocate
 from nacre.trace.bind import bind
@@ -34,8 +34,19 @@ Params = Mapping[str, Any]
 # ---- calls
 
 
-def call_now(function: HostFunction, inputs: Sequence[Value], results: Sequence[TensorType]) -> tuple[Value, ...]:
-    """The results of the function on tensors with numbers, each of its declared type."""
+def call_now(
+    primitive: Primitive, params: Params, inputs: Sequence[Value], results: Sequence[TensorType]
+) -> tuple[Value, ...]:
+    """The results of an equation on tensors with numbers, each of its declared type."""
+    assert isinstance(primitive.lowering, Host)
+    pure = primitive.lowering.function
+    if pure is None:
+        return _call_user(params["function"], inputs, results)
+    found = zip(pure(*map(to_numpy, inputs), **params), results, strict=True)
+    return tuple(from_numpy(np.asarray(y, t.dtype.numpy)) for y, t in found)
+
+
+def _call_user(function: HostFunction, inputs: Sequence[Value], results: Sequence[TensorType]) -> tuple[Value, ...]:
     leaves = list(function.leaves)
     for k, x in zip(function.places, inputs, strict=True):
         leaves[k] = make(x.type, x.content, x.layout)
@@ -82,10 +93,17 @@ class HostLaunch:
     sizes depend.
     """
 
-    function: HostFunction
+    primitive: Primitive
+    params: Params
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     symbols: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The primitive, and the function if it is the user's."""
+        function: HostFunction | None = self.params.get("function")
+        return self.primitive.name if function is None else f"{self.primitive.name} {function.label}"
 
     def __call__(self, address: int) -> None:
         """Call the function on copies of the operands, and write the results."""
@@ -94,7 +112,7 @@ class HostLaunch:
         sizes = dict(zip(self.symbols, words[1 + counts[0] + counts[1] :], strict=True))
         operands = [_read(_fixed(t, sizes), at) for t, at in zip(self.operands, words[1:], strict=False)]
         types = [_fixed(t, sizes) for t in self.results]
-        for y, at in zip(call_now(self.function, operands, types), words[1 + counts[0] :], strict=False):
+        for y, at in zip(call_now(self.primitive, self.params, operands, types), words[1 + counts[0] :], strict=False):
             _write(y, at)
 
 

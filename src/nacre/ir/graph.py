@@ -71,8 +71,15 @@ class Equation:
 
     @property
     def calls_host(self) -> bool:
-        """Whether it calls a Python function, or a graph within it does."""
+        """Whether it calls a Python function of the user, or a graph within it does."""
         return calls_host(self.primitive, self.params)
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether it calls any Python function, or a graph within it does."""
+        if isinstance(self.primitive.lowering, Flow):
+            return any(isinstance(p, Graph) and p.needs_python for p in self.params.values())
+        return isinstance(self.primitive.lowering, Host)
 
 
 def has_effects(primitive: Primitive, params: Mapping[str, Any]) -> bool:
@@ -83,10 +90,10 @@ def has_effects(primitive: Primitive, params: Mapping[str, Any]) -> bool:
 
 
 def calls_host(primitive: Primitive, params: Mapping[str, Any]) -> bool:
-    """Whether an equation of a primitive with these parameters calls a Python function."""
+    """Whether an equation of a primitive with these parameters calls a Python function of the user."""
     if isinstance(primitive.lowering, Flow):
         return any(isinstance(p, Graph) and p.calls_host for p in params.values())
-    return isinstance(primitive.lowering, Host)
+    return isinstance(primitive.lowering, Host) and primitive.lowering.function is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +124,11 @@ class Graph:
     def calls_host(self) -> bool:
         """Whether an equation of it calls a Python function, or one of a graph within it."""
         return any(e.calls_host for e in self.equations)
+
+    @cached_property
+    def needs_python(self) -> bool:
+        """Whether an equation of it calls any Python function, or one of a graph within it."""
+        return any(e.needs_python for e in self.equations)
 
     @cached_property
     def kept(self) -> dict[object, Any]:

@@ -183,7 +183,13 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A call of a Python function in the middle of a program (see `ops.host`)."""
+    """A call of a Python function in the middle of a program.
+
+    `function(*arrays, **params)` gives the results, as a tuple of arrays.  It is pure: passes may remove and merge such
+    equations.  Without it, the function is the user's, a parameter of the equation (see `ops.host`).
+    """
+
+    function: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,10 +349,8 @@ def primitive_named(name: str, version: str | None = None) -> Primitive:
 
 
 def applying(op: str) -> Primitive:
-    """The primitive that applies an operation of kernel IR to elements, or reduces with it."""
-    found = primitive_named(op)
-    assert operation(found) == op
-    return found
+    """The package's primitive that applies an operation of kernel IR to elements, or reduces with it."""
+    return next(p for p in _registry.values() if operation(p) == op and not p.outside)
 
 
 def withdraw(name: str) -> None:

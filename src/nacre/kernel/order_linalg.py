@@ -124,7 +124,8 @@ def qr(a: Array, complete: bool = False) -> tuple[Array, Array]:
         for j in reversed(range(least)):
             _reflect(q[j:], v[j, j:], taus[j])
         return q, x[:kept]
-    panels, r = [], np.zeros((kept, columns), a.dtype)
+    panels: list[tuple[Array, Array]] = []
+    r = np.zeros((kept, columns), a.dtype)
     for start in range(0, least, PANEL):
         width = min(PANEL, least - start)
         v, taus, x = reflections(a[:, :width])

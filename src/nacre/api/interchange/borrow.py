@@ -22,7 +22,6 @@ from nacre.runtime.buffer import allocate
 from nacre.trace.reads import array_capture
 from nacre.trace.value import Value, make, owned
 
-SINGLE: Final = 16  # most bytes of one number
 INTEGER, UNSIGNED, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6  # DLPack's codes of types
 FOREIGN_CODES: Final = {
     3: "opaque handle", BFLOAT: "bfloat", COMPLEX: "complex", 7: "float8_e3m4", 8: "float8_e4m3",
@@ -140,7 +139,7 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
             f"{operation}: memory that must not be written to needs version 1.0 of DLPack; got max_version="
             f"{max_version!r} and copy=False; pass max_version=(1, 0), or copy=None"
         )
-    shared = versioned and not copy and (copy is False or x.content.nbytes > SINGLE)
+    shared = versioned and not copy and (copy is False or x.content.nbytes > x.type.dtype.itemsize)
     array = array if shared else np.array(array)
     strides = row_major(array.shape) if array.size == 0 else tuple(s // array.itemsize for s in array.strides)
     code, bits = CODES[x.type.dtype]

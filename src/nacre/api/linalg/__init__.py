@@ -4,6 +4,7 @@ Matrices are the last two axes, [..., m, n]; other axes are batch axes.  Factori
 compute float16 and bfloat16 in float32.
 """
 
+from nacre.api.linalg.decompositions import eig, eigh, eigvals, eigvalsh, svd, svdvals
 from nacre.api.linalg.factorisations import cholesky, lu, qr
 from nacre.api.linalg.functions import expm, matrix_power, multi_dot
 from nacre.api.linalg.norms import matrix_norm, vector_norm
@@ -17,6 +18,10 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
     "expm",
     "inv",
     "lu",
@@ -30,6 +35,8 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
     "tensordot",
     "trace",
     "vecdot",

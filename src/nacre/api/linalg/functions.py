@@ -162,6 +162,10 @@ def _approximant(x: Any) -> Any:
     return matrices.solve.lu_solve(below, matrices.solve.constant_factors(below), pointwise.add(even, odd))
 
 
+def _first(power: Any, *rest: Any) -> list[Any]:
+    return [power]
+
+
 def _squared(x: Any, count: Any) -> Any:
     """Each matrix multiplied by itself as often as its count says; a round that no matrix needs is skipped."""
     types = (x.type, count.type, count.type.with_shape(()))
@@ -172,7 +176,7 @@ def _squared(x: Any, count: Any) -> Any:
         everywhere = view.broadcast(needed, power.type.shape, tuple(range(len(count.type.shape))))
         return [pointwise.select(everywhere, shared.matmul(power, power), power)]
 
-    square, same = derived(chosen, types, "squared"), derived(lambda power, *_: [power], types, "same")
+    square, same = derived(chosen, types, "squared"), derived(_first, types, "same")
 
     def turn(power: Any, count: Any, k: Any) -> list[Any]:
         """One round."""

@@ -32,10 +32,10 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """
     a, b, dtype = pair("solve", x1, x2)
     require_matrices("solve", a, square=True)
-    found, own = _factors("solve", a), len(a.type.shape) - 2
+    factors, own = _factors("solve", a), len(a.type.shape) - 2
     a, b, restored = right_sides("solve", a, b)
     batch = a.type.shape[:-2]
-    found = type(found)(*(spread(t, (*batch, *t.type.shape[own:])) for t in found))
+    found = matrices.lu.LU(*[spread(t, (*batch, *t.type.shape[own:])) for t in factors])
     return as_tensor(restored(matrices.solve.lu_solve(a, found, b)), dtype)
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
 
 _SETS: Final = "Few functions give shapes that depend on numbers; use NumPy on x.numpy()"
-_LINALG: Final = "Decompositions and solvers are missing; use NumPy on x.numpy()"
 _SPARSE: Final = "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table"
 
 NACRE: Final = by_name(
@@ -141,16 +140,20 @@ NACRE: Final = by_name(
         "addmm baddbmm": "x @ y + bias",
         "vdot": "nacre.vecdot(x, y)",
         "kron": 'nacre.reshape(nacre.einsum("ij,kl->ikjl", x, y), shape), with the product of the shapes',
-        "cross": 'nacre.einsum("ijk,j,k", epsilon, x, y), or the three products',
-        "linalg": f"{_LINALG}; products are nacre.matmul, nacre.vecdot and nacre.einsum",
-        "solve inverse svd qr cholesky det eig": _LINALG,
+        "cross": "nacre.linalg.cross(x, y)",
+        "solve": "nacre.linalg.solve(a, b)",
+        "inverse": "nacre.linalg.inv(x)",
+        "qr": "nacre.linalg.qr(x)",
+        "cholesky": "nacre.linalg.cholesky(x)",
+        "det": "nacre.linalg.det(x)",
+        "svd": "nacre.linalg.svd(x)",
+        "eig": "nacre.linalg.eig(x)",
         "fft stft istft": "Fourier transforms are missing; use NumPy or SciPy on x.numpy()",
         "sparse sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor": _SPARSE,
         "custom_kernel": "nacre.primitive, or nacre.register_kernel for a kernel of an operation that exists",
         "pure_callback io_callback py_function numpy_function": "nacre.host_call(f, types, x), which calls a Python "
         "function in the middle of a program",
-        "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(numpy.asarray(x)) for a tensor of "
-        "another library",
+        "to_dlpack": "the other library's from_dlpack(x), which calls x.__dlpack__()",
         "cfloat": "nacre.complex64",
         "cdouble": "nacre.complex128",
         # dtypes
@@ -284,8 +287,9 @@ NACRE: Final = by_name(
         "cosine_similarity": "nacre.nn.functional.cosine_similarity(x, y)",
         "convolve": "nacre.nn.functional.conv1d(x[None, None], nacre.flip(w)[None, None], padding=w.size - 1)[0, 0]",
         "correlate": "nacre.nn.functional.conv1d(x[None, None], w[None, None])[0, 0]",
-        "matrix_exp": _LINALG,
-        "matrix_power chain_matmul": "nacre.matmul(x, y), repeated",
+        "matrix_exp": "nacre.linalg.expm(x)",
+        "matrix_power": "nacre.linalg.matrix_power(x, n)",
+        "chain_matmul": "nacre.linalg.multi_dot(xs)",
         "addbmm": "nacre.sum(x @ y, axis=0) + bias",
         "addmv": "matrix @ x + bias",
         "addr": "nacre.outer(x, y) + bias",
@@ -294,7 +298,10 @@ NACRE: Final = by_name(
         "nancumsum": "nacre.cumulative_sum(nacre.where(nacre.isnan(x), 0.0, x), axis=0)",
         "nanargmax": "nacre.argmax(nacre.where(nacre.isnan(x), -nacre.inf, x))",
         "nanargmin": "nacre.argmin(nacre.where(nacre.isnan(x), nacre.inf, x))",
-        "logdet slogdet pinverse lu triangular_solve": _LINALG,
+        "logdet slogdet": "nacre.linalg.slogdet(x)",
+        "lu": "nacre.linalg.lu(x)",
+        "triangular_solve": "nacre.linalg.solve_triangular(a, b)",
+        "pinverse": "nacre.linalg.pinv(x)",
         "is_complex iscomplexobj": "x.dtype.is_complex",
         "iscomplex": "nacre.imag(x) != 0",
         "isreal": "nacre.imag(x) == 0",

@@ -78,7 +78,7 @@ def _disk() -> objects.DiskCache:
 
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
     """The name of a program; None for one that is not stored."""
-    if graph.calls_host:
+    if graph.needs_python:
         return None
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
     if sum(constants.values()) > LARGEST or (outside := versions(graph)) is None:

@@ -200,7 +200,7 @@ class LaunchWriter:
         operands, results = tuple(x.type for x in e.inputs), tuple(y.type for y in e.outputs)
         sizes = {s.name: s for t in (*operands, *results) for n in t.shape if isinstance(n, Dim) for s in n.symbols()}
         symbols = [Dim.symbol(s.name, s.low, s.high) for _, s in sorted(sizes.items())]
-        host = HostLaunch(e.params["function"], operands, results, tuple(sorted(sizes)))
+        host = HostLaunch(e.primitive, e.params, operands, results, tuple(sorted(sizes)))
         reads = tuple(self.values.number(v.base) for v in dense)
         writes = tuple(self.values.number(y) for y in e.outputs)
         slots: list[Slot] = [Number(id(host))]
@@ -208,9 +208,8 @@ class LaunchWriter:
             slots.append(Pointer(number, v.offset * x.type.dtype.itemsize))
         slots += [*map(Pointer, writes), *map(Number, symbols)]
         code = self.code(Code(host_call_text(self.target), HOST_CALL))
-        label = f"{e.primitive.name} {host.function.label}"
-        launch = Launch(code, label, tuple(slots), 1, 1, struct_of(Outcome).nbytes, reads, writes, host=host)
-        self.launch(launch, Stage(label, (e,)))
+        launch = Launch(code, host.label, tuple(slots), 1, 1, struct_of(Outcome).nbytes, reads, writes, host=host)
+        self.launch(launch, Stage(host.label, (e,)))
 
     # ---- templates
 

@@ -285,7 +285,7 @@ class Operations:
 
     def _evaluate(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run an operation that has no entry: a new one, a view, a call, or one on operands that are views."""
-        if has_effects(primitive, params) and primitive.expansion is None:
+        if (has_effects(primitive, params) or isinstance(primitive.lowering, Host)) and primitive.expansion is None:
             return self._act(primitive, inputs, params)
         types = tuple([x.type for x in inputs])
         results = primitive.result_types(types, params)
@@ -325,7 +325,7 @@ class Operations:
         return program(_graph(primitive, types, params), layouts)  # type: ignore[arg-type]
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """Run an operation with effects.  Its program is not cached: only the operation keeps its functions alive."""
+        """Run an operation with effects, or a host call.  No program is cached, which would keep its functions alive."""
         if not all(map(is_concrete, inputs)):
             return _report_leftover(primitive, inputs, params)
         if isinstance(primitive.lowering, RangeCheck):
@@ -333,7 +333,7 @@ class Operations:
             return ()
         types = tuple([x.type for x in inputs])
         if isinstance(primitive.lowering, Host):
-            return call_now(params["function"], inputs, primitive.result_types(types, params))
+            return call_now(primitive, params, inputs, primitive.result_types(types, params))
         return tuple(self.execute(_graph(primitive, types, params), inputs))
 
     def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> CachedOperation:

@@ -1,5 +1,29 @@
 """The primitives of linear algebra, one family per file."""
 
-from nacre.ops.linalg import cholesky, householder, lu, qr, rows, solve, triangular
+from nacre.ops.linalg import (
+    cholesky,
+    eigen,
+    householder,
+    least_squares,
+    lu,
+    matrices,
+    qr,
+    rows,
+    singular,
+    solve,
+    triangular,
+)
 
-__all__ = ["cholesky", "householder", "lu", "qr", "rows", "solve", "triangular"]
+__all__ = [
+    "cholesky",
+    "eigen",
+    "householder",
+    "least_squares",
+    "lu",
+    "matrices",
+    "qr",
+    "rows",
+    "singular",
+    "solve",
+    "triangular",
+]

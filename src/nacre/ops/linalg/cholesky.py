@@ -36,6 +36,7 @@ from nacre.ops.linalg.matrices import (
     conjugated,
     first_fault,
     matmul,
+    matrix_sizes,
     require_square,
     scaled_diagonal,
     triangle,
@@ -138,5 +139,5 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[tuple[Value, V
     return cholesky(front(inputs[0], axes[0])), (0, 0)
 
 
-cholesky_p = Primitive("cholesky", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True)
+cholesky_p = Primitive("cholesky", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True, numbers=matrix_sizes)
 register_rule(cholesky_p, BLOCKS, _by_blocks)

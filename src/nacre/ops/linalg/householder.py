@@ -28,7 +28,7 @@ from nacre.kernel.ast import (
     Store,
     apply,
 )
-from nacre.ops.linalg.matrices import batch_of, conjugated, require_matrix, zero
+from nacre.ops.linalg.matrices import batch_of, conjugated, matrix_sizes, require_matrix, zero
 from nacre.ops.reduce import loops
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -182,4 +182,4 @@ def _compact_form(batch: tuple[Index, ...], a: TensorType, least: int) -> tuple[
     )
 
 
-householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), multiple=True)
+householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), multiple=True, numbers=matrix_sizes)

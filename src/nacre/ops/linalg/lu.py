@@ -35,6 +35,7 @@ from nacre.ops.linalg.matrices import (
     block,
     identity,
     matmul,
+    matrix_sizes,
     matrix_transpose,
     require_matrix,
     triangle,
@@ -229,5 +230,5 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[LU, tuple[int,
     return lu(front(inputs[0], axes[0])), (0, 0, 0)
 
 
-lu_p = Primitive("lu", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True)
+lu_p = Primitive("lu", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True, numbers=matrix_sizes)
 register_rule(lu_p, BLOCKS, _by_blocks)

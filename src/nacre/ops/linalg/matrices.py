@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
-from nacre.base.types import TensorType
+from nacre.base.types import Shape, TensorType
 from nacre.kernel.ast import Const, Expr, Index
 from nacre.ops.dot import dot
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
@@ -37,6 +38,11 @@ def require_square(operation: str, x: TensorType) -> None:
     require_matrix(operation, x)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"{operation}: matrices must be square; got {x}")
+
+
+def matrix_sizes(types: Sequence[TensorType], params: Any) -> Shape:
+    """The sizes that kernels must have as numbers: rows and columns of the matrix, and columns of right-hand sides."""
+    return (*types[0].shape[-2:], types[-1].shape[-1])
 
 
 # ---- matrices

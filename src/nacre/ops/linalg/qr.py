@@ -22,6 +22,7 @@ from nacre.ops.linalg.matrices import (
     conjugate_transpose,
     identity,
     matmul,
+    matrix_sizes,
     matrix_transpose,
     require_matrix,
     triangle,
@@ -157,5 +158,5 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int], complete: bool) -> tupl
     return qr(front(inputs[0], axes[0]), complete), (0, 0)
 
 
-qr_p = Primitive("qr", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True)
+qr_p = Primitive("qr", _type, Nest(_kernel), Jvp(_tangents), _batch, multiple=True, numbers=matrix_sizes)
 register_rule(qr_p, BLOCKS, _by_blocks)

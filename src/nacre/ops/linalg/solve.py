@@ -30,7 +30,14 @@ from nacre.kernel.ast import (
 from nacre.kernel.order_linalg import BLOCK
 from nacre.ops.identity import detach
 from nacre.ops.linalg.lu import LU, lu
-from nacre.ops.linalg.matrices import batch_of, conjugate_transpose, conjugated, matmul, require_square
+from nacre.ops.linalg.matrices import (
+    batch_of,
+    conjugate_transpose,
+    conjugated,
+    matmul,
+    matrix_sizes,
+    require_square,
+)
 from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks
 from nacre.ops.pointwise import neg, sub
@@ -157,6 +164,11 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], adjoint: bool) -
 
 
 lu_solve_p = Primitive(
-    "lu_solve", _type, Nest(_kernel), Jvp(_tangent, transposes=(None, None, None, _transpose)), _batch
+    "lu_solve",
+    _type,
+    Nest(_kernel),
+    Jvp(_tangent, transposes=(None, None, None, _transpose)),
+    _batch,
+    numbers=matrix_sizes,
 )
 register_rule(lu_solve_p, BLOCKS, _by_blocks)

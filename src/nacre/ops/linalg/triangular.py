@@ -31,6 +31,7 @@ from nacre.ops.linalg.matrices import (
     block,
     conjugate_transpose,
     matmul,
+    matrix_sizes,
     require_square,
     triangle,
 )
@@ -134,6 +135,6 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], lower: bool, uni
 
 
 triangular_solve_p = Primitive(
-    "triangular_solve", _type, Nest(_kernel), Jvp(_tangent, transposes=(None, _transpose)), _batch
+    "triangular_solve", _type, Nest(_kernel), Jvp(_tangent, transposes=(None, _transpose)), _batch, numbers=matrix_sizes
 )
 register_rule(triangular_solve_p, BLOCKS, solved_by_blocks)
