@@ -30,7 +30,6 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     Range,
     batch_of,
     block,
@@ -48,6 +47,7 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, scale, sub
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind

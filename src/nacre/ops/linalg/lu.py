@@ -31,7 +31,6 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import PANEL, is_lu_block, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
     identity,
@@ -47,6 +46,7 @@ from nacre.ops.linalg.matrices import (
 from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, sub
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front, reshape
 from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind

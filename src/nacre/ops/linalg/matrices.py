@@ -1,14 +1,13 @@
-"""Functions of matrices [..., m, n] that the families of linear algebra share, and the rule of division into blocks."""
+"""Functions of matrices [..., m, n] that the families of linear algebra share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import RuleKind
 from nacre.kernel.ast import Const, Expr, Index, Stmt
 from nacre.ops.dot import dot
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
@@ -19,9 +18,6 @@ from nacre.ops.view import slice_, slice_axis
 from nacre.trace.value import Value
 
 Range = tuple[int, int]
-
-# (operands, parameters) → the results, computed by blocks; None if the operands are one block
-BLOCKS: Final[RuleKind[Callable[..., Any]]] = RuleKind("division of matrices into blocks")
 
 
 # ---- types

@@ -17,7 +17,6 @@ from nacre.kernel.ast import Alloc, Buffer, Const, For, Index, Kernel, Let, Load
 from nacre.kernel.order_linalg import BLOCK, PANEL
 from nacre.ops.linalg.householder import householder, reflect, reflection, scratch
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
     conjugate_transpose,
@@ -33,6 +32,7 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import triangular_solve
 from nacre.ops.pointwise import add, sub
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
