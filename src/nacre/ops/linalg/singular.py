@@ -55,9 +55,7 @@ def _numpy_svd(a: Any, full: bool) -> tuple[Any, ...]:
     return tuple(computed("svd", np.linalg.svd, a, full_matrices=full))
 
 
-def _tangents(
-    ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], full: bool
-) -> tuple[Value, Value, Value]:
+def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], full: bool) -> tuple[Value, Value, Value]:
     (u, s, vh), (t,) = ys, ts
     rows, columns = map(int, t.type.shape[-2:])
     if full and rows != columns:
