@@ -30,6 +30,7 @@ from nacre.kernel.ast import (
 )
 from nacre.ops.linalg.matrices import batch_of, conjugated, matrix_sizes, require_matrix, zero
 from nacre.ops.reduce import loops
+from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -182,4 +183,8 @@ def _compact_form(batch: tuple[Index, ...], a: TensorType, least: int) -> tuple[
     )
 
 
-householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), multiple=True, numbers=matrix_sizes)
+def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[Any, tuple[int, int, int]]:
+    return householder(front(inputs[0], axes[0])), (0, 0, 0)
+
+
+householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), _batch, multiple=True, numbers=matrix_sizes)
