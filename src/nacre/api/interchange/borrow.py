@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.base.dtypes import ALL, DType, as_dtype, bfloat16
-from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError
+from nacre.base.errors import ArgumentError, DTypeError, Error, ExchangeError, GradientError
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.interpret.evaluate import to_numpy
@@ -51,7 +51,7 @@ DTYPES: Final = {code: dtype for dtype, code in CODES.items()}
 
 
 def of_memory(x: dlpack.Strided, dtype: DType, free: Callable[[], None], operation: str, copy: bool | None) -> Value:
-    """The tensor of elements in foreign memory, which `free` frees: borrowed, unless `copy` asks for its own memory.
+    """The tensor of elements in foreign memory, which `free` frees: borrowed, unless `copy` is true.
 
     Elements that are not aligned are copied.  Raises ExchangeError where `copy` is False and forbids that.
     """
@@ -114,7 +114,7 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
                 "convert the array in the other library"
             )
         return of_memory(held, dtype, free, operation, copy)
-    except DTypeError:
+    except Error:
         free()
         raise
 
@@ -123,7 +123,7 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
     """A capsule of a tensor's elements: Nacre's memory as read-only, or a copy, which the consumer may write to.
 
     Without a version the protocol has no read-only memory: a copy is made.  So are copies of single numbers, unless
-    `copy` is False: Nacre shares these among tensors, and not every library respects what is read-only.
+    `copy` is False: Nacre shares these among tensors, and not every library respects the flag for read-only memory.
     """
     if stream is not None:
         raise ArgumentError(f"{operation}: the CPU has no streams; got stream={stream!r}; leave it out")
