@@ -57,8 +57,8 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like ones_like full_like "
-                "empty_like tril triu meshgrid e inf nan newaxis pi"
+                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like ones_like "
+                "full_like empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
         Topic(
@@ -387,8 +387,8 @@ TOOLS = Group(
             "Settings of the process, printing, and the errors that Nacre raises.",
             {
                 "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit "
-                "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError ExchangeError "
-                "DepthError DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute "
+                "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
+                "ExchangeError DepthError DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },
