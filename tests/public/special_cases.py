@@ -342,8 +342,8 @@ def _listed(names: str, why: str) -> dict[str, str]:
 
 REASONS: dict[str, str] = {
     **_listed(
-        "arange empty empty_like eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor "
-        "zeros zeros_like",
+        "arange empty empty_like eye finfo from_dlpack full full_like iinfo linspace meshgrid ones ones_like "
+        "result_type tensor zeros zeros_like",
         _MADE,
     ),
     **_listed(
