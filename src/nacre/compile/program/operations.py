@@ -325,7 +325,7 @@ class Operations:
         return program(_graph(primitive, types, params), layouts)  # type: ignore[arg-type]
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """Run an operation with effects, or a host call.  No program is cached, which would keep its functions alive."""
+        """Run a host call, or an operation with effects.  No program is cached: it would keep the functions alive."""
         if not all(map(is_concrete, inputs)):
             return _report_leftover(primitive, inputs, params)
         if isinstance(primitive.lowering, RangeCheck):

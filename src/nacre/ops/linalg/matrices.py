@@ -10,6 +10,7 @@ from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
 from nacre.kernel.ast import Const, Expr, Index, Stmt
 from nacre.ops.dot import dot
+from nacre.ops.parts import conj
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
 from nacre.ops.reduce import loops
 from nacre.ops.rules import require_kind
@@ -51,7 +52,7 @@ def matrix_sizes(types: Sequence[TensorType], params: Any) -> Shape:
 
 def conjugate(x: Value) -> Value:
     """The complex conjugate, which is x itself for real numbers."""
-    return x
+    return conj(x) if x.type.dtype.is_complex else x
 
 
 def matrix_transpose(x: Value) -> Value:
