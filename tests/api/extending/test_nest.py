@@ -102,6 +102,9 @@ SIGNATURES = {
     "(T, T) → T, of integers": (2, "shift"),
     "(bool, T, T) → T": (3, "select"),
     "(T) → bool, of floats": (1, "test"),
+    "(T, T) → C, of floats": (2, "pair"),
+    "(C) → T, of complex numbers": (1, "part"),
+    "(C) → C, of complex numbers": (1, "same"),
 }
 
 
