@@ -21,6 +21,7 @@ from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, constant, s
 from nacre.api.primitives import fourier, parts, pointwise, view
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import plain_number, require_device, whole_number, whole_numbers
+from nacre.base.boundary import publish_all
 from nacre.base.dims import Size
 from nacre.base.dtypes import as_dtype, complex64, complex128, float32, float64
 from nacre.base.errors import ArgumentError, DTypeError
@@ -376,3 +377,6 @@ def _shifted(operation: str, x: TensorLike, axes: Axes, sign: int) -> Any:
     places = normal_axes(axes, len(held.type.shape), operation)
     shifts = tuple(sign * (held.type.shape[at] // 2) for at in places)
     return roll(held, shifts, axis=places) if places else held
+
+
+publish_all(__name__, __all__)

@@ -11,6 +11,7 @@ from nacre.api.linalg.norms import matrix_norm, vector_norm
 from nacre.api.linalg.products import cross, diagonal, trace
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
 from nacre.api.linear_algebra import matmul, matrix_transpose, outer, tensordot, vecdot
+from nacre.base.boundary import publish_all
 
 __all__ = [
     "cholesky",
@@ -41,3 +42,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+publish_all(__name__, __all__)

@@ -1,6 +1,18 @@
 """The primitives of linear algebra, one family per file."""
 
-from nacre.ops.linalg import cholesky, eigen, householder, least_squares, lu, matrices, qr, rows, singular, solve, triangular
+from nacre.ops.linalg import (
+    cholesky,
+    eigen,
+    householder,
+    least_squares,
+    lu,
+    matrices,
+    qr,
+    rows,
+    singular,
+    solve,
+    triangular,
+)
 
 __all__ = [
     "cholesky",

@@ -17,7 +17,6 @@ from nacre.kernel.ast import Alloc, Buffer, Const, For, Index, Kernel, Let, Load
 from nacre.kernel.order_linalg import BLOCK, PANEL
 from nacre.ops.linalg.householder import householder, reflect, reflection, scratch
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
     conjugate_transpose,
@@ -25,6 +24,7 @@ from nacre.ops.linalg.matrices import (
     matmul,
     matrix_sizes,
     matrix_transpose,
+    over_batch,
     require_matrix,
     triangle,
     zero,
@@ -32,7 +32,7 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import triangular_solve
 from nacre.ops.pointwise import add, sub
-from nacre.ops.reduce import loops
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
@@ -78,7 +78,7 @@ def _kernel(types: Sequence[TensorType], results: Sequence[TensorType], complete
         ),
     )
     outputs = Buffer("q", dtype, q.shape), Buffer("r", dtype, r.shape)
-    return Kernel("qr", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("qr", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 # ---- blocks

@@ -24,7 +24,7 @@ from nacre.ops.linalg.numpy_calls import (
     projected,
     real_diagonal,
 )
-from nacre.ops.pointwise import add, div, full_like, mul, scale, sub
+from nacre.ops.pointwise import add, div, mul, scale, sub
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -55,9 +55,7 @@ def _numpy_svd(a: Any, full: bool) -> tuple[Any, ...]:
     return tuple(computed("svd", np.linalg.svd, a, full_matrices=full))
 
 
-def _tangents(
-    ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], full: bool
-) -> tuple[Value, Value, Value]:
+def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], full: bool) -> tuple[Value, Value, Value]:
     (u, s, vh), (t,) = ys, ts
     rows, columns = map(int, t.type.shape[-2:])
     if full and rows != columns:

@@ -31,7 +31,6 @@ from nacre.kernel.order_linalg import BLOCK
 from nacre.ops.identity import detach
 from nacre.ops.linalg.lu import LU, lu
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     conjugate_transpose,
     conjugated,
@@ -43,7 +42,7 @@ from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
-from nacre.ops.rules import require_dtype, require_shape
+from nacre.ops.rules import BLOCKS, require_dtype, require_shape
 from nacre.ops.shape import Source, all_to_front, move, reshape
 from nacre.trace.bind import bind
 from nacre.trace.value import Value

@@ -27,7 +27,6 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
     conjugate_transpose,
@@ -38,7 +37,7 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
-from nacre.ops.rules import require_dtype, require_shape
+from nacre.ops.rules import BLOCKS, require_dtype, require_shape
 from nacre.ops.shape import Source, all_to_front, move, reshape
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
