@@ -129,6 +129,7 @@ def test_assignment_and_indices() -> None:
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "mixed": lambda z: nc.sum(nc.real(z * z * nc.exp(z) / (z + 2)) + nc.abs(z) * nc.imag(z)),
     "squared length": lambda z: nc.sum(nc.abs(z) ** 2),
+    "polar": lambda z: nc.sum(nc.real(nc.polar(nc.abs(z) ** 2, 3 * nc.angle(z)))),
     "direction": lambda z: nc.sum(nc.real(nc.sign(z)) + nc.angle(z)),
     "product": lambda z: nc.abs(nc.prod(z)),
     "running product": lambda z: nc.imag(nc.sum(nc.cumulative_prod(z.reshape((-1,))))),
