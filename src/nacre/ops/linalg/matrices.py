@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
