@@ -111,7 +111,7 @@ def _shared(obj: Any, dtype: DType | None) -> Any:
     held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
     if isinstance(held, np.ndarray):
         made = borrow.of_array(cast("np.ndarray", held))
-    elif hasattr(cast("Any", type(held)), "__dlpack__"):
+    elif hasattr(held, "__dlpack__"):
         made = dlpack.from_dlpack(held, copy=False)
     elif hasattr(held, "__array__"):
         raise _must_copy(type(held).__name__, "a tensor")

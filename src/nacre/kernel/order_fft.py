@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.records import dataclass
-from nacre.kernel.roots_of_unity import roots
+from nacre.kernel.roots_of_unity import root, roots
 from nacre.kernel.softfloat import fma
 
 PRIMES: Final = (47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3)  # the odd radices
@@ -361,8 +361,7 @@ class _Arrays:
         return self.dtype.type(value)
 
     def root(self, n: int, k: int) -> Complex[Array]:
-        cos, sin = roots(n, k, self.dtype)
-        return cos[()], sin[()]
+        return root(n, k, self.dtype)
 
 
 def _run(k: Arithmetic[Array], each: Pass, x: Complex[Array], w: Complex[Array]) -> Complex[Array]:

@@ -91,8 +91,8 @@ def det(x: TensorLike, /) -> Tensor:
 
     The derivative exists for matrices that are not singular.
 
-    >>> nc.linalg.det([[1.0, 2.0], [3.0, 4.0]])
-    Tensor(-2., f32[])
+    >>> nc.linalg.det([[1.0, 2.0], [4.0, 4.0]])
+    Tensor(-4., f32[])
     """
     held, dtype = matrix("det", x, square=True)
     found = matrices.lu.lu(held)

@@ -6,8 +6,8 @@ from nacre.base.dtypes import float64, int64
 from nacre.kernel.complex.terms import (
     FRACTION,
     ComplexTerm,
+    DoubleDouble,
     RealTerm,
-    Sum,
     fma,
     power_of_two,
     two_product,
@@ -30,52 +30,52 @@ LOG_TERMS = [1 / (2 * k + 5) for k in range(11)]
 ATAN_TERMS = [(-1) ** k / (2 * k + 5) for k in range(11)]
 
 
-def exact(x: RealTerm) -> Sum:
+def exact(x: RealTerm) -> DoubleDouble:
     """A number in two parts."""
-    return Sum(x, x.constant(0.0))
+    return DoubleDouble(x, x.constant(0.0))
 
 
-def renormalised(high: RealTerm, low: RealTerm) -> Sum:
+def renormalised(high: RealTerm, low: RealTerm) -> DoubleDouble:
     """high + low with the rounded sum as the first part, if |high| ≥ |low| (Dekker)."""
     s = high + low
-    return Sum(s, low - (s - high))
+    return DoubleDouble(s, low - (s - high))
 
 
-def plus(a: Sum, b: Sum) -> Sum:
+def plus(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a + b."""
     s = two_sum(a.high, b.high)
     return renormalised(s.high, s.low + (a.low + b.low))
 
 
-def times(a: Sum, b: Sum) -> Sum:
+def times(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a · b."""
     p = two_product(a.high, b.high)
     return renormalised(p.high, p.low + fma(a.high, b.low, a.low * b.high))
 
 
-def over(a: Sum, b: Sum) -> Sum:
+def over(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a / b."""
     q = a.high / b.high
     rest = fma(-q, b.high, a.high) + fma(-q, b.low, a.low)
     return renormalised(q, rest / b.high)
 
 
-def choice(condition: RealTerm, a: Sum, b: Sum) -> Sum:
+def choice(condition: RealTerm, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a where the condition holds, else b."""
-    return Sum(where(condition, a.high, b.high), where(condition, a.low, b.low))
+    return DoubleDouble(where(condition, a.high, b.high), where(condition, a.low, b.low))
 
 
-def number(x: tuple[float, float], like: RealTerm) -> Sum:
+def number(x: tuple[float, float], like: RealTerm) -> DoubleDouble:
     """A constant in two parts."""
-    return Sum(like.constant(x[0]), like.constant(x[1]))
+    return DoubleDouble(like.constant(x[0]), like.constant(x[1]))
 
 
-def scaled_by(a: Sum, factor: RealTerm | float) -> Sum:
+def scaled_by(a: DoubleDouble, factor: RealTerm | float) -> DoubleDouble:
     """a times a power of two or ±1."""
-    return Sum(a.high * factor, a.low * factor)
+    return DoubleDouble(a.high * factor, a.low * factor)
 
 
-def odd_series(s: Sum, terms: list[float], sign: float) -> Sum:
+def odd_series(s: DoubleDouble, terms: list[float], sign: float) -> DoubleDouble:
     """s (1 + sign · s² (⅓ + s² (c0 + c1 s² + …))) for a small s: atanh for sign 1, atan for −1 with its terms."""
     z = times(s, s)
     tail = z.high.constant(terms[-1])
@@ -83,11 +83,11 @@ def odd_series(s: Sum, terms: list[float], sign: float) -> Sum:
         tail = fma(tail, z.high, c)
     third = number(THIRD, z.high)
     inner = renormalised(third.high, z.high * tail * sign)
-    w = times(z, Sum(inner.high, inner.low + third.low))
+    w = times(z, DoubleDouble(inner.high, inner.low + third.low))
     return plus(s, scaled_by(times(s, w), sign))
 
 
-def log_in_two(x: Sum, doublings: RealTerm) -> Sum:
+def log_in_two(x: DoubleDouble, doublings: RealTerm) -> DoubleDouble:
     """log(2^doublings x) for a normal number x: log x = k log 2 + 2 atanh((m − 1) / (m + 1))."""
     bits = x.high.bits(int64)
     k = (bits - ROOT_HALF) >> FRACTION
@@ -99,7 +99,7 @@ def log_in_two(x: Sum, doublings: RealTerm) -> Sum:
     return plus(times(exact(k.to(float64) + doublings), number(LN2, x.high)), rest)
 
 
-def angle_in_two(z: ComplexTerm) -> Sum:
+def angle_in_two(z: ComplexTerm) -> DoubleDouble:
     """atan2(im, re) of a finite number other than 0: atan a = atan c + atan((a − c) / (1 + a c)), c = k / 4."""
     x, y = abs(z.re), abs(z.im)
     steep = y > x
@@ -114,6 +114,6 @@ def angle_in_two(z: ComplexTerm) -> Sum:
     left = x.constant(1.0).call("copysign", z.re) < 0.0
     base = choice(left, number(PI, x), exact(x.constant(0.0)))
     base = choice(steep, number((PI[0] / 2, PI[1] / 2), x), base)
-    turned = scaled_by(found, where(steep.call("xor", left), -1.0, x.constant(1.0)))
+    turned = scaled_by(found, where(steep.call("xor", left), -1.0, 1.0))
     found = choice(steep | left, plus(base, turned), found)
     return scaled_by(found, x.constant(1.0).with_sign_of(z.im))

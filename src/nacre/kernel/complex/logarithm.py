@@ -45,8 +45,8 @@ def log_of_length(x: RealTerm, y: RealTerm, less_one: RealTerm, base: Base) -> R
     """log √(x² + y²), where `less_one` is x² + y² − 1, accurate near 0."""
     size = larger(abs(x), abs(y))
     large, small = size > LARGE, size < SMALL
-    scale = where(large, 2.0**-SHIFT, where(small, x.constant(2.0**SHIFT), 1.0))
-    shift = where(large, SHIFT * base.of_2, where(small, x.constant(-SHIFT * base.of_2), 0.0))
+    scale = where(large, 2.0**-SHIFT, where(small, 2.0**SHIFT, 1.0))
+    shift = where(large, SHIFT * base.of_2, where(small, -SHIFT * base.of_2, 0.0))
     x, y = x * scale, y * scale
     square = fma(x, x, y * y)
     far = fma(square.call(base.function), 0.5, shift)

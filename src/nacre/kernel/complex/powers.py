@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from nacre.base.dtypes import float32, int64
 from nacre.kernel.complex.arithmetic import on_unit_square, square_in_two
-from nacre.kernel.complex.double_double import Sum, angle_in_two, choice, exact, log_in_two, plus, scaled_by, times
+from nacre.kernel.complex.double_double import (
+    DoubleDouble,
+    angle_in_two,
+    choice,
+    exact,
+    log_in_two,
+    plus,
+    scaled_by,
+    times,
+)
 from nacre.kernel.complex.exponential import exp
 from nacre.kernel.complex.logarithm import LARGE, SHIFT, SMALL, log_natural
 from nacre.kernel.complex.terms import ComplexTerm, RealTerm, choose, fma, larger, product_sum, where
@@ -57,12 +66,12 @@ def narrow_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
     return PowerByLogarithm(exp(ComplexTerm(re, im)), re)
 
 
-def log_in_parts(z: ComplexTerm) -> tuple[Sum, Sum]:
+def log_in_parts(z: ComplexTerm) -> tuple[DoubleDouble, DoubleDouble]:
     """log |z| and the angle, in two parts each; an infinity has the angle of its direction."""
     size = larger(abs(z.re), abs(z.im))
     large, small = size > LARGE, size < SMALL
-    scale = where(large, 2.0**-SHIFT, where(small, size.constant(2.0**SHIFT), 1.0))
-    doublings = where(large, 2.0 * SHIFT, where(small, size.constant(-2.0 * SHIFT), 0.0))
+    scale = where(large, 2.0**-SHIFT, where(small, 2.0**SHIFT, 1.0))
+    doublings = where(large, 2.0 * SHIFT, where(small, -2.0 * SHIFT, 0.0))
     log = scaled_by(log_in_two(square_in_two(z.re * scale, z.im * scale), doublings), 0.5)
     infinite = z.is_infinite()
     log = choice(infinite, exact(size.constant(inf)), log)
@@ -74,9 +83,9 @@ def wide_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
     size, angle = log_in_parts(z)
     by_real, by_imaginary = w.im.equals(0.0), w.re.equals(0.0)
 
-    def part(a: Sum, b: Sum) -> Sum:
+    def part(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
         found = choice(by_real, a, choice(by_imaginary, b, plus(a, b)))
-        return Sum(found.high, where(found.low.is_finite(), found.low, 0.0))
+        return DoubleDouble(found.high, where(found.low.is_finite(), found.low, 0.0))
 
     u, v = exact(w.re), exact(w.im)
     re = part(product_of(u, size), product_of(exact(-w.im), angle))
@@ -90,10 +99,10 @@ def wide_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
     return PowerByLogarithm(choose(finite, better, y), re.high)
 
 
-def product_of(a: Sum, b: Sum) -> Sum:
+def product_of(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a · b; an overflow leaves the second part unknown, not the first."""
     p = times(a, b)
-    return Sum(where(p.high.is_nan(), a.high * b.high, p.high), p.low)
+    return DoubleDouble(where(p.high.is_nan(), a.high * b.high, p.high), p.low)
 
 
 def power(z: ComplexTerm, w: ComplexTerm) -> ComplexTerm:

@@ -6,7 +6,7 @@ leading minor is not positive; it is 0 for a matrix that is positive definite.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dtypes import int64
@@ -30,6 +30,7 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
+    Range,
     batch_of,
     block,
     conjugate_transpose,
@@ -37,6 +38,7 @@ from nacre.ops.linalg.matrices import (
     first_fault,
     matmul,
     matrix_sizes,
+    over_batch,
     require_square,
     scaled_diagonal,
     triangle,
@@ -45,7 +47,6 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, scale, sub
-from nacre.ops.reduce import loops
 from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
@@ -97,7 +98,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Store("fault_of", batch, fault),
     )
     outputs = Buffer("y", dtype, a.shape), Buffer("fault_of", int64, a.shape[:-2])
-    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]:
@@ -111,15 +112,25 @@ def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]
 
 def _by_blocks(a: Value) -> tuple[Value, Value]:
     """The triangle, by blocks if it is larger than one."""
-    n, rank = int(a.type.shape[-1]), a.type.rank
+    return _divided(a.type, int(a.type.shape[-1]), lambda rows, columns: block(a, rows, columns))
+
+
+def _divided(type: TensorType, n: int, part: Callable[[Range, Range], Value]) -> tuple[Value, Value]:
+    """The triangle of n rows of a matrix, of which `part` computes blocks; those above the diagonal are not needed."""
     if n <= BLOCK:
-        return cholesky(a)
-    k = split(n)
-    first, fault = _by_blocks(block(a, (0, k), (0, k)))
-    below = conjugate_transpose(solved_by_blocks(first, conjugate_transpose(block(a, (k, n), (0, k))), True))
-    rest = sub(block(a, (k, n), (k, n)), matmul(below, conjugate_transpose(below)))
-    last, later = _by_blocks(rest)
-    above = concatenate((first, zeros(a.type, k, n - k)), rank - 1)
+        return cholesky(part((0, n), (0, n)))
+    k, rank = split(n), type.rank
+    first, fault = _divided(type, k, part)
+    below = conjugate_transpose(solved_by_blocks(first, conjugate_transpose(part((k, n), (0, k))), True))
+
+    def rest(rows: Range, columns: Range) -> Value:
+        """A block of what remains of the matrix behind its first k rows and columns."""
+        left, right = (block(below, each, (0, k)) for each in (rows, columns))
+        held = part((rows[0] + k, rows[1] + k), (columns[0] + k, columns[1] + k))
+        return sub(held, matmul(left, conjugate_transpose(right)))
+
+    last, later = _divided(type, n - k, rest)
+    above = concatenate((first, zeros(type, k, n - k)), rank - 1)
     return concatenate((above, concatenate((below, last), rank - 1)), rank - 2), first_fault(fault, later, k)
 
 

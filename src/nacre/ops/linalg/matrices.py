@@ -8,9 +8,10 @@ from typing import Any, Final
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.kernel.ast import Const, Expr, Index
+from nacre.kernel.ast import Const, Expr, Index, Stmt
 from nacre.ops.dot import dot
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
+from nacre.ops.reduce import loops
 from nacre.ops.rules import require_kind
 from nacre.ops.shape import permute, reshape
 from nacre.ops.view import slice_, slice_axis
@@ -128,6 +129,18 @@ def scaled_diagonal(x: Value, factor: float) -> Value:
 def batch_of(x: TensorType) -> tuple[Index, ...]:
     """The indices of the loops over the batch axes of matrices."""
     return tuple(Index(f"n{k}") for k in range(x.rank - 2))
+
+
+FEW: Final = 16 * 16  # elements of a matrix of which several are computed at a time, as the lanes of vectors
+MANY: Final = 16  # matrices along the last batch axis for that
+
+
+def over_batch(x: TensorType, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops over the batch axes of matrices.  Small matrices of a large batch are the lanes of vectors."""
+    sizes = x.shape[-3:]
+    lanes = len(sizes) == 3 and all(isinstance(n, int) for n in sizes)
+    lanes = lanes and sizes[0] >= MANY and sizes[1] * sizes[2] <= FEW
+    return loops(batch_of(x), x.shape[:-2], body, lanes=lanes)
 
 
 def conjugated(e: Expr) -> Expr:

@@ -24,6 +24,7 @@ from nacre.ops.linalg.matrices import (
     matmul,
     matrix_sizes,
     matrix_transpose,
+    over_batch,
     require_matrix,
     triangle,
     zero,
@@ -31,7 +32,6 @@ from nacre.ops.linalg.matrices import (
 )
 from nacre.ops.linalg.triangular import triangular_solve
 from nacre.ops.pointwise import add, sub
-from nacre.ops.reduce import loops
 from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
@@ -78,7 +78,7 @@ def _kernel(types: Sequence[TensorType], results: Sequence[TensorType], complete
         ),
     )
     outputs = Buffer("q", dtype, q.shape), Buffer("r", dtype, r.shape)
-    return Kernel("qr", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("qr", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 # ---- blocks
