@@ -13,13 +13,11 @@ import numpy as np
 
 from nacre.base.types import TensorType
 from nacre.ops.linalg.least_squares import pseudoinverse
-from nacre.ops.linalg.matrices import diagonal, matmul, require_square
+from nacre.ops.linalg.matrices import conjugate, conjugate_transpose, diagonal, matmul, require_square
 from nacre.ops.linalg.numpy_calls import (
-    adjoint,
     along_rows,
     as_dtype_of,
     computed,
-    conjugate,
     inverse_differences,
     numpy_primitive,
     real_diagonal,
@@ -53,7 +51,7 @@ def _eigvalsh_type(a: TensorType) -> tuple[TensorType]:
 
 
 def _hermitian(a: Value) -> Value:
-    return scale(add(a, adjoint(a)), 0.5)
+    return scale(add(a, conjugate_transpose(a)), 0.5)
 
 
 def _eigh_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value, Value]:
@@ -68,7 +66,7 @@ def _eigvalsh_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Va
 
 def _rotated(vectors: Value, t: Value) -> Value:
     """A tangent in the basis of the eigenvectors."""
-    return matmul(adjoint(vectors), matmul(_hermitian(t), vectors))
+    return matmul(conjugate_transpose(vectors), matmul(_hermitian(t), vectors))
 
 
 eigh_p = numpy_primitive(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from nacre.base.types import TensorType
-from nacre.ops.linalg.matrices import matmul, require_matrix
-from nacre.ops.linalg.numpy_calls import adjoint, computed, numpy_primitive
+from nacre.ops.linalg.matrices import conjugate_transpose, matmul, require_matrix
+from nacre.ops.linalg.numpy_calls import computed, numpy_primitive
 from nacre.ops.pointwise import add, sub
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -35,7 +35,7 @@ def _numpy_pinv(a: Any, cutoff: float) -> tuple[Any]:
 def _pinv_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], cutoff: float) -> tuple[Value]:
     """-p t p + p pᴴ tᴴ (1 - a p) + (1 - p a) tᴴ pᴴ p."""
     (p,), (a,), (t,) = ys, xs, ts
-    turned, conjugated = adjoint(t), adjoint(p)
+    turned, conjugated = conjugate_transpose(t), conjugate_transpose(p)
     low = matmul(p, matmul(conjugated, turned))
     high = matmul(turned, matmul(conjugated, p))
     first = sub(sub(low, matmul(matmul(low, a), p)), matmul(p, matmul(t, p)))
