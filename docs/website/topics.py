@@ -388,9 +388,9 @@ TOOLS = Group(
             {
                 "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
-                "ExchangeError DepthError DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute "
-                "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
-                "UnexpectedFolder"
+                "ExchangeError DepthError DeviceError ForbiddenFile GradientError GraphError KindError "
+                "MissingAttribute MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError "
+                "UnexpectedFile UnexpectedFolder"
             },
         ),
     ),
