@@ -95,10 +95,11 @@ TENSORS = Group(
         Topic(
             "linear_algebra",
             "Linear algebra",
-            "Products of vectors, matrices and tensors, factorisations, linear systems and norms.",
+            "Products of vectors, matrices and tensors, factorisations, eigenvalues, linear systems and norms.",
             {
                 "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
-                "nacre.linalg": "cholesky lu qr solve solve_triangular inv det slogdet matrix_power expm multi_dot "
+                "nacre.linalg": "cholesky lu qr eigh eigvalsh eig eigvals svd svdvals solve solve_triangular inv "
+                "lstsq pinv matrix_rank cond det slogdet matrix_power expm multi_dot "
                 "vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
             },
         ),
