@@ -240,7 +240,7 @@ pytestmark = pytest.mark.usefixtures("divided")
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @families
 @settings(max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=PATIENT)
 @given(data=st.data())

@@ -54,6 +54,7 @@ def bits(results: list[Value]) -> list[bytes]:
     return list(map(canonical, results))
 
 
+@pytest.mark.sampled(2)
 @table
 def test_modes_and_fusion(row: Row, every: bool) -> None:
     for dtype in dtypes(row, every):
@@ -123,7 +124,7 @@ def backwards(x: Array) -> tuple[Array, Callable[[Value], Value]]:
     return np.array(np.flip(x), order="C"), lambda whole: view.flip(whole, tuple(range(x.ndim)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @table
 def test_layouts_inside_and_outside_of_graphs(row: Row, every: bool) -> None:
     for dtype in dtypes(row, every):

@@ -57,8 +57,8 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray arange linspace zeros ones full empty eye zeros_like ones_like full_like "
-                "empty_like tril triu meshgrid e inf nan newaxis pi"
+                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like "
+                "ones_like full_like empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
         Topic(
@@ -66,8 +66,8 @@ TENSORS = Group(
             "Element types",
             "Element types, their limits, and conversion between them.",
             {
-                "nacre": "DType float32 float64 float16 bfloat16 bool int8 int16 int32 int64 uint8 uint16 uint32 "
-                "uint64 astype result_type can_cast isdtype finfo iinfo"
+                "nacre": "DType float32 float64 float16 bfloat16 complex64 complex128 bool int8 int16 int32 int64 "
+                "uint8 uint16 uint32 uint64 astype result_type can_cast isdtype finfo iinfo"
             },
         ),
         Topic(
@@ -84,6 +84,12 @@ TENSORS = Group(
             },
         ),
         Topic(
+            "complex_numbers",
+            "Complex numbers",
+            "Complex numbers and their parts.",
+            {"nacre": "complex polar real imag conj angle view_as_real view_as_complex"},
+        ),
+        Topic(
             "reductions",
             "Reductions",
             "Functions that reduce some axes, or accumulate along one.",
@@ -98,9 +104,18 @@ TENSORS = Group(
             "Products of vectors, matrices and tensors, factorisations, eigenvalues, linear systems and norms.",
             {
                 "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
-                "nacre.linalg": "cholesky lu qr eigh eigvalsh eig eigvals svd svdvals solve solve_triangular inv "
-                "lstsq pinv matrix_rank cond det slogdet matrix_power expm multi_dot "
+                "nacre.linalg": "cholesky lu qr eig eigh eigvals eigvalsh svd svdvals solve "
+                "solve_triangular lstsq pinv inv det slogdet matrix_rank cond matrix_power expm multi_dot "
                 "vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
+            },
+        ),
+        Topic(
+            "fourier",
+            "Fourier transforms",
+            "Discrete Fourier transforms of complex and real numbers along one or several axes.",
+            {
+                "nacre.fft": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn fft2 ifft2 rfft2 irfft2 fftfreq "
+                "rfftfreq fftshift ifftshift"
             },
         ),
         Topic(
@@ -393,7 +408,8 @@ TOOLS = Group(
             {
                 "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
-                "DepthError DeviceError ForbiddenFile GradientError GraphError KindError LinAlgError MissingAttribute "
+                "DepthError DeviceError ExchangeError ForbiddenFile GradientError GraphError KindError LinAlgError "
+                "MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },

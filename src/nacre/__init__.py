@@ -19,7 +19,9 @@ __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
+_NAMESPACES = ("fft", "linalg")  # of functions on tensors
 _LATE = {
+    "api.interchange.dlpack": "from_dlpack",
     "api.extending.kernel": "register_kernel",
     "api.extending.primitive": "primitive",
     "api.extending.rewriting": "register_pass",
@@ -37,7 +39,7 @@ _HOMES = {name: module for module, names in _LATE.items() for name in names.spli
 
 
 def _all() -> list[str]:
-    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_HOMES, *_PACKAGES})
+    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_HOMES, *_NAMESPACES, *_PACKAGES})
 
 
 def _namespace() -> Any:
@@ -62,9 +64,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'nacre' has no attribute {name!r}")
     if name in _PACKAGES:
         return import_module(f"nacre.{name}")
-    if name in _HOMES:
+    if name in _HOMES or name in _NAMESPACES:
         _namespace()  # so that values are Tensors
-        found = _published(f"nacre.{_HOMES[name]}", name)
+        found = _published(f"nacre.{_HOMES[name]}", name) if name in _HOMES else import_module(f"nacre.api.{name}")
         globals()[name] = found
         return found
     public = _namespace().PUBLIC
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre import train as train
+    from nacre.api import fft as fft
     from nacre.api import linalg as linalg
     from nacre.api import random as random
     from nacre.api import tree as tree
@@ -98,6 +101,7 @@ if TYPE_CHECKING:
     from nacre.api.extending.primitive import *
     from nacre.api.extending.rewriting import *
     from nacre.api.indexing import *
+    from nacre.api.interchange.dlpack import *
     from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *
     from nacre.api.printing import *

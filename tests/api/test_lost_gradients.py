@@ -20,8 +20,6 @@ LEAVING: dict[str, Callable[[Any], Any]] = {
     "array": np.array,
     "asarray": np.asarray,
     "array of elements": lambda x: np.array([x[0], x[1]]),
-    "list of elements": lambda x: np.stack(list(x)),
-    "ufunc": np.sin,
     "float64": lambda x: np.float64(x[0]),
     "float": lambda x: float(x[0]),
     "list of floats": lambda x: [float(y) for y in x],
@@ -46,6 +44,8 @@ HARMLESS: dict[str, Callable[[Any], Any]] = {
     "detached": lambda x: float(x.detach()[0]),
     "detached array": lambda x: x.detach().numpy(),
     "shape": lambda x: x.shape,
+    "ufunc": np.sin,
+    "list of elements": lambda x: np.stack(list(x)),
     "copy": copy.copy,
     "integers": lambda x: x.astype("int32").numpy(),
 }

@@ -10,7 +10,7 @@ from nacre.base import dtypes
 
 HOME = Path(dtypes.__file__)
 LETTERS = set("biufcOSUVMmT")
-RULES = re.compile("require|unary$|binary$|ternary$|reduction$")  # functions that take dtypes
+RULES = re.compile("require(_kind)?$|unary$|binary$|ternary$|reduction$")  # functions that take dtypes
 
 
 def _is_letters(node: ast.AST) -> bool:
@@ -49,6 +49,7 @@ def test_letters_are_found() -> None:
         '_unary("exp", "f", rule)',
     ):
         assert letters_in(ast.parse(text)) == {1}, text
+    assert not letters_in(ast.parse('require_shape("solve", "b", b.shape, a.shape)'))
     assert not letters_in(ast.parse('row.kind == "part" or o.kind in ("row", "full") or KINDS[o.kind]'))
 
 

@@ -16,6 +16,7 @@ from nacre.base.dtypes import (
     ANY,
     BITWISE,
     BOOLEAN,
+    COMPLEX,
     FLOATING,
     FLOATS,
     INEXACT,
@@ -31,6 +32,8 @@ from nacre.base.dtypes import (
     as_dtype,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -53,9 +56,18 @@ def test_every_dtype_has_all_its_names(dtype: DType) -> None:
 
 
 def test_types_of_python_and_other_libraries() -> None:
-    assert (as_dtype(bool), as_dtype(int), as_dtype(float)) == (bool_, int64, float32)
+    assert [as_dtype(kind) for kind in (bool, int, float, complex)] == [bool_, int64, float32, complex64]
     assert as_dtype(ml_dtypes.bfloat16) is bfloat16
-    for bad in ("float31", "complex64", complex, object, np.dtype("datetime64[s]"), None, 3, ml_dtypes.float8_e4m3):
+    for bad in (
+        "float31",
+        "complex256",
+        np.clongdouble,
+        object,
+        np.dtype("datetime64[s]"),
+        None,
+        3,
+        ml_dtypes.float8_e4m3,
+    ):
         if bad is None:
             continue  # NumPy's default is float64
         with pytest.raises(DTypeError, match="must be one of"):
@@ -86,7 +98,18 @@ def test_the_promoted_dtype_represents_every_number_of_both() -> None:
     assert promote(float32, float64, float16) is float64
 
 
-@pytest.mark.parametrize("a, b", [(bool_, int8), (int64, float32), (uint64, int64), (bool_, float16)])
+def test_a_real_number_with_a_complex_one_is_complex() -> None:
+    for real, paired in product(FLOATS, COMPLEX):
+        wide = complex128 if float64 in (real, paired.component) else complex64
+        assert promote(real, paired) is promote(paired, real) is wide
+        if real is not bfloat16:
+            assert np.promote_types(real.numpy, paired.numpy) == wide.numpy
+    assert promote(*COMPLEX) is complex128
+
+
+@pytest.mark.parametrize(
+    "a, b", [(bool_, int8), (int64, float32), (uint64, int64), (bool_, float16), (int8, complex64)]
+)
 def test_kinds_do_not_mix(a: DType, b: DType) -> None:
     with pytest.raises(DTypeError, match="astype"):
         promote(a, b)
@@ -100,10 +123,13 @@ def test_traits_are_those_of_numpy_and_ml_dtypes(dtype: DType) -> None:
     element = np.zeros((), dtype.numpy).item()
     assert type(element) is dtype.python and dtype.storage_bits == 8 * dtype.numpy.itemsize
     assert dtype.kind == (dtype.numpy.kind if dtype is not bfloat16 else "f")
-    assert [dtype.is_bool, dtype.is_integer, dtype.is_float].count(True) == 1
-    assert not dtype.is_complex and dtype.real is dtype and dtype.components == 1
-    assert dtype.is_inexact == dtype.is_differentiable == dtype.is_float
-    if dtype.is_float:
+    assert [dtype.is_bool, dtype.is_integer, dtype.is_float, dtype.is_complex].count(True) == 1
+    assert dtype.real.numpy == (np.zeros((), dtype.numpy).real.dtype) and not dtype.real.is_complex
+    assert dtype.components == dtype.bits // dtype.real.bits and dtype.components == 1 + dtype.is_complex
+    assert dtype.is_inexact == dtype.is_differentiable == (dtype.is_float or dtype.is_complex)
+    if dtype.is_complex:
+        assert dtype.bits == 8 * dtype.numpy.itemsize and dtype.is_signed and dtype.paired is dtype.real.paired is dtype
+    elif dtype.is_float:
         facts = cast("Any", ml_dtypes.finfo(dtype.numpy))
         assert dtype.bits == facts.bits and dtype.is_signed == (facts.min < 0)
     elif dtype.is_integer:
@@ -136,9 +162,9 @@ SETS: dict[DTypeSet, str] = {
 def test_sets_of_dtypes_hold_those_of_their_categories(named: DTypeSet) -> None:
     letters = SETS[named]
     assert {d for d in ALL if d in named} == {d for d in ALL if d.kind in letters}
-    for dtype in (*(d.numpy for d in ALL), np.dtype(np.complex64), np.dtype(np.longdouble)):
+    for dtype in (*(d.numpy for d in ALL), np.dtype(np.clongdouble), np.dtype(np.longdouble)):
         assert named.holds(dtype) == (dtype.kind in letters)
     for text in (np.dtype("U3"), np.dtype("datetime64[s]"), np.dtype("timedelta64[s]"), np.dtype(object)):
         assert not named.holds(text)
-    words = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
-    assert named.words == " or ".join(words[letter] for letter in letters if letter in words)
+    words = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point", "c": "complex"}
+    assert named.words == " or ".join(words[letter] for letter in letters)

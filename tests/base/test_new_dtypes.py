@@ -1,4 +1,4 @@
-"""New dtypes, such as complex numbers and integers of four bits, need only a definition."""
+"""New dtypes, such as wide complex numbers and integers of four bits, need only a definition."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ from nacre.ops import pointwise
 from nacre.trace.value import Value
 
 SETS = (BOOLEAN, INTEGRAL, BITWISE, FLOATING, INEXACT, REAL, NUMERIC, ORDERED, ANY)
+WIDE = DType("float80", "f80", Category.FLOATING, 80, 128, np.dtype(np.longdouble), "x86_fp80", "x86_fp80", None, None)
 COMPLEX = DType(
-    *("complex64", "c64", Category.COMPLEX, 64, 64, np.dtype(np.complex64), "<2 x float>", "<2 x float>"),
-    *(float32, None),
+    *("complex160", "c160", Category.COMPLEX, 160, 256, np.dtype(np.clongdouble), "[2 x x86_fp80]", "[2 x x86_fp80]"),
+    *(WIDE, None),
 )
 SHORT = DType("int4", "i4", Category.SIGNED, 4, 4, np.dtype(ml_dtypes.int4), "i4", "i4", None, int8)
 
@@ -48,11 +49,11 @@ SHORT = DType("int4", "i4", Category.SIGNED, 4, 4, np.dtype(ml_dtypes.int4), "i4
 def test_complex_numbers_have_two_real_components() -> None:
     assert COMPLEX.is_complex and COMPLEX.is_inexact and COMPLEX.is_differentiable and COMPLEX.is_signed
     assert not COMPLEX.is_float and not COMPLEX.is_integer and not COMPLEX.is_bool and not COMPLEX.is_widened
-    assert COMPLEX.real is float32 and COMPLEX.components == 2 and COMPLEX.arithmetic is COMPLEX
-    assert COMPLEX.python is complex and COMPLEX.kind == "c" and COMPLEX.itemsize == 8
+    assert COMPLEX.real is WIDE and COMPLEX.components == 2 and COMPLEX.arithmetic is COMPLEX
+    assert COMPLEX.python is complex and COMPLEX.kind == "c" and COMPLEX.itemsize == 32
     assert [s for s in SETS if COMPLEX in s] == [INEXACT, NUMERIC, ANY]
     kind = TensorType((2, 3), COMPLEX)
-    assert (str(kind), repr(COMPLEX), kind.nbytes) == ("c64[2, 3]", "nacre.complex64", 48)
+    assert (str(kind), repr(COMPLEX), kind.nbytes) == ("c160[2, 3]", "nacre.complex160", 192)
 
 
 def test_elements_of_fewer_than_eight_bits_are_packed() -> None:
@@ -87,7 +88,8 @@ ACCEPTED: dict[str, dict[DType, bool]] = {
     "idiv": {COMPLEX: False, SHORT: True},
     "neg": {COMPLEX: True, SHORT: True},
     "floor": {COMPLEX: False, SHORT: True},
-    "exp": {COMPLEX: False, SHORT: False},
+    "exp": {COMPLEX: True, SHORT: False},
+    "atan2": {COMPLEX: False, SHORT: False},
     "maximum": {COMPLEX: False, SHORT: True},
     "lt": {COMPLEX: False, SHORT: True},
     "eq": {COMPLEX: True, SHORT: True},
@@ -105,7 +107,8 @@ def test_type_rules_of_operations_know_new_dtypes_by_their_traits(name: str) -> 
         if accepted:
             assert rule(*[kind] * count) in (kind, TensorType((3,), bool_))
             continue
-        with pytest.raises(DTypeError, match=rf"^{name}: the dtype must be .*; got {re.escape(str(kind))}; convert"):
+        told = "take the abs, or a part" if dtype.is_complex else "convert with `astype`"
+        with pytest.raises(DTypeError, match=rf"^{name}: the dtype must be .*; got {re.escape(str(kind))}; {told}$"):
             rule(*[kind] * count)
 
 
@@ -117,16 +120,21 @@ def test_type_rules_of_reductions_know_new_dtypes_by_their_traits() -> None:
     for name, params in {"max": {"axes": (1,)}, "argsort": {"axis": 1, "descending": False}}.items():
         rule = primitive_named(name).type_rule
         assert rule(y, **params).shape in ((2,), (2, 3))
-        with pytest.raises(DTypeError, match=rf"^{name}: the dtype must be {words}; got c64\[2, 3\]; convert"):
+        with pytest.raises(
+            DTypeError, match=rf"^{name}: the dtype must be {words}; got c160\[2, 3\]; take the abs, or a part$"
+        ):
             rule(x, **params)
     with pytest.raises(DTypeError, match=r"^any: the dtype must be bool; got i4\[2, 3\]; convert"):
         primitive_named("any").type_rule(y, axes=(1,))
 
 
 def test_public_functions_refuse_new_dtypes_by_their_traits() -> None:
-    with pytest.raises(DTypeError, match="exp: operands must have a floating-point dtype; got complex64; convert it"):
-        require("exp", COMPLEX, FLOATING)
-    with pytest.raises(DTypeError, match=r"sort: operands must have a real dtype; got complex64$"):
+    got = "got complex160; take its abs, or a part"
+    with pytest.raises(DTypeError, match=rf"^atan2: operands must have a floating-point dtype; {got}$"):
+        require("atan2", COMPLEX, FLOATING)
+    with pytest.raises(
+        DTypeError, match=r"sort: operands must have a real dtype; got complex160; take its abs, or a part$"
+    ):
         require("sort", COMPLEX, ORDERED)
     with pytest.raises(DTypeError, match=r"logical_and: operands must have dtype bool; got int4$"):
         require("logical_and", SHORT, BOOLEAN)

@@ -113,6 +113,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)

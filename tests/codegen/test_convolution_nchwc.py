@@ -98,6 +98,7 @@ def ended(y: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
     return np.maximum(y, np.float32(0)) + arrays["r"] + arrays["n"][:, None, None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("blocked", SIDES)
 @pytest.mark.parametrize("name", WINOGRAD)

@@ -166,6 +166,7 @@ def all_far(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     shared_parts.cache_clear()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "int8"])
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.usefixtures("all_far")

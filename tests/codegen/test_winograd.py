@@ -74,6 +74,7 @@ def check(form: str, conv: Convolution, batch: int, isa: Isa, dtype: str = "floa
     assert_packed_alike(compiled, batch, arrays, out, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)

@@ -30,6 +30,7 @@ def samples(row: Row) -> list[list[tuple[Array, ...]]]:
     return [list(group) for group in zip(*made, strict=True)][:4]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "row",
     [r for r in ROWS if r.inputs(r.dtypes[0], np.random.default_rng(0))[0]],

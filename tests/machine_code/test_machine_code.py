@@ -36,7 +36,7 @@ def test_names_do_not_matter() -> None:
     assert "@llvm.abs" in normalised(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", range(4))
 def test_a_sample(first: int) -> None:
     check(ALL[first * EVERY // 4 :: EVERY])

@@ -7,7 +7,7 @@ import numpy as np
 from nacre.base.dtypes import DType
 from nacre.ops import search, sort
 from ops import samples
-from ops.row import Row
+from ops.row import ORDERED, Row
 from ops.samples import Array, Arrays
 
 
@@ -39,6 +39,7 @@ ROWS = [
         lambda x, axis=axis, descending=descending: sort.argsort(x, axis, descending),
         lambda x, axis=axis, descending=descending: positions(x, axis, descending),
         _rows,
+        ORDERED,
     )
     for axis, descending in ((1, False), (0, True))
 ]
@@ -49,6 +50,7 @@ ROWS += [
         lambda x, count=count, descending=descending: sort.first_positions(x, count, 1, descending),
         lambda x, count=count, descending=descending: positions(x, 1, descending)[:, :count],
         lambda dtype, rng: [rows for rows in _rows(dtype, rng) if rows[0].shape[1] >= 3],
+        ORDERED,
     )
     for count, descending in ((1, True), (3, False))
 ] + [
@@ -57,6 +59,7 @@ ROWS += [
         lambda x: sort.first_positions(x, 100, 0, True),
         lambda x: positions(x, 0, True)[:100],
         lambda dtype, rng: [(_rows(dtype, rng)[0][0].T.copy(),)],
+        ORDERED,
     )
 ]
 
@@ -83,6 +86,7 @@ ROWS += [
         lambda x, v, right=right: search.search(x, v, 1, right),
         lambda x, v, right=right: _places(x, v, right),
         _sorted_rows,
+        ORDERED,
     )
     for right in (False, True)
 ]

@@ -56,6 +56,7 @@ def _spacing(b: Array, dtype: Any) -> Array:
     return np.exp2(np.floor(np.log2(np.where(np.isfinite(size), size, 1)))) * float(info.eps)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_results_agree_with_the_reference(row: Row) -> None:
     for dtype in row.dtypes:

@@ -47,7 +47,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("dtype", [nc.float32, nc.bfloat16], ids=str)
 @pytest.mark.parametrize("seen", VIEWS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -59,7 +59,7 @@ def test_each_size_has_the_bits_of_a_program_for_it_alone(name: str, seen: str, 
         assert canonical(function(x)) == canonical(exact(x)), shape
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_each_size_have_the_bits_of_compiled_ones(name: str) -> None:
     function = FUNCTIONS[name]

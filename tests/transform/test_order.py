@@ -203,6 +203,7 @@ def check(seed: int) -> None:
             assert equal(way(objective(seed, wrap), xs), wanted), (seed, way.__name__, name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_wrapping_a_region_does_not_change_the_bits(seed: int) -> None:
     check(seed)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nacre.api.interchange.borrow import of_array
-from nacre.api.interchange.dlpack import from_dlpack
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     DEFAULT_INTEGER,
@@ -33,10 +31,16 @@ from nacre.base.conversion import Number, bounds, converted, number, plain, real
 from nacre.base.dims import LIMIT, Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, complex64, float64, uint64
 from nacre.base.errors import ArgumentError
+from nacre.base.lazy import LateModule
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value, owned
 from nacre.trace.variable import Variable
+
+if TYPE_CHECKING:
+    from nacre.api.interchange import borrow, dlpack
+else:
+    borrow, dlpack = LateModule("nacre.api.interchange.borrow"), LateModule("nacre.api.interchange.dlpack")
 
 __all__ = [
     "arange",
@@ -105,16 +109,17 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _shared(obj: Any, dtype: DType | None) -> Any:
     """The tensor in the memory of an array, or of another object that exports memory; lists have none to share."""
     held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
+    given = type(cast("object", held)).__name__
     if isinstance(held, np.ndarray):
-        made = of_array(cast("np.ndarray", held))
-    elif hasattr(cast("Any", type(held)), "__dlpack__"):
-        made = from_dlpack(held, copy=False)
+        made = borrow.of_array(cast("np.ndarray", held))
+    elif hasattr(held, "__dlpack__"):
+        made = dlpack.from_dlpack(held, copy=False)
     elif hasattr(held, "__array__"):
-        raise _must_copy(type(held).__name__, "a tensor")
+        raise _must_copy(given, "a tensor")
     else:
         return tensor(held, dtype)
     if dtype is not None and made.type.dtype is not dtype:
-        raise _must_copy(f"{type(held).__name__} of {made.type.dtype.name}", dtype.name)
+        raise _must_copy(f"{given} of {made.type.dtype.name}", dtype.name)
     return made
 
 

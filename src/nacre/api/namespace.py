@@ -10,7 +10,6 @@ from nacre.api import (
     creation,
     data_types,
     indexing,
-    linalg,
     linear_algebra,
     manipulation,
     printing,
@@ -25,7 +24,6 @@ from nacre.api import (
     utility,
 )
 from nacre.api.elementwise import arithmetic, comparison, complex_numbers, logic, transcendental
-from nacre.api.interchange import dlpack
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
@@ -52,7 +50,6 @@ MODULES = (
     indexing,
     taking,
     sets,
-    dlpack,
     slices,
     sorting,
     settings,
@@ -69,8 +66,6 @@ def required(function: Any) -> tuple[str, ...]:
 PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for name in module.__all__}
 for module in (random, tree):
     publish_all(module.__name__)
-publish_all(linalg.__name__, [name for name in linalg.__all__ if name not in PUBLIC])
-vars(linalg).update({name: PUBLIC[name] for name in linalg.__all__ if name in PUBLIC})
 for cls in (Tensor, Variable):
     public_class(cls)
 FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments
@@ -84,6 +79,4 @@ mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
 PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
-PUBLIC.update(
-    Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, linalg=linalg, random=random, tree=tree
-)
+PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

@@ -9,10 +9,8 @@ import nacre.ops.check
 import nacre.ops.control
 import nacre.ops.convolution
 import nacre.ops.dot
-import nacre.ops.fft
 import nacre.ops.identity
 import nacre.ops.index
-import nacre.ops.linalg
 import nacre.ops.parts
 import nacre.ops.pointwise
 import nacre.ops.random
@@ -22,15 +20,16 @@ import nacre.ops.sort
 import nacre.ops.view
 import nacre.ops.window
 import nacre.ops.winograd
+from nacre.base.lazy import LateModule
 
 attending: Final[Any] = nacre.ops.attention
 checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
-fourier: Final[Any] = nacre.ops.fft
+fourier: Final[Any] = LateModule("nacre.ops.fft")
 identity: Final[Any] = nacre.ops.identity
-matrices: Final[Any] = nacre.ops.linalg
+matrices: Final[Any] = LateModule("nacre.ops.linalg")
 parts: Final[Any] = nacre.ops.parts
 picking: Final[Any] = nacre.ops.index
 pointwise: Final[Any] = nacre.ops.pointwise

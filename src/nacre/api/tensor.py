@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from nacre.api.constants import require_version
-from nacre.api.interchange.borrow import to_capsule
 from nacre.api.interchange.conversions import deep_copy, reduced, to_array, to_buffer, whole
-from nacre.api.interchange.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device, require_flag
@@ -36,16 +34,23 @@ from nacre.base.errors import (
     explain,
 )
 from nacre.base.hints import Absent, ListedClass, listed, mark_absent
+from nacre.base.lazy import LateModule
 from nacre.base.porting.methods import TENSOR
 from nacre.base.types import ElementCount, unlike
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
 from nacre.ops.identity import detach
-from nacre.runtime.dlpack import CPU
 from nacre.trace.bind import NATIVE
 from nacre.trace.value import Payload, Value, is_concrete, make, owned, register_public
 from nacre.trace.variable import Leaf, Variable, lender
+
+if TYPE_CHECKING:
+    from nacre.api.interchange import borrow, of_numpy
+    from nacre.runtime import dlpack
+else:
+    borrow, of_numpy = LateModule("nacre.api.interchange.borrow"), LateModule("nacre.api.interchange.of_numpy")
+    dlpack = LateModule("nacre.runtime.dlpack")
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
 
@@ -107,18 +112,18 @@ class Tensor(Value, metaclass=ListedClass):
     # ---- conversion to Python and NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return of_ufunc(ufunc, method, inputs, kwargs)
+        return of_numpy.of_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return of_function(function, types, args, kwargs)
+        return of_numpy.of_function(function, types, args, kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU
+        return dlpack.CPU
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        return to_capsule(self, stream, max_version, dl_device, copy, "__dlpack__")
+        return borrow.to_capsule(self, stream, max_version, dl_device, copy, "__dlpack__")
 
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.

@@ -1,4 +1,4 @@
-"""Packages that load a name when it is first used."""
+"""Packages that load a name when it is first used, and modules that are loaded when their user needs them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from typing import Any
 
 # The import of a package is free: the checks of arguments and the advice for names, which need NumPy, are imported with
 # its first name.
+
+
+class LateModule:
+    """A module that is imported when one of its names is first used.
+
+    It stands in a file for a module that few programs need.  Type checkers import the module itself, under
+    `TYPE_CHECKING`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
 def names_of(homes: Mapping[str, str]) -> dict[str, str]:

@@ -69,7 +69,7 @@ def _general(generation: int) -> list[_Extension]:
     """The extensions that concern every program: the passes, and kernels of the package's own primitives."""
     order = " ".join(PASSES)
     passes = [(f"pass {p.name} of {order}", p.version, p.run) for p in PASSES.values()]
-    return [*passes, *(each for p in OWN for each in _kernels(p))]
+    return [*passes, *(each for p in list(OWN) for each in _kernels(p))]
 
 
 def _kernels(p: Primitive) -> list[_Extension]:

@@ -19,7 +19,7 @@ from nacre.formats.program import DynamicShapes, Program, freeze, require_no_hos
 from nacre.formats.safetensors import File, opened, save
 from nacre.ir.graph import Graph
 from nacre.ir.parse import parse
-from nacre.ir.primitive import Primitive, registered
+from nacre.ir.primitive import Primitive, known_primitive
 from nacre.ir.text import print_graph
 
 __all__ = [
@@ -120,7 +120,7 @@ def _versions(path: str | os.PathLike[str], text: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(v, str) for v in cast("dict[str, object]", found).values()):
         raise _wrong(path, "its primitives are not versions by name")
     for name, version in cast("dict[str, str]", found).items():
-        known = registered().get(name)
+        known = known_primitive(name)
         if known is None or not known.outside:
             raise ArgumentError(
                 f"load_program: operations of the program must be defined; {name[:80]} of {os.fspath(path)} is not; "

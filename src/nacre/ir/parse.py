@@ -23,7 +23,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
 from nacre.ir.declared import declared_types
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Params, primitive_named, registered
+from nacre.ir.primitive import Params, known_primitive
 from nacre.ir.text import DTYPES, NUMPY_LITTLE, RESERVED, float_bits
 
 DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # limits of the parser
@@ -386,7 +386,8 @@ class _Parser:
             line.fail("new names")
         line.expect("=")
         name = line.word("name", "a primitive")
-        if name not in registered():
+        primitive = known_primitive(name)
+        if primitive is None:
             line.at -= 1
             line.fail("the name of a primitive")
         params = self._params(line, values)
@@ -394,7 +395,6 @@ class _Parser:
         inputs = self._operands(line, values, known, ")")
         self._graph_params(line, params, depth)
         known.update(defined)
-        primitive = primitive_named(name)
         if primitive.arranged is not None:
             params = _arranged(primitive.arranged, params, line)
         equation = Equation(primitive, inputs, params, outputs, line.comment)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from nacre.base.dtypes import DType
@@ -141,12 +142,16 @@ class Element:
     memory.
 
     `op` is the operation of kernel IR that the rule applies to the operands' elements at the index, if it is one.
+
+    `resized` says that elements of the view have another size.  It is then one inside of programs alone, because eager
+    views count their beginning in elements of the memory.
     """
 
     rule: Callable[..., Expr]
     view: Callable[..., Layout | None] | None = None
     cost: int = 1  # instructions for an element, roughly
     op: str | None = None
+    resized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +280,12 @@ class Primitive:
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
 
     def __post_init__(self) -> None:
-        if self.name in _registry:
+        late = _late.get(self.name)
+        if self.name in _registry or (late is not None and late.module != self.type_rule.__module__):
             raise ArgumentError(f"primitive: the name must be new; {self.name!r} exists")
         _registry[self.name] = self
+        if late is not None:
+            late.own[self] = self.lowering
 
     def __repr__(self) -> str:
         return self.name
@@ -302,12 +310,36 @@ class Primitive:
         return found if self.multiple else (found,)
 
 
+@dataclass(frozen=True, slots=True)
+class LateHome:
+    """The module that defines a primitive, and the table in which its lowering is noted then."""
+
+    module: str
+    own: dict[Primitive, Lowering]
+
+
 _registry: dict[str, Primitive] = {}
+_late: dict[str, LateHome] = {}  # by the primitives' names
+
+
+def declare_late(homes: Mapping[str, str], own: dict[Primitive, Lowering]) -> None:
+    """Declare primitives whose modules are imported when their names are first asked for, in graphs' text for example.
+
+    `homes` has the primitives' names, separated by blanks, for each module.  The primitives are added to `own`.
+    """
+    _late.update({name: LateHome(module, own) for module, names in homes.items() for name in names.split()})
+
+
+def known_primitive(name: str) -> Primitive | None:
+    """The registered primitive of a name; None if there is none."""
+    if name in _late:
+        import_module(_late[name].module)
+    return _registry.get(name)
 
 
 def primitive_named(name: str, version: str | None = None) -> Primitive:
     """The registered primitive of a name, whose `version` must be this one if it is given."""
-    found = _registry.get(name)
+    found = known_primitive(name)
     if found is None:
         raise ArgumentError(
             f"primitive: a primitive must be named {name!r}; got none; import the module that defines it first"
@@ -321,10 +353,8 @@ def primitive_named(name: str, version: str | None = None) -> Primitive:
 
 
 def applying(op: str) -> Primitive:
-    """The primitive that applies an operation of kernel IR to elements, or reduces with it."""
-    found = primitive_named(op)
-    assert operation(found) == op
-    return found
+    """The package's primitive that applies an operation of kernel IR to elements, or reduces with it."""
+    return next(p for p in _registry.values() if operation(p) == op and not p.outside)
 
 
 def withdraw(name: str) -> None:
@@ -333,5 +363,7 @@ def withdraw(name: str) -> None:
 
 
 def registered() -> Mapping[str, Primitive]:
-    """All primitives by name."""
+    """All primitives by name, also those of modules that are imported late."""
+    for module in dict.fromkeys(late.module for late in _late.values()):
+        import_module(module)
     return _registry

@@ -1,8 +1,8 @@
 """The order of operations in linear algebra: the sizes of blocks, and plain NumPy that follows the same order.
 
 Matrices of at most `BLOCK` rows are computed by one kernel, element by element.  An element begins as that of the
-operand; the products with elements that are known already are subtracted by fused multiply-adds, in the order in which
-these elements become known; then it is divided by the element on the diagonal.
+operand.  Products with elements that are known already are subtracted by fused multiply-adds, in the order in which
+these elements become known.  Then it is divided by the element on the diagonal.
 
 Larger matrices are split at `split(n)`, into four blocks.  Products of blocks follow the order of matrix products:
 chains of fused multiply-adds from 0 that restart every `CHAIN` terms, whose sums are added in order.
@@ -124,7 +124,8 @@ def qr(a: Array, complete: bool = False) -> tuple[Array, Array]:
         for j in reversed(range(least)):
             _reflect(q[j:], v[j, j:], taus[j])
         return q, x[:kept]
-    panels, r = [], np.zeros((kept, columns), a.dtype)
+    panels: list[tuple[Array, Array]] = []
+    r = np.zeros((kept, columns), a.dtype)
     for start in range(0, least, PANEL):
         width = min(PANEL, least - start)
         v, taus, x = reflections(a[:, :width])

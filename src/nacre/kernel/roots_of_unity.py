@@ -7,7 +7,7 @@ bits.  Where these do not decide the rounding, integers compute the root itself.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +36,13 @@ def roots(n: int, k: npt.ArrayLike, dtype: Any) -> tuple[Array, Array]:
     cos = np.choose(turns % 4, [c, -s, -c, s]) + 0.0
     sin = np.choose(turns % 4, [s, c, -s, -c]) + 0.0
     return cos.astype(dtype), sin.astype(dtype)
+
+
+@lru_cache(maxsize=4096)
+def root(n: int, k: int, dtype: Any) -> tuple[Any, Any]:
+    """cos(2πk/n) and sin(2πk/n), correctly rounded, for one k."""
+    cos, sin = roots(n, k, dtype)
+    return cos[()], sin[()]
 
 
 def _first_octant(n: int, r: Array, dtype: Any) -> tuple[Array, Array]:

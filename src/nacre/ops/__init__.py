@@ -1,17 +1,20 @@
-"""The primitives, one family in each file.  Importing the package registers all of them by name."""
+"""The primitives, one family in each file.  Importing the package registers them by name.
 
-from nacre.ir.primitive import Lowering, Primitive, registered
+The families in `LATE` are imported when one of their functions or names is first used, because few programs need them.
+"""
+
+from typing import Final
+
+from nacre.ir.primitive import Lowering, Primitive, declare_late, registered
 from nacre.ops import (
     check,
     control,
     convolution,
     dot,
-    fft,
     gather,
     host,
     identity,
     index,
-    linalg,
     pointwise,
     random,
     reduce,
@@ -24,17 +27,16 @@ from nacre.ops import (
 )
 
 __all__ = [
+    "LATE",
     "OWN",
     "check",
     "control",
     "convolution",
     "dot",
-    "fft",
     "gather",
     "host",
     "identity",
     "index",
-    "linalg",
     "pointwise",
     "random",
     "reduce",
@@ -55,3 +57,18 @@ OWN: dict[Primitive, Lowering] = {
         for rule in (p.type_rule, getattr(p.lowering, "rule", p.type_rule))
     )
 }
+
+LATE: Final = {  # the names of the primitives that each module defines
+    "nacre.ops.fft": "fft irfft rfft",
+    "nacre.ops.linalg.cholesky": "cholesky",
+    "nacre.ops.linalg.eigen": "eig eigh eigvals eigvalsh",
+    "nacre.ops.linalg.householder": "householder",
+    "nacre.ops.linalg.least_squares": "pinv",
+    "nacre.ops.linalg.lu": "lu",
+    "nacre.ops.linalg.qr": "qr",
+    "nacre.ops.linalg.rows": "permute_rows",
+    "nacre.ops.linalg.singular": "svd svdvals",
+    "nacre.ops.linalg.solve": "lu_solve",
+    "nacre.ops.linalg.triangular": "triangular_solve",
+}
+declare_late(LATE, OWN)

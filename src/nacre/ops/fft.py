@@ -46,7 +46,7 @@ def fixed_length(operation: str, n: Size) -> int:
         length = int(n)
     except ShapeError:
         raise ShapeError(
-            f"{operation}: the length must be a number; got {n}; compile without dynamic_shapes for this axis, or give n"
+            f"{operation}: the length must be a number; got {n}; compile without dynamic_shapes for its axis, or give n"
         ) from None
     if length < 1:
         raise ShapeError(f"{operation}: the length must be at least 1; got {length}; give another n")

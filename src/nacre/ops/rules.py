@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import maxsize
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nacre.base.dtypes import DType, DTypeSet
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
+from nacre.ir.primitive import RuleKind
+
+# (operands, parameters) → the results, computed by blocks; None if the operands are one block
+BLOCKS: Final[RuleKind[Callable[..., Any]]] = RuleKind("division of matrices into blocks")
 
 
 def require_kind(operation: str, x: TensorType, accepted: DTypeSet) -> None:

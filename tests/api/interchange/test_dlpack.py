@@ -87,9 +87,12 @@ def test_numpy_reads_the_memory_of_tensors_and_cannot_write_there(name: str) -> 
     for shape in SHAPES:
         x = nc.ones(shape, dtype=name)
         array = np.from_dlpack(x)
-        assert array.dtype == x.numpy().dtype and np.array_equal(array, x.numpy()) and not array.flags.writeable
-        if array.size:
+        assert array.dtype == x.numpy().dtype and np.array_equal(array, x.numpy())
+        assert array.flags.writeable is (array.size < 2)  # single numbers are copied
+        if array.size > 1:
             assert np.shares_memory(array, x.numpy())
+        if array.size:
+            assert np.shares_memory(np.from_dlpack(x, copy=False), x.numpy())
             assert not np.shares_memory(np.from_dlpack(OldExporter(x)), x.numpy())
 
 
@@ -226,6 +229,7 @@ def test_objects_that_are_no_exporters() -> None:
         (lambda: nc.from_dlpack(twice), nc.KindError, 'got a capsule named "used_dltensor_versioned"'),
         (lambda: nc.from_dlpack(Twice(None)), nc.KindError, "got a NoneType"),
         (lambda: nc.from_dlpack(Nowhere(x)), nc.KindError, "__dlpack_device__ must return two whole numbers"),
+        (lambda: nc.from_dlpack(np.array("a")), nc.ExchangeError, "the other library must export the object"),
         (lambda: nc.from_dlpack([1.0]), nc.KindError, "must have __dlpack__"),
         (lambda: nc.from_dlpack(Far(x)), nc.ArgumentError, 'got cuda:1; pass device="cpu"'),
         (lambda: nc.from_dlpack(x, device="cuda"), nc.ArgumentError, 'device must be "cpu"'),

@@ -49,6 +49,14 @@ def test_every_mode(f: Any, n: int) -> None:
         nc.set_threads(before)
 
 
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_large_batches_of_small_matrices(f: Any) -> None:
+    """Matrices as lanes of vectors have the bits of single ones, also behind the last whole vector."""
+    x = nc.tensor(RNG.normal(size=(2, 19, 4, 4)))
+    each = [bits(f(x[k, i])) for k in range(2) for i in range(19)]
+    assert bits(f(x)) == [b"".join(parts) for parts in zip(*each, strict=True)]
+
+
 def test_sizes_that_vary_have_variants_of_their_own() -> None:
     f = nc.jit(lambda x: nc.linalg.inv(x) + 1)
     for n in (3, 4, 5):

@@ -99,21 +99,31 @@ def power_errors(z: Array, w: Array) -> Array:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_powers(dtype: DType) -> None:
-    """The error is half an ulp in float32; in float64 it is proportional to |w log z|."""
-    z, w = around(150, dtype, 31), around(150, dtype, 32, 6.0)
-    allowed = 1.0 if dtype is float32 else 2.0 + 2.0 * np.abs(w * np.log(z))
-    assert (power_errors(z, w) <= allowed).all()
+@pytest.mark.parametrize("size", [1.0, 6.0, 60.0])
+def test_powers(size: float, dtype: DType) -> None:
+    """The error does not grow with |w log z|, of which float64 has two parts."""
+    z, w = around(120, dtype, 31), around(120, dtype, 32, size)
+    plain = np.abs((w * np.log(z)).real) < (80 if dtype is float32 else 700)
+    assert power_errors(z[plain], w[plain]).max() <= (0.71 if dtype is float32 else 2.0)
+
+
+def test_powers_of_all_magnitudes() -> None:
+    z = spread(120, float64, 36, -1074, 1023)
+    w = around(120, float64, 37, 0.9)
+    assert power_errors(z, w).max() <= 2.0
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_whole_powers(dtype: DType) -> None:
+    """Products: the error grows with the exponent, and small whole numbers have exact powers."""
     z = around(200, dtype, 33)
     n = np.random.default_rng(34).integers(-31, 32, 200)
     w = (n + 0j).astype(COMPLEX[dtype])
-    assert (power_errors(z, w) <= (1.0 if dtype is float32 else 2.0 + 2.0 * np.abs(n))).all()
+    assert (power_errors(z, w) <= (0.71 if dtype is float32 else 1.5 + 0.5 * np.abs(n))).all()
     numbers = np.array([1 + 2j, -3 + 1j, 2j, 2 - 1j], COMPLEX[dtype])
-    for k, exact in ((1, numbers), (2, numbers * numbers), (3, numbers * numbers * numbers)):
+    exact = np.ones_like(numbers)
+    for k in range(1, 8):
+        exact = exact * numbers
         assert (evaluate("pow", numbers, np.full(4, k, COMPLEX[dtype])) == exact).all()
 
 

@@ -17,7 +17,7 @@ from nacre.compile import pipeline as pipeline  # the package's kernels are regi
 from nacre.compile.lowering import kernel_registry
 from nacre.compile.lowering.kernel_registry import RegisteredKernel
 from nacre.ir.graph import Equation
-from nacre.ir.primitive import Nest, Primitive, registered
+from nacre.ir.primitive import Nest, Primitive, known_primitive, registered
 from nacre.kernel.ast import Kernel
 from nacre.native.isa import Isa
 
@@ -99,7 +99,7 @@ def _nest(name: str, build: Callable[..., str]) -> Callable[..., Kernel]:
 
 
 def _primitive(given: object) -> Primitive:
-    found = registered().get(given) if isinstance(given, str) else getattr(given, "primitive", None)
+    found = known_primitive(given) if isinstance(given, str) else getattr(given, "primitive", None)
     if isinstance(found, Primitive):
         return found
     if isinstance(given, str):

@@ -40,7 +40,7 @@ from nacre.ir.primitive import (
     Operand,
     Pointwise,
     Primitive,
-    registered,
+    known_primitive,
     withdraw,
 )
 from nacre.ir.text import RESERVED
@@ -257,7 +257,7 @@ def _require_name(name: object) -> None:
             f"primitive: the name must be an identifier of letters, digits and _; got {shown(name)}; "
             "write a name such as 'swish'"
         )
-    known = registered().get(name)
+    known = known_primitive(name)
     if known is not None and not known.outside:
         raise ArgumentError(f"primitive: the name must be new; got {name!r}, which Nacre defines; put a prefix before")
 

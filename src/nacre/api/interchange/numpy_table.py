@@ -105,7 +105,7 @@ REDUCTION: Final = "array/ axis -dtype -out keepdims -initial -where=True"
 ACCUMULATION: Final = "array/ axis dtype -out"
 
 
-class Parameter(NamedTuple):
+class SettingParameter(NamedTuple):
     """A parameter of NumPy's function: its name there, and here; by place; refused; the one value that is allowed."""
 
     name: str
@@ -119,7 +119,7 @@ class Counterpart(NamedTuple):
     """Nacre's function for one of NumPy's, and how its arguments are passed."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SettingParameter, ...]
     passes_places: bool
 
 
@@ -129,12 +129,12 @@ def counterpart(name: str, written: str) -> Counterpart:
     >>> counterpart("std", "a/ ddof>correction -out").parameters[1].meant
     'correction'
     """
-    found: list[Parameter] = []
+    found: list[SettingParameter] = []
     for word in written.split():
         if word != "*":
             left, _, allowed = word.lstrip("-").partition("=")
             given, _, meant = left.rstrip("/").partition(">")
-            found.append(Parameter(given, meant or given, word.endswith("/"), word.startswith("-"), allowed))
+            found.append(SettingParameter(given, meant or given, word.endswith("/"), word.startswith("-"), allowed))
     return Counterpart(name, tuple(found), "*" in written.split())
 
 

@@ -17,7 +17,7 @@ from nacre.api.interchange.numpy_table import (
     UFUNC_SETTINGS,
     UFUNCS,
     Counterpart,
-    Parameter,
+    SettingParameter,
     counterpart,
 )
 from nacre.api.operands import numbers
@@ -124,7 +124,7 @@ def _named(name: str, of: Counterpart, rest: Sequence[Any], kwargs: Mapping[str,
     return named
 
 
-def _is_allowed(value: object, parameter: Parameter) -> bool:
+def _is_allowed(value: object, parameter: SettingParameter) -> bool:
     return value is None or (isinstance(value, str | int) and str(value) == parameter.allowed)
 
 

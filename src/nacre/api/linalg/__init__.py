@@ -12,6 +12,7 @@ from nacre.api.linalg.products import cross, diagonal, trace
 from nacre.api.linalg.ranks import cond, lstsq, matrix_rank, pinv
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
 from nacre.api.linear_algebra import matmul, matrix_transpose, outer, tensordot, vecdot
+from nacre.base.boundary import publish_all
 
 __all__ = [
     "cholesky",
@@ -46,3 +47,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+publish_all(__name__, __all__)

@@ -19,7 +19,7 @@ from nacre.codegen.fft.general_radix import STRAIGHT, GeneralButterfly
 from nacre.codegen.fft.pairs import load_pairs, store_pairs
 from nacre.codegen.loops.transpose import transposed
 from nacre.kernel.order_fft import Complex, butterfly, even_of_eight, odd_of_eight, times, turned
-from nacre.kernel.roots_of_unity import roots
+from nacre.kernel.roots_of_unity import root
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import lanes_of
 from nacre.native.llvm_values import Val
@@ -79,7 +79,7 @@ class Registers:
 
     def root(self, n: int, k: int) -> Complex[Val]:
         """cos(2πk/n) and sin(2πk/n)."""
-        cos, sin = roots(n, k, self.dtype.numpy)
+        cos, sin = root(n, k, self.dtype.numpy)
         return self.number(float(cos)), self.number(float(sin))
 
 

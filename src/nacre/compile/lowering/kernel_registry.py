@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from importlib import import_module
 from itertools import count
 from typing import Any, Final
 
@@ -82,6 +83,15 @@ class RegisteredKernel:
 
 
 _numbers = count()
+_LATE: Final = dict.fromkeys(("fft", "irfft", "rfft"), "nacre.compile.lowering.fourier")  # by their templates
+
+
+def _with_late_kernels(primitive: Primitive) -> list[RegisteredKernel]:
+    """The kernels of a primitive, with those of a module that is imported for the first program that needs it."""
+    low = primitive.lowering
+    if isinstance(low, Template) and low.name in _LATE:
+        import_module(_LATE[low.name])
+    return primitive.kernels
 
 
 def register_kernel(
@@ -107,8 +117,9 @@ def register_kernel(
             "register_kernel: the primitive must be a template or have a nest; "
             f"got {primitive.name}, which has no kernel of its own; give it another lowering"
         )
+    known = _with_late_kernels(primitive)  # which come before this one
     made = RegisteredKernel(primitive, target, match, build, fuse, version, next(_numbers))
-    primitive.kernels.append(made)
+    known.append(made)
     if not made.is_ours:
         changed()
     return made
@@ -121,8 +132,7 @@ def always(isa: Isa, e: Equation) -> bool:
 
 def kernels_for(isa: Isa, e: Equation) -> list[RegisteredKernel]:
     """The kernels that serve an equation, the preferred one first."""
-    known: list[RegisteredKernel] = e.primitive.kernels
-    found = [k for k in known if fnmatchcase(isa.name, k.target) and k.match(isa, e)]
+    found = [k for k in _with_late_kernels(e.primitive) if fnmatchcase(isa.name, k.target) and k.match(isa, e)]
     return sorted(found, key=lambda k: k.preference, reverse=True)
 
 

@@ -15,7 +15,6 @@ from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.fusion.window import prologues
 from nacre.compile.lowering import attention as attention  # registers its kernels
-from nacre.compile.lowering import fourier as fourier  # registers its kernels
 from nacre.compile.lowering import sized_convolution as sized_convolution  # registers its kernels
 from nacre.compile.lowering.cache import lower
 from nacre.compile.lowering.cost import round_cost

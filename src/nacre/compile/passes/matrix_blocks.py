@@ -11,7 +11,7 @@ from nacre.compile.passes.simplify import simplify
 from nacre.interpret.stage import derived
 from nacre.ir.graph import Atom, Equation, Graph
 from nacre.ir.rewrite import Rewriter, inline, rewrite
-from nacre.ops.linalg.matrices import BLOCKS
+from nacre.ops.rules import BLOCKS
 from nacre.trace.value import Value
 
 

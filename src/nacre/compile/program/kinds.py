@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from nacre.base.dims import Dim, Size, noted_needs, product
+from nacre.base.dims import Dim, Size, evaluate, noted_needs, product
 from nacre.base.errors import Error
 from nacre.base.locks import Turns
 from nacre.base.records import dataclass, written_function
@@ -89,9 +89,12 @@ class SizedOperation:
 
     program: SizedProgram | None = None  # none for a view
 
-    def __init__(self, written: Written, symbols: SizeSymbols, strides: Strides | None) -> None:
-        self.written, self.numbers = written, symbols.numbers
+    def __init__(
+        self, written: Written, symbols: SizeSymbols, strides: Strides | None, equal: Sequence[tuple[Size, Size]] = ()
+    ) -> None:
+        self.written = written
         self.names = [f"n{g}" for g in range(symbols.count)]
+        self.numbers = _consistent(symbols.numbers, self.names, equal) if equal else symbols.numbers
         self.calls: dict[Numbers, int] = {}
         self.rules: dict[Positions, Rule | NoRule | None] = {}
         made = written.made
@@ -148,6 +151,27 @@ class SizedOperation:
         rule = self.rule(active, numbers) if active else None
         (y,) = self.program.once(inputs, numbers)
         return y if rule is None else recorded(rule, inputs, y)
+
+
+def _consistent(
+    numbers: Callable[[tuple[int, ...]], Numbers | None], names: Sequence[str], equal: Sequence[tuple[Size, Size]]
+) -> Callable[[tuple[int, ...]], Numbers | None]:
+    """The same, but None where sizes that operands and parameters share differ: such a call is an error."""
+    known: dict[Numbers, bool] = {}
+
+    def read(sizes: tuple[int, ...]) -> Numbers | None:
+        """The numbers of all groups."""
+        found = numbers(sizes)
+        if found is None:
+            return None
+        if found not in known:
+            if len(known) >= MOST:
+                known.clear()
+            of = dict(zip(names, found, strict=True))
+            known[found] = all([evaluate(a, of) == evaluate(b, of) for a, b in equal])
+        return found if known[found] else None
+
+    return read
 
 
 class OperationKind:
@@ -243,9 +267,9 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     """An operation with symbols; None if it has no form for them, or the exact one raises an error, too."""
     try:
         with noted_needs() as needs:
-            types, params, layouts = _symbolic(key, strides, symbols.sizes())
+            types, params, layouts, equal = _symbolic(key, strides, symbols.sizes())
             written = write(types, params, layouts)
-            made = None if written is None else SizedOperation(written, symbols, layouts)
+            made = None if written is None else SizedOperation(written, symbols, layouts, equal)
     except (Error, ArithmeticError, LookupError, TypeError, ValueError):  # of rules that need numbers
         return None
     return None if needs else made
@@ -288,8 +312,8 @@ def _marks(layout: tuple[Any, ...] | None) -> tuple[object, ...] | None:
 
 def _symbolic(
     key: Sequence[object], strides: Strides | None, symbols: Iterator[Size]
-) -> tuple[list[TensorType], dict[str, Any], Strides | None]:
-    """The types and parameters of a key, and strides, with symbols for sizes."""
+) -> tuple[list[TensorType], dict[str, Any], Strides | None, list[tuple[Size, Size]]]:
+    """The types and parameters of a key, and strides, with symbols for sizes; and sizes that are equal in a call."""
 
     def free(n: Any) -> Any:
         """A symbol for a size, unless that belongs to the kind."""
@@ -311,9 +335,12 @@ def _symbolic(
             params[name] = value
     if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
         params["shape"] = _with_elements(types[0], params["shape"])
+    equal: list[tuple[Size, Size]] = []
     if isinstance(key[0], Primitive) and key[0].fitted is not None:
-        types = list(key[0].fitted(types, params))
-    return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides])
+        given, types = types, list(key[0].fitted(types, params))
+        for own, fitted in zip(given, types, strict=True):
+            equal += [(a, b) for a, b in zip(own.shape, fitted.shape, strict=True) if a is not b]
+    return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides]), equal
 
 
 def _parameters(key: Sequence[object]) -> Iterator[tuple[str, Any]]:

@@ -395,7 +395,8 @@ class Operations:
 
 def may_be_view(primitive: Primitive) -> bool:
     """Whether the result of a primitive may be a view of its operand."""
-    return isinstance(primitive.lowering, Element) and primitive.lowering.view is not None
+    low = primitive.lowering
+    return isinstance(low, Element) and low.view is not None and not low.resized
 
 
 def _written(primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None) -> Written | None:

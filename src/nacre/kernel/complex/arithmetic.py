@@ -13,8 +13,8 @@ from nacre.kernel.complex.terms import (
     EXPONENT,
     FRACTION,
     ComplexTerm,
+    DoubleDouble,
     RealTerm,
-    Sum,
     choose,
     exponent_bits,
     fma,
@@ -164,11 +164,11 @@ def isfinite(z: ComplexTerm) -> RealTerm:
 # ---- lengths
 
 
-def square_in_two(x: RealTerm, y: RealTerm) -> Sum:
+def square_in_two(x: RealTerm, y: RealTerm) -> DoubleDouble:
     """x² + y² with its rounding error, if nothing over- or underflows."""
     a, b = two_product(x, x), two_product(y, y)
     s = two_sum(a.high, b.high)
-    return Sum(s.high, s.low + (a.low + b.low))
+    return DoubleDouble(s.high, s.low + (a.low + b.low))
 
 
 def length_in_range(x: RealTerm, y: RealTerm) -> RealTerm:

@@ -11,6 +11,7 @@ STEP, FACTOR = 375.5, 1.1955781094135035e163  # e^STEP is FACTOR within 0.0005 u
 BINARY_STEP = 600.0
 BOUND, BINARY_BOUND = 709.0, 1023.0  # the exponentials overflow slightly above
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56")
+TINY = 2.0**-500  # sin(y ln 2) is y ln 2 below, which is not rounded to a subnormal number before it is scaled
 ONE_IS_SMALL = 40.0  # e^x − 1 is e^x above
 
 
@@ -25,8 +26,8 @@ class Growth(NamedTuple):
 def growth(x: RealTerm, step: float = STEP, factor: float = FACTOR, bound: float = BOUND) -> Growth:
     """x up to twice `step` above the bound as a rest and factors; both factors are 1 below the bound."""
     far, farther = x > bound, x > bound + step
-    rest = x - where(farther, 2 * step, where(far, x.constant(step), 0.0))
-    return Growth(rest, where(far, x.constant(factor), 1.0), where(farther, x.constant(factor), 1.0))
+    rest = x - where(farther, 2 * step, where(far, step, 0.0))
+    return Growth(rest, where(far, factor, 1.0), where(farther, factor, 1.0))
 
 
 def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
@@ -59,8 +60,8 @@ def exp2(z: ComplexTerm) -> ComplexTerm:
     """2^re (cos (im ln 2) + i sin (im ln 2)), within 3 ulp for |im| up to 2^40."""
     g = growth(z.re, BINARY_STEP, 2.0**BINARY_STEP, BINARY_BOUND)
     size, turn = g.rest.call("exp2"), turn_by_ln2(z.im)
-    re = turn.re * g.first * size * g.second
-    return with_exp_specials(z, ComplexTerm(re, turn.im * g.first * size * g.second))
+    sine = where(abs(z.im) < TINY, z.im * g.first * LN2_HIGH, turn.im * g.first)
+    return with_exp_specials(z, ComplexTerm(turn.re * g.first * size * g.second, sine * size * g.second))
 
 
 def expm1(z: ComplexTerm) -> ComplexTerm:
@@ -91,6 +92,6 @@ def sigmoid(z: ComplexTerm) -> ComplexTerm:
     square = fma(u, u, v * v)
     re = where(below, e * (e + cos), u) / square
     lost = x.is_infinite() & ~y.is_finite()
-    re = where(x.is_infinite(), where(below, 0.0, x.constant(1.0)), re)
+    re = where(x.is_infinite(), where(below, 0.0, 1.0), re)
     im = where(lost, x.constant(0.0).with_sign_of(y), v / square)
     return ComplexTerm(re, where(y.equals(0.0), y, im))

@@ -29,11 +29,11 @@ class Legs(NamedTuple):
 def legs(z: ComplexTerm) -> Legs:
     """The roots and the hyperbolic part for |re| + i im."""
     huge = larger(abs(z.re), abs(z.im)) > HUGE
-    scale = where(huge, 0.125, z.re.constant(1.0))
+    scale = where(huge, 0.125, 1.0)
     x, y = abs(z.re) * scale, z.im * scale
     minus, plus = plain_root(ComplexTerm(1.0 - x, y)), plain_root(ComplexTerm(1.0 + x, y))
     area = fma(minus.re, plus.im, minus.im * plus.re)
-    height = area.call("asinh") + where(huge, log(8.0), x.constant(0.0))
+    height = area.call("asinh") + where(huge, log(8.0), 0.0)
     return Legs(x, minus, plus, where(z.is_infinite(), inf, height))
 
 
@@ -53,7 +53,7 @@ def acos(z: ComplexTerm) -> ComplexTerm:
     minus, plus = found.minus.re, found.plus.re
     up, right = where(left, plus, minus), where(left, minus, plus)
     up, right = choose(infinite, ComplexTerm(abs(y), x), ComplexTerm(up, right))
-    re = up.call("atan2", right) * where(infinite, 1.0, x.constant(2.0))
+    re = up.call("atan2", right) * where(infinite, 1.0, 2.0)
     re = where(x.equals(0.0) & y.is_nan(), pi / 2, re)
     return ComplexTerm(re, found.height.with_sign_of(-y))
 
@@ -65,15 +65,13 @@ def atanh(z: ComplexTerm) -> ComplexTerm:
     """
     x, y = abs(z.re), z.im
     huge = larger(x, abs(y)) > HUGE
-    scale = where(huge, 0.125, x.constant(1.0))
+    scale = where(huge, 0.125, 1.0)
     away = ComplexTerm((1.0 - x) * scale, y * scale)
     distance = length(away)
     near = distance < TINY
     far = x * scale / distance * (4.0 * scale / distance)
     argument = where(near, 2.0 ** (1 - SHIFT) / distance, far)
-    re = argument.call("log1p") * where(near, 0.5, x.constant(0.25)) + where(
-        near, SHIFT * log(2.0) / 2, x.constant(0.0)
-    )
+    re = argument.call("log1p") * where(near, 0.5, 0.25) + where(near, SHIFT * log(2.0) / 2, 0.0)
     re = where(z.is_infinite(), 0.0, re)
     re = where(x.equals(0.0), 0.0, re).with_sign_of(z.re)
     im = (y + y).call("atan2", (1.0 - x) * (1.0 + x) - y * y) * 0.5

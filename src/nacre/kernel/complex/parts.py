@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
 from nacre.base.identity_cache import cached_by_identity
+from nacre.base.lazy import LateModule
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -36,9 +38,13 @@ from nacre.kernel.ast import (
     expressions,
     statements,
 )
-from nacre.kernel.complex.functions import FUNCTIONS
 from nacre.kernel.complex.pairs import LetBlock, Pair
 from nacre.kernel.rewrite import map_expression
+
+if TYPE_CHECKING:
+    from nacre.kernel.complex import functions
+else:
+    functions = LateModule("nacre.kernel.complex.functions")  # few programs have complex numbers
 
 PARTS = ("re", "im")
 
@@ -235,9 +241,9 @@ class _Parts:
         if not any(isinstance(a, Pair) for a in args):
             return replace(e, args=tuple(args))  # type: ignore[arg-type]
         shared = [Pair(*map(self.steps.let, a)) if isinstance(a, Pair) else a for a in args]
-        if e.op not in FUNCTIONS:
+        if e.op not in functions.FUNCTIONS:
             raise CompileError(f"kernel: complex numbers have no operation {e.op}; use others, or take their parts")
-        return FUNCTIONS[e.op](self.steps, *shared)
+        return functions.FUNCTIONS[e.op](self.steps, *shared)
 
 
 def _converted(x: Pair | Expr, dtype: DType) -> Pair | Expr:

@@ -30,6 +30,10 @@ class RealTerm:
         """A number of this dtype."""
         return RealTerm(self.block, const(value, self.dtype))
 
+    def number(self, value: float) -> RealTerm:
+        """A number of float64."""
+        return RealTerm(self.block, const(value, float64))
+
     def term(self, value: RealTerm | float) -> RealTerm:
         """A number as a term of this dtype; a term itself."""
         return value if isinstance(value, RealTerm) else self.constant(value)
@@ -165,13 +169,9 @@ class ComplexTerm(NamedTuple):
 
 
 def where(condition: RealTerm, x: RealTerm | float, y: RealTerm | float) -> RealTerm:
-    """x where the condition holds, else y; one of them is a term."""
-    x = x if isinstance(x, RealTerm) else y.term(x) if isinstance(y, RealTerm) else _number(condition, x)
-    return condition.bound(apply("select", condition.expr, x.expr, x.term(y).expr))
-
-
-def _number(like: RealTerm, value: float) -> RealTerm:
-    return RealTerm(like.block, const(value, float64))
+    """x where the condition holds, else y; of float64 if neither is a term."""
+    like = x if isinstance(x, RealTerm) else y if isinstance(y, RealTerm) else condition.number(x)
+    return condition.bound(apply("select", condition.expr, like.term(x).expr, like.term(y).expr))
 
 
 def choose(condition: RealTerm, x: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
@@ -192,25 +192,25 @@ def larger(a: RealTerm, b: RealTerm) -> RealTerm:
 # ---- numbers in two parts
 
 
-class Sum(NamedTuple):
+class DoubleDouble(NamedTuple):
     """The sum of a number and its rounding error, or of two such numbers."""
 
     high: RealTerm
     low: RealTerm
 
 
-def two_sum(a: RealTerm, b: RealTerm | float) -> Sum:
+def two_sum(a: RealTerm, b: RealTerm | float) -> DoubleDouble:
     """a + b and its rounding error (Knuth)."""
     b = a.term(b)
     s = a + b
     t = s - a
-    return Sum(s, (a - (s - t)) + (b - t))
+    return DoubleDouble(s, (a - (s - t)) + (b - t))
 
 
-def two_product(a: RealTerm, b: RealTerm | float) -> Sum:
+def two_product(a: RealTerm, b: RealTerm | float) -> DoubleDouble:
     """a · b and its rounding error."""
     p = a * b
-    return Sum(p, fma(a, b, -p))
+    return DoubleDouble(p, fma(a, b, -p))
 
 
 def product_sum(a: RealTerm, b: RealTerm, c: RealTerm, d: RealTerm) -> RealTerm:

@@ -1,12 +1,13 @@
 """`cholesky`: the lower triangle l with l @ lᴴ = a, for symmetric or Hermitian matrices that are positive definite.
 
 Only the lower triangle of a is read.  The second result is the number of the first row, counted from 1, at which a
-leading minor is not positive; it is 0 for a matrix that is positive definite.
+leading minor is not positive; it is 0 for a matrix that is positive definite.  The imaginary parts of the diagonal
+count as 0, as in LAPACK.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dtypes import int64
@@ -15,6 +16,7 @@ from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
+    Const,
     For,
     If,
     Index,
@@ -30,23 +32,27 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
+    Range,
     batch_of,
     block,
     conjugate_transpose,
     conjugated,
+    divided_by_real,
     first_fault,
     matmul,
     matrix_sizes,
+    over_batch,
+    real_part,
     require_square,
     scaled_diagonal,
     triangle,
+    with_no_imaginary,
     zero,
     zeros,
 )
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, scale, sub
-from nacre.ops.reduce import loops
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
@@ -68,7 +74,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
     (a,), n = types, int(types[0].shape[-1])
     batch, dtype = batch_of(a), a.dtype
     j, i, p, r = (Index(name) for name in "jipr")
-    total, fault, root = Load("s", (), dtype), Load("fault", (), int64), Local("root", dtype)
+    total, fault, root = Load("s", (), dtype), Load("fault", (), int64), Local("root", dtype.real)
     step = Store("s", (), apply("fma", Load("factors", (p,), dtype), Load("x", (p, i), dtype), total))
     element: tuple[Stmt, ...] = (
         Alloc(Buffer("s", dtype, ())),
@@ -77,9 +83,10 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Store("x", (j, i), total),
     )
     known = Index("k")
-    square = Load("x", (j, j), dtype)
-    wrong = apply("and", apply("eq", fault, const(0)), apply("not", apply("gt", square, zero(a))))
-    scaled = apply("select", apply("eq", r, j), root, apply("div", Load("x", (j, r), dtype), root))
+    square = real_part(Load("x", (j, j), dtype))
+    wrong = apply("and", apply("eq", fault, const(0)), apply("not", apply("gt", square, Const(0, dtype.real))))
+    below = divided_by_real(Load("x", (j, r), dtype), root)
+    scaled = apply("select", apply("eq", r, j), with_no_imaginary(root, a), below)
     column: tuple[Stmt, ...] = (
         For("k", n, (Store("factors", (known,), apply("neg", conjugated(Load("x", (known, j), dtype)))),)),
         For("i", n, element, vector=True),
@@ -97,7 +104,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Store("fault_of", batch, fault),
     )
     outputs = Buffer("y", dtype, a.shape), Buffer("fault_of", int64, a.shape[:-2])
-    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("cholesky", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
 def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]:
@@ -111,15 +118,25 @@ def _result(batch: tuple[Index, ...], a: TensorType, n: int) -> tuple[Stmt, ...]
 
 def _by_blocks(a: Value) -> tuple[Value, Value]:
     """The triangle, by blocks if it is larger than one."""
-    n, rank = int(a.type.shape[-1]), a.type.rank
+    return _divided(a.type, int(a.type.shape[-1]), lambda rows, columns: block(a, rows, columns))
+
+
+def _divided(type: TensorType, n: int, part: Callable[[Range, Range], Value]) -> tuple[Value, Value]:
+    """The triangle of n rows of a matrix, of which `part` computes blocks; those above the diagonal are not needed."""
     if n <= BLOCK:
-        return cholesky(a)
-    k = split(n)
-    first, fault = _by_blocks(block(a, (0, k), (0, k)))
-    below = conjugate_transpose(solved_by_blocks(first, conjugate_transpose(block(a, (k, n), (0, k))), True))
-    rest = sub(block(a, (k, n), (k, n)), matmul(below, conjugate_transpose(below)))
-    last, later = _by_blocks(rest)
-    above = concatenate((first, zeros(a.type, k, n - k)), rank - 1)
+        return cholesky(part((0, n), (0, n)))
+    k, rank = split(n), type.rank
+    first, fault = _divided(type, k, part)
+    below = conjugate_transpose(solved_by_blocks(first, conjugate_transpose(part((k, n), (0, k))), True))
+
+    def rest(rows: Range, columns: Range) -> Value:
+        """A block of what remains of the matrix behind its first k rows and columns."""
+        left, right = (block(below, each, (0, k)) for each in (rows, columns))
+        held = part((rows[0] + k, rows[1] + k), (columns[0] + k, columns[1] + k))
+        return sub(held, matmul(left, conjugate_transpose(right)))
+
+    last, later = _divided(type, n - k, rest)
+    above = concatenate((first, zeros(type, k, n - k)), rank - 1)
     return concatenate((above, concatenate((below, last), rank - 1)), rank - 2), first_fault(fault, later, k)
 
 
@@ -127,7 +144,7 @@ def _by_blocks(a: Value) -> tuple[Value, Value]:
 
 
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value, None]:
-    """The derivative along the symmetric part of the tangent (I. Murray, arXiv:1602.07527)."""
+    """The derivative along the Hermitian part of the tangent (I. Murray, arXiv:1602.07527)."""
     lower, (t,) = ys[0], ts
     even = scale(add(t, conjugate_transpose(t)), 0.5)
     half = triangular_solve(lower, even, True)

@@ -1,12 +1,15 @@
 """`lu`: factors of matrices by Gaussian elimination with partial pivoting, and the number of exchanged rows.
 
 The factors l, below a diagonal of ones, and u share one matrix.  The order has the row of a that is in each row of
-l @ u.  The pivot is the element with the greatest magnitude, the first one of equals.
+l @ u.  The pivot is the element with the greatest magnitude, the first one of equals.  The
+magnitude of a complex number is |re| + |im| here, as in LAPACK.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from functools import reduce as fold
 from typing import Any, NamedTuple
 
 from nacre.base.dtypes import int64
@@ -31,14 +34,15 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import PANEL, is_lu_block, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
     identity,
     matmul,
     matrix_sizes,
     matrix_transpose,
+    over_batch,
     require_matrix,
+    sizes_of_parts,
     triangle,
     zero,
     zeros,
@@ -46,7 +50,7 @@ from nacre.ops.linalg.matrices import (
 from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks, triangular_solve
 from nacre.ops.pointwise import add, sub
-from nacre.ops.reduce import loops
+from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front, reshape
 from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
@@ -76,85 +80,86 @@ def _type(a: TensorType) -> tuple[TensorType, ...]:
 
 
 def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
+    """Row c of the scratch x has column c, so that rows of the matrix are the lanes of vectors."""
     (a,), (rows, columns) = types, map(int, types[0].shape[-2:])
     batch, dtype = batch_of(a), a.dtype
-    i, c = Index("r"), Index("e")
-    start = (
-        For(
-            "r",
-            rows,
-            (
-                Store("order", (*batch, i), i),
-                For("e", columns, (Store("y", (*batch, i, c), Load("a", (*batch, i, c), dtype)),), vector=True),
-            ),
-        ),
+    i, c, r, e, s = (Index(name) for name in "icres")
+    copied = Store("x", (c, i), Load("a", (*batch, i, c), dtype))
+    numbered = Store("order", (*batch, r), r)
+    result = Store("y", (*batch, s, e), Load("x", (e, s), dtype))
+    body = (
+        Alloc(Buffer("x", dtype, (columns, rows))),
+        Alloc(Buffer("factors", dtype, (rows,))),
         Alloc(Buffer("count", int64, ())),
         Store("count", (), const(0)),
+        For("c", columns, (For("i", rows, (copied,), vector=True),)),
+        For("r", rows, (numbered,)),
+        For("j", min(rows, columns), (*_pivot(a), *_exchange(batch, a), *_eliminate(a))),
+        For("s", rows, (For("e", columns, (result,), vector=True),)),
+        Store("exchanges", batch, Load("count", (), int64)),
     )
-    step = (*_pivot(batch, a), *_exchange(batch, a), *_eliminate(batch, a))
-    body = (*start, For("j", min(rows, columns), step), Store("exchanges", batch, Load("count", (), int64)))
     outputs = (
         Buffer("y", dtype, a.shape),
         Buffer("order", int64, a.shape[:-1]),
         Buffer("exchanges", int64, a.shape[:-2]),
     )
-    return Kernel("lu", (Buffer("a", dtype, a.shape),), outputs, loops(batch, a.shape[:-2], body, lanes=False))
+    return Kernel("lu", (Buffer("a", dtype, a.shape),), outputs, over_batch(a, body))
 
 
-def _pivot(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
+def _pivot(a: TensorType) -> tuple[Stmt, ...]:
     """Find the greatest magnitude of column j from row j on."""
-    i, j = Index("i"), Index("j")
-    size = apply("abs", Load("y", (*batch, i, j), a.dtype))
+    j, i = Index("j"), Index("pi")
+    size = fold(partial(apply, "add"), sizes_of_parts(Load("x", (j, i), a.dtype)))
     found = Accumulate("argmax", ("best", "at"), (size, i))
     return (
         Alloc(Buffer("best", size.dtype, ())),
         Alloc(Buffer("at", int64, ())),
-        For("i", a.shape[-2], (If(apply("ge", i, j), (found,)),)),
+        For("pi", a.shape[-2], (If(apply("ge", i, j), (found,)),), vector=True),
         Let("pivot", Load("at", (), int64)),
     )
 
 
 def _exchange(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
-    j, pivot, c, count = Index("j"), Local("pivot", int64), Index("x"), Load("count", (), int64)
-    here, there = (*batch, j, c), (*batch, pivot, c)
+    j, pivot, c, count = Index("j"), Local("pivot", int64), Index("xc"), Load("count", (), int64)
     columns = (
-        Let("upper", Load("y", here, a.dtype)),
-        Store("y", here, Load("y", there, a.dtype)),
-        Store("y", there, Local("upper", a.dtype)),
+        Let("upper", Load("x", (c, j), a.dtype)),
+        Store("x", (c, j), Load("x", (c, pivot), a.dtype)),
+        Store("x", (c, pivot), Local("upper", a.dtype)),
     )
     exchanged = (
         Let("first", Load("order", (*batch, j), int64)),
         Store("order", (*batch, j), Load("order", (*batch, pivot), int64)),
         Store("order", (*batch, pivot), Local("first", int64)),
         Store("count", (), index_add(count, const(1))),
-        For("x", a.shape[-1], columns, vector=True),
+        For("xc", a.shape[-1], columns),
     )
     return (If(apply("ne", pivot, j), exchanged),)
 
 
-def _eliminate(batch: tuple[Index, ...], a: TensorType) -> tuple[Stmt, ...]:
+def _eliminate(a: TensorType) -> tuple[Stmt, ...]:
     """Subtract multiples of row j from the rows below.  A pivot of zero has a column of zeros below it."""
-    j, i, c, dtype = Index("j"), Index("l"), Index("c"), a.dtype
-    below, top, factor = Load("y", (*batch, i, j), dtype), Local("top", dtype), Local("factor", dtype)
+    j, i, c, r, dtype = Index("j"), Index("ei"), Index("ec"), Index("er"), a.dtype
+    below, top = Load("x", (j, i), dtype), Local("top", dtype)
     divided = apply("select", apply("eq", top, zero(a)), below, apply("div", below, top))
-    old = Load("y", (*batch, i, c), dtype)
-    changed = apply("fma", apply("neg", factor), Load("row", (c,), dtype), old)
-    each = (
-        Let("factor", divided),
+    old, factor = Load("x", (c, r), dtype), Load("factors", (r,), dtype)
+    changed = apply("fma", apply("neg", factor), Local("across", dtype), old)
+    column = (
+        Let("across", Load("x", (c, j), dtype)),
+        For("er", a.shape[-2], (Store("x", (c, r), apply("select", apply("gt", r, j), changed, old)),), vector=True),
+    )
+    return (
+        Let("top", Load("x", (j, j), dtype)),
         For(
-            "c",
-            a.shape[-1],
-            (Store("y", (*batch, i, c), apply("select", apply("gt", c, j), changed, old)),),
+            "ei",
+            a.shape[-2],
+            (
+                Let("below", apply("select", apply("gt", i, j), divided, below)),
+                Store("factors", (i,), Local("below", dtype)),
+                Store("x", (j, i), Local("below", dtype)),
+            ),
             vector=True,
         ),
-        Store("y", (*batch, i, j), factor),
-    )
-    k = Index("k")
-    return (
-        Alloc(Buffer("row", dtype, (a.shape[-1],))),
-        For("k", a.shape[-1], (Store("row", (k,), Load("y", (*batch, j, k), dtype)),), vector=True),
-        Let("top", Load("y", (*batch, j, j), dtype)),
-        For("l", a.shape[-2], (If(apply("gt", i, j), each),)),
+        For("ec", a.shape[-1], (If(apply("gt", c, j), column),)),
     )
 
 

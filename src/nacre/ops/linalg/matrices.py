@@ -1,27 +1,24 @@
-"""Functions of matrices [..., m, n] that the families of linear algebra share, and the rule of division into blocks."""
+"""Functions of matrices [..., m, n] that the families of linear algebra share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import RuleKind
-from nacre.kernel.ast import Const, Expr, Index
+from nacre.kernel.ast import Const, Expr, Index, Stmt, apply, number_of
 from nacre.ops.dot import dot
 from nacre.ops.parts import conj
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
+from nacre.ops.reduce import loops
 from nacre.ops.rules import require_kind
 from nacre.ops.shape import permute, reshape
 from nacre.ops.view import slice_, slice_axis
 from nacre.trace.value import Value
 
 Range = tuple[int, int]
-
-# (operands, parameters) → the results, computed by blocks; None if the operands are one block
-BLOCKS: Final[RuleKind[Callable[..., Any]]] = RuleKind("division of matrices into blocks")
 
 
 # ---- types
@@ -135,11 +132,51 @@ def batch_of(x: TensorType) -> tuple[Index, ...]:
     return tuple(Index(f"n{k}") for k in range(x.rank - 2))
 
 
+FEW: Final = 16 * 16  # elements of a matrix of which several are computed at a time, as the lanes of vectors
+MANY: Final = 16  # matrices along the last batch axis for that
+
+
+def over_batch(x: TensorType, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops over the batch axes of matrices.  Small matrices of a large batch are the lanes of vectors."""
+    sizes = x.shape[-3:]
+    lanes = len(sizes) == 3 and all(isinstance(n, int) for n in sizes)
+    lanes = lanes and sizes[0] >= MANY and sizes[1] * sizes[2] <= FEW
+    return loops(batch_of(x), x.shape[:-2], body, lanes=lanes)
+
+
 def conjugated(e: Expr) -> Expr:
     """The complex conjugate of an element, which is the element itself for real numbers."""
-    return e
+    return apply("conj", e) if e.dtype.is_complex else e
 
 
-def zero(x: TensorType) -> Const:
+def real_part(e: Expr) -> Expr:
+    """The real part of an element, which is the element itself for real numbers."""
+    return apply("real", e) if e.dtype.is_complex else e
+
+
+def sizes_of_parts(e: Expr) -> tuple[Expr, ...]:
+    """The magnitudes of the parts of an element; real numbers have one part."""
+    parts = tuple(apply(part, e) for part in ("real", "imag")) if e.dtype.is_complex else (e,)
+    return tuple(apply("abs", part) for part in parts)
+
+
+def with_no_imaginary(e: Expr, like: TensorType) -> Expr:
+    """A real element as one of a type's dtype."""
+    return apply("complex", e, Const(0.0, e.dtype)) if like.dtype.is_complex else e
+
+
+def divided_by_real(e: Expr, divisor: Expr) -> Expr:
+    """An element divided by a real number, by parts."""
+    if not e.dtype.is_complex:
+        return apply("div", e, divisor)
+    return apply("complex", *(apply("div", apply(part, e), divisor) for part in ("real", "imag")))
+
+
+def zero(x: TensorType) -> Expr:
     """Zero of a dtype."""
-    return Const(0, x.dtype)
+    return number_of(0, x.dtype)
+
+
+def one(x: TensorType) -> Expr:
+    """One of a dtype."""
+    return number_of(1, x.dtype)

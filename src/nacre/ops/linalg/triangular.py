@@ -27,18 +27,17 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
-    BLOCKS,
     batch_of,
     block,
-    conjugate_transpose,
     matmul,
     matrix_sizes,
+    matrix_transpose,
     require_square,
     triangle,
 )
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
-from nacre.ops.rules import require_dtype, require_shape
+from nacre.ops.rules import BLOCKS, require_dtype, require_shape
 from nacre.ops.shape import Source, all_to_front, move, reshape
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
@@ -119,7 +118,7 @@ def _tangent(x: Value, xs: Sequence[Value], ts: Sequence[Value | None], lower: b
 
 
 def _transpose(g: Value, a: Value, b: Source, lower: bool, unit: bool) -> Value:
-    return triangular_solve(conjugate_transpose(a), g, not lower, unit)
+    return triangular_solve(matrix_transpose(a), g, not lower, unit)
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int | None], lower: bool, unit: bool) -> tuple[Value, int]:
