@@ -70,6 +70,8 @@ def imports(path: Path) -> dict[str, bool]:
             names = [
                 f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in MODULES else node.module for a in node.names
             ]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "LateModule":
+            found.setdefault(ast.literal_eval(node.args[0]), True)  # it stands at the top, and is imported later
         for name in names:
             if name.startswith("nacre"):
                 placed = id(node) in top or "noqa: PLC0415 - " in lines[node.lineno - 1]  # or it says why not

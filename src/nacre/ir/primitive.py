@@ -142,12 +142,16 @@ class Element:
     memory.
 
     `op` is the operation of kernel IR that the rule applies to the operands' elements at the index, if it is one.
+
+    `resized` says that elements of the view have another size.  It is then one inside of programs alone, because eager
+    views count their beginning in elements of the memory.
     """
 
     rule: Callable[..., Expr]
     view: Callable[..., Layout | None] | None = None
     cost: int = 1  # instructions for an element, roughly
     op: str | None = None
+    resized: bool = False
 
 
 @dataclass(frozen=True, slots=True)

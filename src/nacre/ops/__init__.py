@@ -61,10 +61,13 @@ OWN: dict[Primitive, Lowering] = {
 LATE: Final = {  # the names of the primitives that each module defines
     "nacre.ops.fft": "fft irfft rfft",
     "nacre.ops.linalg.cholesky": "cholesky",
+    "nacre.ops.linalg.eigen": "eig eigh eigvals eigvalsh",
     "nacre.ops.linalg.householder": "householder",
+    "nacre.ops.linalg.least_squares": "pinv",
     "nacre.ops.linalg.lu": "lu",
     "nacre.ops.linalg.qr": "qr",
     "nacre.ops.linalg.rows": "permute_rows",
+    "nacre.ops.linalg.singular": "svd svdvals",
     "nacre.ops.linalg.solve": "lu_solve",
     "nacre.ops.linalg.triangular": "triangular_solve",
 }

@@ -24,7 +24,7 @@ def removed() -> Iterator[None]:
     before = {p: list(p.kernels) for p in registered().values()}
     yield
     for p in registered().values():
-        for k in [k for k in p.kernels if k not in before.get(p, [])]:
+        for k in [k for k in p.kernels if not k.is_ours and k not in before.get(p, [])]:
             k.remove()
 
 
