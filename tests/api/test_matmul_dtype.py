@@ -138,6 +138,6 @@ def test_real_operands_with_a_complex_dtype() -> None:
     rng = np.random.default_rng(8)
     x, y = (nc.tensor(rng.normal(size=s)) for s in ((5, 30), (30, 7)))
     want = x.astype(nc.complex128) @ y.astype(nc.complex128)
-    for f in (lambda x, y: nc.matmul(x, y, dtype="complex128"), lambda x, y: nc.tensordot(x, y, 1, dtype="complex128")):
-        for found in (f(x, y), nc.jit(f)(x, y)):
+    for f in (nc.matmul, lambda x, y, dtype: nc.tensordot(x, y, axes=1, dtype=dtype)):
+        for found in (f(x, y, dtype=nc.complex128), nc.jit(lambda x, y, f=f: f(x, y, dtype="complex128"))(x, y)):
             assert found.dtype is nc.complex128 and found.numpy().tobytes() == want.numpy().tobytes()

@@ -21,7 +21,8 @@ ELSEWHERE = ("nacre.random.", "nacre.nn.init.", "nacre.data.")
 # functions whose result for random operands of these shapes is not a half type, or which need special arguments
 NOT_HALF = {
     "astype", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "isfinite", "isinf", "isnan",
-    "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",  # other dtypes
+    "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",
+    "linalg.matrix_rank",  # other dtypes
     "complex", "polar", "view_as_real", "view_as_complex", "linalg.eig", "linalg.eigvals",  # complex ones, of float32
     *(f"fft.{i}{name}" for i in ("", "i") for name in ("fft", "fft2", "fftn", "hfft", "rfft", "rfft2", "rfftn")),
     "can_cast", "isdtype", "isin", "nonzero", "searchsorted",
