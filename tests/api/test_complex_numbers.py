@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import deploy
+from nacre import deploy, nn, optim
 from nacre.ir.parse import parse
 from ops.samples import Array, generator
 
@@ -277,3 +277,53 @@ def test_sets(count: int) -> None:
     np.testing.assert_array_equal(found.counts.numpy(), wanted[1])
     np.testing.assert_array_equal(found.values.numpy()[found.inverse_indices.numpy()], z)
     np.testing.assert_array_equal(nc.isin(nc.asarray(z), nc.asarray(z[:3])).numpy(), np.isin(z, z[:3]))
+
+
+# ---- training
+
+
+def split(z: Any) -> Any:
+    """The parts of a complex parameter as a real parameter."""
+    return nn.Parameter(nc.view_as_real(z))
+
+
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "RAdam", "Lion"]
+)
+def test_optimisers_take_the_parts_as_parameters(name: str) -> None:
+    z = nc.asarray(numbers(4).astype(np.complex64))
+    whole, apart = nn.Parameter(z), split(z)
+    optimizers = [getattr(optim, name)([p], lr=0.05) for p in (whole, apart)]
+    for k in range(4):
+        for p, optimizer in zip((whole, apart), optimizers, strict=True):
+            z = p.value if p is whole else nc.view_as_complex(p.value)
+            nc.sum(nc.abs(z * (k + 1j) - 2) ** 2).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert nc.view_as_real(whole.data).numpy().tobytes() == apart.data.numpy().tobytes()
+
+
+def test_clipping() -> None:
+    p = nn.Parameter(nc.tensor([3 + 4j, 0j]))
+    p.grad = nc.tensor([3 + 4j, 12j])
+    assert optim.clip_grad_norm_([p], 1.0).item() == pytest.approx(13)
+    np.testing.assert_allclose(p.grad.numpy(), np.array([3 + 4j, 12j]) / 13, 1e-6)
+    with pytest.raises(nc.DTypeError, match="write clip_grad_norm_"):
+        optim.clip_grad_value_([p], 1.0)
+    with pytest.raises(nc.DTypeError, match="parameters must be real"):
+        optim.LBFGS([p])
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda z: nc.scan(lambda c, _: (c * z, None), z, None, length=2)[0],
+    "fori_loop": lambda z: nc.fori_loop(0, 2, lambda i, c: c * z, z),
+    "cond": lambda z: nc.cond(nc.abs(z) > 0.5, lambda a, b: a * a * a, lambda a, b: b, z, z * 2),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_gradients_through_loops_and_branches(name: str) -> None:
+    z = nc.tensor(1.5 + 0.5j)
+    wanted = nc.grad(lambda z: nc.abs(z * z * z))(z).item()
+    for f in (nc.grad(lambda z: nc.abs(LOOPS[name](z))), nc.jit(nc.grad(lambda z: nc.abs(LOOPS[name](z))))):
+        assert f(z).item() == pytest.approx(wanted, rel=1e-6)

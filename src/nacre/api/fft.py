@@ -453,4 +453,8 @@ def _shifted(operation: str, x: TensorLike, axes: Axes, sign: int) -> Any:
     return roll(held, shifts, axis=places) if places else held
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 publish_all(__name__, __all__)

@@ -26,6 +26,7 @@ from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
 from nacre.ops.identity import copy_p
+from nacre.ops.parts import complex_p
 from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
 Types = tuple[TensorType, ...]
@@ -39,6 +40,9 @@ def positions(mask: Sequence[bool]) -> Positions:
 
 def fill_zeros(b: Builder, type: TensorType) -> Var:
     """Append zeros of a type."""
+    if type.dtype.component is not None:
+        parts = [fill_zeros(b, type.with_dtype(type.dtype.component)) for _ in range(2)]
+        return b.add(complex_p, parts, {})[0]
     zero = type.dtype.python(0)
     return b.add(fill_p, (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
 

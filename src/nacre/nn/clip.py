@@ -11,7 +11,7 @@ from nacre.api.primitives import pointwise, reduce
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
 from nacre.base.dtypes import float32, float64
-from nacre.base.errors import ArgumentError, KindError, StateError
+from nacre.base.errors import ArgumentError, DTypeError, KindError, StateError
 from nacre.base.state import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
@@ -50,8 +50,8 @@ def clip_grad_norm_(
     if not given:
         return constant(0.0, float32)
     with gradients(False):
-        wide = float64 if any(g.type.dtype.bits == 64 for _, g in given) else float32
-        parts = [_norm_part(as_tensor(g, wide), norm_type) for _, g in given]
+        wide = float64 if any(g.type.dtype.real.bits == 64 for _, g in given) else float32
+        parts = [_norm_part(as_tensor(_size(g), wide), norm_type) for _, g in given]
         norm = parts[0]
         for part in parts[1:]:
             norm = pointwise.maximum(norm, part) if norm_type == math.inf else pointwise.add(norm, part)
@@ -66,6 +66,11 @@ def clip_grad_norm_(
         for p, g in given:
             p.gradient = pointwise.mul(g, spread(as_tensor(factor, p.dtype), p.shape))
     return norm
+
+
+def _size(g: Any) -> Any:
+    """Complex numbers by their moduli."""
+    return pointwise.modulus(g) if g.type.dtype.is_complex else g
 
 
 def _norm_part(g: Any, norm_type: float) -> Any:
@@ -83,7 +88,7 @@ def _norm_part(g: Any, norm_type: float) -> Any:
 def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float) -> None:
     """Limit every element of the gradients to ±clip_value.
 
-    Raises ArgumentError for a negative clip_value.
+    Raises ArgumentError for a negative clip_value, and DTypeError for complex gradients.
 
     >>> p = nn.Parameter([0.0]); p.grad = nc.tensor([3.0])
     >>> optim.clip_grad_value_([p], 1.0); p.grad
@@ -92,5 +97,9 @@ def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: floa
     if not clip_value >= 0:
         raise ArgumentError(f"clip_grad_value_: clip_value must not be negative; got {clip_value}")
     with gradients(False):
-        for p, g in _gradients("clip_grad_value_", parameters):
+        given = _gradients("clip_grad_value_", parameters)
+        for _, g in given:
+            if g.type.dtype.is_complex:
+                raise DTypeError(f"clip_grad_value_: gradients must be real; got {g.type}; write clip_grad_norm_")
+        for p, g in given:
             p.gradient = pointwise.minimum(pointwise.maximum(g, filled(g, -clip_value)), filled(g, clip_value))

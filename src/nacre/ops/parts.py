@@ -24,9 +24,8 @@ from nacre.trace.value import Value
 
 PAIRED = DTypeSet("a complex dtype", Category.COMPLEX)
 
-complex_ = of_two(
-    pointwise_primitive("complex", FLOATING, Linear((lambda g, x, y: real(g), lambda g, x, y: imag(conj(g)))))
-)
+complex_p = pointwise_primitive("complex", FLOATING, Linear((lambda g, x, y: real(g), lambda g, x, y: imag(conj(g)))))
+complex_ = of_two(complex_p)
 real = of_one(pointwise_primitive("real", PAIRED, Linear((lambda g, z: from_real(g),))))
 imag = of_one(pointwise_primitive("imag", PAIRED, Linear((lambda g, z: conj(from_imag(g)),))))
 conj = of_one(pointwise_primitive("conj", PAIRED, Linear((lambda g, z: conj(g),))))

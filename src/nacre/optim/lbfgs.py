@@ -14,7 +14,7 @@ from nacre.api.foreign import array_of
 from nacre.api.manipulation import concat
 from nacre.api.operands import as_tensor
 from nacre.base.dtypes import float64
-from nacre.base.errors import ArgumentError, StateError, TraceError, explain
+from nacre.base.errors import ArgumentError, DTypeError, StateError, TraceError, explain
 from nacre.base.state import STATE, gradients
 from nacre.optim.optimiser import Optimizer
 from nacre.optim.saved import planned
@@ -65,6 +65,9 @@ class LBFGS(Optimizer):
         })  # fmt: skip
         if len(self.param_groups) != 1:
             raise ArgumentError(f"LBFGS: all parameters must be in one group; got {len(self.param_groups)} groups")
+        for p in self._params:
+            if p.dtype.is_complex:
+                raise DTypeError(f"LBFGS: parameters must be real; got {p.name} of {p.dtype.name}; keep its parts")
         self.memory = _Memory()
 
     # ---- the parameters as one vector

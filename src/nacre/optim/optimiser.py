@@ -15,6 +15,7 @@ import numpy as np
 
 from nacre.api.creation import zeros_like
 from nacre.api.operands import as_tensor, constant, spread
+from nacre.api.primitives import parts
 from nacre.base.arguments import is_flag
 from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError
@@ -250,16 +251,17 @@ class Optimizer:
         if held is None:
             held = self.state[p] = self.fresh(p, group)
         value, wide = stripped(p.value), computing(p)
+        given = in_parts(as_tensor(value, wide))
         new, states = self.update(
-            as_tensor(value, wide),
-            as_tensor(stripped(g), wide),
-            {k: v.value for k, v in held.items()},
-            {k: spread(as_tensor(s, wide), p.shape) for k, s in scalars.items()},
+            given,
+            in_parts(as_tensor(stripped(g), wide)),
+            {k: in_parts(v.value) for k, v in held.items()},
+            {k: spread(as_tensor(s, given.type.dtype), given.type.shape) for k, s in scalars.items()},
             group,
         )
-        p.assign(as_tensor(new, p.dtype))
+        p.assign(as_tensor(joined(new, wide), p.dtype))
         for k, v in states.items():
-            held[k].assign(v)
+            held[k].assign(joined(v, held[k].dtype))
 
     def advance(self, group: ParameterGroup, clock: Clock) -> dict[str, Any]:
         """Advance a clock by one step; returns its `scalars`."""
@@ -353,7 +355,18 @@ def computing(p: Variable) -> DType:
     return p.dtype.arithmetic
 
 
+def in_parts(x: Any) -> Any:
+    """Complex numbers as pairs of real ones, each of which is a parameter of its own; other numbers as they are."""
+    return parts.as_real(x) if x.type.dtype.is_complex else x
+
+
+def joined(x: Any, dtype: DType) -> Any:
+    """The way back from `in_parts` to a dtype."""
+    return parts.as_complex(x) if dtype.is_complex else x
+
+
 def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
     """A variable of zeros, or of another number, for a parameter; it is made at once, even while tracing."""
-    numbers = np.full(p.shape, value, computing(p).numpy)  # type: ignore[arg-type]
+    dtype = computing(p)
+    numbers = np.full(p.shape, complex(value, value) if dtype.is_complex else value, dtype.numpy)  # type: ignore[arg-type]
     return Variable(as_tensor(numbers), name=f"{p.name}.{name}")

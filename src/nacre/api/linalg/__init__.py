@@ -48,4 +48,9 @@ __all__ = [
     "vector_norm",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 publish_all(__name__, __all__)
