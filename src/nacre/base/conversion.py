@@ -183,7 +183,7 @@ def not_numbers(operation: str, given: object) -> DTypeError:
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
     """Nested lists of Python numbers in a dtype, by default their natural one.
 
-    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for what is not a number
+    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for other objects
     and for numbers that the dtype cannot represent.
     """
     found = array.dtype

@@ -323,7 +323,7 @@ _late: dict[str, LateHome] = {}  # by the primitives' names
 
 
 def declare_late(homes: Mapping[str, str], own: dict[Primitive, Lowering]) -> None:
-    """Declare primitives whose modules are imported when their names are first asked for, in graphs' text for example.
+    """Declare primitives whose modules are imported when their names first occur, in graphs' text for example.
 
     `homes` has the primitives' names, separated by blanks, for each module.  The primitives are added to `own`.
     """

@@ -261,12 +261,7 @@ def butterfly(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[
 def _of_four(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     a, b = plus(k, x[0], x[2]), minus(k, x[0], x[2])
     c, d = plus(k, x[1], x[3]), minus(k, x[1], x[3])
-    return [
-        plus(k, a, c),
-        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
-        minus(k, a, c),
-        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
-    ]
+    return _quarters(k, (a, b, c, d))
 
 
 def _quarters(k: FourierArithmetic[T], x: tuple[Complex[T], Complex[T], Complex[T], Complex[T]]) -> list[Complex[T]]:
@@ -289,12 +284,7 @@ def odd_of_eight(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Compl
     u = k.mul(k.add(r1, i1), half), k.mul(k.sub(i1, r1), half)
     v = k.mul(k.sub(i3, r3), half), k.mul(k.add(r3, i3), k.neg(half))
     c, d = plus(k, u, v), minus(k, u, v)
-    return [
-        plus(k, a, c),
-        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
-        minus(k, a, c),
-        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
-    ]
+    return _quarters(k, (a, b, c, d))
 
 
 def _of_odd(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:

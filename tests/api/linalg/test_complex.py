@@ -295,7 +295,7 @@ def size(x: Any) -> Any:
 
 
 def projector(x: Any) -> Any:
-    """q @ qᴴ and |r|: what does not depend on the phases of columns."""
+    """q @ qᴴ and |r|, which do not depend on the phases of columns."""
     q, r = nc.linalg.qr(x)
     return size(q @ q.mH) / 10 + nc.sum(nc.abs(r) ** 2 * nc.abs(W[: r.shape[0], : r.shape[1]]))
 

@@ -106,7 +106,7 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
 def _cutoff(operation: str, x: Any, rtol: Any) -> float:
     """`rtol`, or its default for matrices."""
     if rtol is None:
-        return max(map(int, x.type.shape[-2:])) * float(np.finfo(x.type.dtype.numpy).eps)
+        return min(1.0, max(map(int, x.type.shape[-2:])) * float(np.finfo(x.type.dtype.numpy).eps))
     if isinstance(rtol, bool) or not is_number(rtol) or not 0 <= float(rtol) < inf:
         raise ArgumentError(f"{operation}: rtol must be a number of at least 0; got {shown(rtol)}")
-    return float(rtol)
+    return min(float(rtol), 1.0)

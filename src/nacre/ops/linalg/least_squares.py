@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nacre.base.dtypes import int64
+from nacre.base.errors import ArgumentError
 from nacre.base.types import TensorType
 from nacre.ops.linalg.matrices import conjugate_transpose, matmul, require_matrix
 from nacre.ops.linalg.numpy_calls import computed, numpy_primitive, real_diagonal
@@ -28,7 +29,13 @@ def pseudoinverse(a: Value, cutoff: float) -> Value:
 
 def _pinv_type(a: TensorType, cutoff: float) -> tuple[TensorType]:
     require_matrix("pinv", a)
+    _require_fraction("pinv", cutoff)
     return (a.with_shape((*a.shape[:-2], a.shape[-1], a.shape[-2])),)
+
+
+def _require_fraction(operation: str, cutoff: float) -> None:
+    if not 0 <= cutoff <= 1:
+        raise ArgumentError(f"{operation}: the cutoff must be in [0, 1]; got {cutoff}")
 
 
 def _numpy_pinv(a: Any, cutoff: float) -> tuple[Any]:
@@ -62,6 +69,7 @@ def least_squares(a: Value, b: Value, cutoff: float) -> tuple[Value, Value, Valu
 def _lstsq_type(a: TensorType, b: TensorType, cutoff: float) -> tuple[TensorType, TensorType, TensorType]:
     require_matrix("lstsq", a)
     require_matrix("lstsq", b)
+    _require_fraction("lstsq", cutoff)
     require_dtype("lstsq", "b", b, a.dtype)
     require_shape("lstsq", "b", b.shape[:-1], a.shape[:-1])
     batch, columns = a.shape[:-2], a.shape[-1]
