@@ -175,9 +175,13 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Kernels that `codegen` generates (matrix product, convolution) and `compile` registers; the family's name."""
+    """Kernels that `codegen` generates (matrix product, convolution) and `compile` registers; the family's name.
+
+    `late` is the module of `compile.lowering` that registers them, if the first program that needs it imports it.
+    """
 
     name: str
+    late: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ import numpy as np
 
 from nacre.api import statistical
 from nacre.api.elementwise import arithmetic, comparison
-from nacre.api.linalg.decompositions import svdvals
+from nacre.api.linalg.decompositions import svd, svdvals
 from nacre.api.linalg.norms import matrix_norm
 from nacre.api.linalg.operands import matrix, pair, require_matrices, right_sides, shared
 from nacre.api.linalg.solving import inv
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import matrices, pointwise
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, shown
 from nacre.base.dtypes import int64
@@ -36,16 +37,19 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-def pinv(x: TensorLike, /, *, rtol: float | None = None) -> Tensor:
+def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     """The Moore–Penrose inverse of matrices: [..., n, m] for [..., m, n].
 
-    Singular values of at most `rtol` times the largest one count as 0.  Gradients are those at a constant rank.
+    Singular values of at most `rtol` times the largest one count as 0; a tensor of shape [...] has one number for each
+    matrix.  Gradients are those at a constant rank.
 
     >>> nc.linalg.pinv([[2.0, 0.0], [0.0, 0.0]])
     Tensor([[0.5, 0. ],
             [0. , 0. ]], f32[2, 2])
     """
     held, dtype = matrix("pinv", x)
+    if _is_batch(rtol):
+        return as_tensor(_inverse_by_parts(held, as_tensor(rtol)), dtype)
     return as_tensor(matrices.least_squares.pseudoinverse(held, _cutoff("pinv", held, rtol)), dtype)
 
 
@@ -67,8 +71,10 @@ def lstsq(x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None) -> Ls
     return LstsqResult(solution, as_tensor(residuals, dtype.real), rank, as_tensor(values, dtype.real))
 
 
-def matrix_rank(x: TensorLike, /, *, rtol: float | None = None) -> Tensor:
+def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     """The number of singular values of matrices that are greater than `rtol` times the largest one.
+
+    A tensor of shape [...] has one `rtol` for each matrix [..., m, n].
 
     >>> nc.linalg.matrix_rank([[1.0, 1.0], [1.0, 1.0]])
     Tensor(1, i64[])
@@ -77,8 +83,8 @@ def matrix_rank(x: TensorLike, /, *, rtol: float | None = None) -> Tensor:
     values: Any = svdvals(held)
     if not values.type.shape[-1]:
         return statistical.sum(as_tensor(values, int64), -1)
-    bound = arithmetic.multiply(statistical.max(values, axis=-1, keepdims=True), _cutoff("matrix_rank", held, rtol))
-    return statistical.sum(as_tensor(comparison.greater(values, bound), int64), -1)
+    part: Any = as_tensor(rtol)[..., None] if _is_batch(rtol) else _cutoff("matrix_rank", held, rtol)
+    return statistical.sum(as_tensor(_counts(values, part), int64), -1)
 
 
 def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
@@ -101,6 +107,27 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
         assert p is not None
         found = arithmetic.multiply(matrix_norm(held, ord=p), matrix_norm(inv(held), ord=p))
     return as_tensor(found, dtype.real)
+
+
+def _is_batch(rtol: Any) -> bool:
+    """Whether `rtol` has a number for each matrix."""
+    return rtol is not None and not is_number(rtol) and len(getattr(rtol, "shape", ())) > 0
+
+
+def _counts(values: Any, part: Any) -> Any:
+    """Which singular values are greater than a part of the largest one."""
+    return comparison.greater(values, arithmetic.multiply(statistical.max(values, axis=-1, keepdims=True), part))
+
+
+def _inverse_by_parts(x: Any, rtol: Any) -> Any:
+    """The pseudoinverse from singular values, of which those up to a part of the largest one count as 0."""
+    u, values, vh = svd(x, full_matrices=False)
+    left, right = (shared.conjugate_transpose(v) for v in (vh, u))
+    if not values.type.shape[-1]:
+        return shared.matmul(left, right)
+    counts = _counts(values, as_tensor(rtol, values.type.dtype)[..., None])
+    inverses: Any = where(counts, arithmetic.reciprocal(where(counts, values, 1.0)), 0.0)
+    return arithmetic.multiply(left, inverses[..., None, :]) @ right
 
 
 def _cutoff(operation: str, x: Any, rtol: Any) -> float:
