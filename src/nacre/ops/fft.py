@@ -135,5 +135,10 @@ rfft_p: Final = Primitive(
     "rfft", _rfft_type, Template("rfft", "fourier"), Linear((_rfft_transpose,)), _batch(rfft), numbers=_length_along(-1)
 )
 irfft_p: Final = Primitive(
-    "irfft", _irfft_type, Template("irfft", "fourier"), Linear((_irfft_transpose,)), _batch(irfft), numbers=_length_along(-2)
+    "irfft",
+    _irfft_type,
+    Template("irfft", "fourier"),
+    Linear((_irfft_transpose,)),
+    _batch(irfft),
+    numbers=_length_along(-2),
 )
