@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values, and what is made of them.  NumPy's LAPACK computes them.
+"""Eigenvalues and singular values.  NumPy's LAPACK computes them.
 
 Programs can contain them, but not executables and saved programs.  Their bits are the same in every execution mode of
 one machine.  They depend on its LAPACK, so other machines may have others.
