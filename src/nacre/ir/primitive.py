@@ -171,9 +171,14 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Kernels that `codegen` generates (matrix product, convolution) and `compile` registers; the family's name."""
+    """Kernels that `codegen` generates (matrix product, convolution) and `compile` registers; the family's name.
+
+    `late`, if present, is the module of `compile.lowering` that registers them.  It is imported with the first program
+    that needs them.
+    """
 
     name: str
+    late: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,11 +129,16 @@ def _length_along(axis: int) -> Any:
 
 
 fft_p: Final = Primitive(
-    "fft", _fft_type, Template("fft"), Linear((_fft_transpose,)), _batch(fft), numbers=_length_along(-2)
+    "fft", _fft_type, Template("fft", "fourier"), Linear((_fft_transpose,)), _batch(fft), numbers=_length_along(-2)
 )
 rfft_p: Final = Primitive(
-    "rfft", _rfft_type, Template("rfft"), Linear((_rfft_transpose,)), _batch(rfft), numbers=_length_along(-1)
+    "rfft", _rfft_type, Template("rfft", "fourier"), Linear((_rfft_transpose,)), _batch(rfft), numbers=_length_along(-1)
 )
 irfft_p: Final = Primitive(
-    "irfft", _irfft_type, Template("irfft"), Linear((_irfft_transpose,)), _batch(irfft), numbers=_length_along(-2)
+    "irfft",
+    _irfft_type,
+    Template("irfft", "fourier"),
+    Linear((_irfft_transpose,)),
+    _batch(irfft),
+    numbers=_length_along(-2),
 )

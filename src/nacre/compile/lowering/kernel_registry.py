@@ -83,14 +83,13 @@ class RegisteredKernel:
 
 
 _numbers = count()
-_LATE: Final = dict.fromkeys(("fft", "irfft", "rfft"), "nacre.compile.lowering.fourier")  # by their templates
 
 
 def _with_late_kernels(primitive: Primitive) -> list[RegisteredKernel]:
     """The kernels of a primitive, with those of a module that is imported for the first program that needs it."""
     low = primitive.lowering
-    if isinstance(low, Template) and low.name in _LATE:
-        import_module(_LATE[low.name])
+    if isinstance(low, Template) and low.late is not None:
+        import_module(f"nacre.compile.lowering.{low.late}")
     return primitive.kernels
 
 
