@@ -146,6 +146,7 @@ def spaces() -> tuple[Space, ...]:
     made = [
         Space("nacre", "nc", _core()),
         Space("nacre.linalg", "nc.linalg", (_whole("nacre.api.linalg", "nacre.linalg"),)),
+        Space("nacre.fft", "nc.fft", (_whole("nacre.api.fft", "nacre.fft"),)),
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
         Space("nacre.nn", "nn", _late("nacre.nn", nn.HOMES, "nacre.nn")),

@@ -57,8 +57,8 @@ TENSORS = Group(
             "Creation",
             "Functions that make tensors from numbers, from arrays and from other tensors.",
             {
-                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like ones_like full_like "
-                "empty_like tril triu meshgrid e inf nan newaxis pi"
+                "nacre": "tensor asarray from_dlpack arange linspace zeros ones full empty eye zeros_like "
+                "ones_like full_like empty_like tril triu meshgrid e inf nan newaxis pi"
             },
         ),
         Topic(
@@ -66,8 +66,8 @@ TENSORS = Group(
             "Element types",
             "Element types, their limits, and conversion between them.",
             {
-                "nacre": "DType float32 float64 float16 bfloat16 bool int8 int16 int32 int64 uint8 uint16 uint32 "
-                "uint64 astype result_type can_cast isdtype finfo iinfo"
+                "nacre": "DType float32 float64 float16 bfloat16 complex64 complex128 bool int8 int16 int32 int64 "
+                "uint8 uint16 uint32 uint64 astype result_type can_cast isdtype finfo iinfo"
             },
         ),
         Topic(
@@ -84,6 +84,12 @@ TENSORS = Group(
             },
         ),
         Topic(
+            "complex_numbers",
+            "Complex numbers",
+            "Complex numbers and their parts.",
+            {"nacre": "complex polar real imag conj angle view_as_real view_as_complex"},
+        ),
+        Topic(
             "reductions",
             "Reductions",
             "Functions that reduce some axes, or accumulate along one.",
@@ -95,11 +101,21 @@ TENSORS = Group(
         Topic(
             "linear_algebra",
             "Linear algebra",
-            "Products of vectors, matrices and tensors, factorisations, linear systems and norms.",
+            "Products of vectors, matrices and tensors, factorisations, eigenvalues, linear systems and norms.",
             {
                 "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
-                "nacre.linalg": "cholesky lu qr solve solve_triangular inv det slogdet matrix_power expm multi_dot "
+                "nacre.linalg": "cholesky lu qr eig eigh eigvals eigvalsh svd svdvals solve "
+                "solve_triangular lstsq pinv inv det slogdet matrix_rank cond matrix_power expm multi_dot "
                 "vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
+            },
+        ),
+        Topic(
+            "fourier",
+            "Fourier transforms",
+            "Discrete Fourier transforms of complex and real numbers along one or several axes.",
+            {
+                "nacre.fft": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn fft2 ifft2 rfft2 irfft2 fftfreq "
+                "rfftfreq fftshift ifftshift"
             },
         ),
         Topic(

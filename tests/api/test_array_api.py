@@ -17,10 +17,10 @@ KINDS: dict[str, set[nc.DType]] = {
     "signed integer": {nc.int8, nc.int16, nc.int32, nc.int64},
     "unsigned integer": {nc.uint8, nc.uint16, nc.uint32, nc.uint64},
     "real floating": {nc.float16, nc.bfloat16, nc.float32, nc.float64},
-    "complex floating": set(),
+    "complex floating": {nc.complex64, nc.complex128},
 }
 KINDS["integral"] = KINDS["signed integer"] | KINDS["unsigned integer"]
-KINDS["numeric"] = KINDS["integral"] | KINDS["real floating"]
+KINDS["numeric"] = KINDS["integral"] | KINDS["real floating"] | KINDS["complex floating"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +111,11 @@ def test_copies() -> None:
     assert nc.astype(x, nc.float32) is not x and x.astype(nc.int8, copy=False).dtype is nc.int8
     assert nc.asarray(x) is x and nc.asarray(x, copy=False) is x and nc.asarray(x, copy=True) is not x
     assert nc.asarray([1.0, 2.0], copy=False).tolist() == [1.0, 2.0]
-    for obj, more in ((x, {"dtype": nc.int8}), (np.ones(2), {"dtype": nc.int8}), (np.float32(1), {})):
+    array = np.ones(2)
+    shared, own = nc.asarray(array, copy=False), nc.asarray(array)
+    array[0] = 5
+    assert shared.tolist() == [5.0, 1.0] and own.tolist() == [1.0, 1.0]
+    for obj, more in ((x, {"dtype": nc.int8}), (array, {"dtype": nc.int8}), (np.float32(1), {})):
         with pytest.raises(ValueError, match=r"asarray: .* must be copied to become"):
             nc.asarray(obj, copy=False, **more)
 
@@ -160,12 +164,13 @@ def test_the_namespace_describes_itself() -> None:
         x.__array_namespace__(api_version="2019.12")
     assert info.default_device() in info.devices() and nc.ones(2, device=info.default_device()).device == "cpu"
     assert info.capabilities()["boolean indexing"] and info.capabilities()["data-dependent shapes"]
-    standard = (KINDS["integral"] | KINDS["real floating"] | {nc.bool}) - {nc.float16, nc.bfloat16}
+    standard = (KINDS["numeric"] | {nc.bool}) - {nc.float16, nc.bfloat16}
     assert set(info.dtypes().values()) == standard and all(getattr(nc, n) is d for n, d in info.dtypes().items())
     assert set(info.dtypes(kind=("bool", "real floating"))) == {"bool", "float32", "float64"}
+    assert set(info.dtypes(kind="complex floating")) == {"complex64", "complex128"}
     found = info.default_dtypes(device="cpu")
     assert found["real floating"] is nc.tensor(1.0).dtype and found["integral"] is nc.tensor(1).dtype
-    assert found["indexing"] is nc.argmax([1, 2]).dtype
+    assert found["indexing"] is nc.argmax([1, 2]).dtype and found["complex floating"] is nc.tensor(1j).dtype
     for call in (lambda: info.dtypes(kind="whole"), lambda: info.dtypes(device="gpu")):
         with pytest.raises(nc.ArgumentError, match="dtypes: "):
             call()

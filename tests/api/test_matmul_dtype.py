@@ -129,4 +129,15 @@ def test_errors() -> None:
     with pytest.raises(nc.DTypeError, match="numeric"):
         nc.matmul(x, y.mT, dtype=nc.bool)
     with pytest.raises(nc.DTypeError, match="must be one of bool"):
-        nc.matmul(x, y.mT, dtype="complex64")
+        nc.matmul(x, y.mT, dtype="complex256")
+    with pytest.raises(nc.ShapeError, match="inner sizes must match"):
+        nc.matmul(x, y, dtype="complex64")
+
+
+def test_real_operands_with_a_complex_dtype() -> None:
+    rng = np.random.default_rng(8)
+    x, y = (nc.tensor(rng.normal(size=s)) for s in ((5, 30), (30, 7)))
+    want = x.astype(nc.complex128) @ y.astype(nc.complex128)
+    for f in (nc.matmul, lambda x, y, dtype: nc.tensordot(x, y, axes=1, dtype=dtype)):
+        for found in (f(x, y, dtype=nc.complex128), nc.jit(lambda x, y, f=f: f(x, y, dtype="complex128"))(x, y)):
+            assert found.dtype is nc.complex128 and found.numpy().tobytes() == want.numpy().tobytes()

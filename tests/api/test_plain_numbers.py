@@ -98,6 +98,7 @@ def test_forward_and_reverse_mode_agree_where_a_part_is_empty() -> None:
 
 @pytest.mark.parametrize("other", [
     np.float32, np.dtype("float32"), np.float64, np.dtype("int8"), np.bool_, "float32", "f64", float, int, bool,
+    np.complex64, np.dtype("complex128"), "c64", complex,
 ], ids=repr)  # fmt: skip
 def test_dtypes_are_not_compared_with_those_of_other_libraries(other: Any) -> None:
     meant = dtypes.as_dtype(other)
@@ -111,7 +112,7 @@ def test_dtypes_are_not_compared_with_those_of_other_libraries(other: Any) -> No
 
 
 def test_dtypes_and_objects_that_are_not_dtypes() -> None:
-    for other in (None, "auto", 1, np.complex64, np.dtype("complex64"), str, list, object, np.float64(1.0)):
+    for other in (None, "auto", 1, np.clongdouble, np.dtype(np.longdouble), str, list, object, np.float64(1.0)):
         assert X.dtype is not other and not any(d == other for d in (X.dtype, nc.float64))
     assert X.dtype == nc.float32 and nc.float32 != nc.float64 and hash(nc.float32) == hash(X.dtype)
     assert {nc.float32: 1, np.float32: 2, "float32": 3}[nc.float32] == 1

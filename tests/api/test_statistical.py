@@ -183,6 +183,7 @@ def test_creation() -> None:
 def test_data_of_all_kinds() -> None:
     assert nc.tensor([1, 2]).dtype is nc.int64 and nc.tensor([1.0]).dtype is nc.float32
     assert nc.tensor([True]).dtype is nc.bool and nc.tensor(np.float64([1])).dtype is nc.float64
+    assert nc.tensor([1j, 2]).dtype is nc.complex64 and nc.tensor(np.ones(2, complex)).dtype is nc.complex128
     assert nc.tensor([np.int8(1), np.int8(2)]).dtype is nc.int8
     assert nc.tensor([nc.ones(2), nc.zeros(2)]).tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert nc.tensor(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
@@ -190,7 +191,7 @@ def test_data_of_all_kinds() -> None:
     held = nc.tensor(source)
     source[0] = 5
     assert held.tolist() == [1.0, 1.0]
-    for wrong in (object(), ["a"], [[1], [1, 2]], [1j]):
+    for wrong in (object(), ["a"], [[1], [1, 2]], [[1j], [1, 2]], np.ones(2, np.clongdouble)):
         with pytest.raises(nc.Error):
             nc.tensor(wrong)
 

@@ -6,6 +6,8 @@ import copy
 import operator
 import pickle
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,23 +91,34 @@ def test_the_error_of_reading_a_traced_tensor_explains_itself(read: object) -> N
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda x: x * 1j, "complex numbers (complex); keep the real and the imaginary part as two tensors"),
-        (lambda x: 1j - x, "complex numbers (complex)"),
-        (lambda x: nn.Parameter(x) / 1j, "complex numbers (complex)"),
-        (lambda x: nc.jit(lambda x: x * 1j)(x), "complex numbers (complex)"),
-        (lambda x: nc.grad(lambda x: nc.sum(x * 1j))(x), "complex numbers (complex)"),
-        (lambda x: x == 1j, "complex numbers (complex)"),
-        (lambda x: x * np.complex64(1), "complex numbers (NumPy's dtype complex64)"),
-        (lambda x: nc.tensor([1j, 2]), "complex numbers (NumPy's dtype complex128)"),
-        (lambda x: nc.tensor(np.ones(2, complex)), "complex numbers (NumPy's dtype complex128)"),
+        (lambda x: x < 1j, "less: operands must have a real dtype; got complex64; take its abs, or a part"),
+        (lambda x: nc.jit(lambda x: x >= 1j)(x), "greater_equal: operands must have a real dtype; got complex64"),
+        (lambda x: nc.clip(x, 1j), "clip: operands must have a real dtype; got complex64; take its abs, or a part"),
+        (lambda x: x % 1j, "remainder: operands must have a real numeric dtype; got complex64"),
+        (lambda x: nc.grad(lambda x: nc.sum(x * 1j))(x), "must be floating-point; got type c64[]; take its real part"),
+        (lambda x: nc.tensor(1j, dtype="float32"), "must fit float32 (real); got 1j; use its real part, or convert"),
+        (lambda x: nc.full_like(x, 1j), "first, as in `x.astype(nacre.complex64)`"),
+        (lambda x: x.astype(complex).astype(float), "cast: real and complex numbers must not be converted"),
+        (lambda x: nc.tensor(np.ones(2, np.clongdouble)), "complex128; got dtype('complex256')"),
         (lambda x: nc.tensor(np.array(["2020-01-01"], "datetime64[D]")), "convert them with array.astype('int64')"),
         (lambda x: nc.tensor([1, None]), "convert them with array.astype(float)"),
         (lambda x: nc.add(x, "a"), "got text (str)"),
     ],
 )
-def test_elements_that_are_not_real_numbers_are_refused_with_advice(make: object, words: str) -> None:
+def test_elements_that_are_no_numbers_or_no_real_ones_are_refused_with_advice(make: object, words: str) -> None:
     with pytest.raises(nc.DTypeError, match=re.escape(words)):
         make(nc.tensor(X))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("number", [1j, np.complex64(1j), np.complex128(1j)], ids=repr)
+@pytest.mark.parametrize("f", [operator.mul, lambda x, y: y - x, operator.truediv, operator.eq])
+def test_a_complex_number_makes_the_result_complex(f: Callable[[Any, Any], Any], number: Any) -> None:
+    wanted = f(nc.tensor(X), nc.full(X.shape, 1j, nc.complex64))
+    assert wanted.dtype in (nc.complex64, nc.bool)
+    for x in (nc.tensor(X), nn.Parameter(nc.tensor(X))):
+        for found in (f(x, number), nc.jit(lambda x: f(x, number))(x)):
+            assert found.type is wanted.type
+            assert found.detach().numpy().tobytes() == wanted.numpy().tobytes()
 
 
 TRANSFORMED: dict[str, object] = {

@@ -102,8 +102,21 @@ ARITHMETIC = [
     of_complex("isinf-complex", pw.isinf, np.isinf, ulps=0, result="truth"),
     of_complex("isfinite-complex", pw.isfinite, np.isfinite, ulps=0, result="truth"),
     of_complex("pow-complex", pw.pow_, np.power, 2),
-    of_complex("cast-c128-c64", lambda z: pw.cast(pw.cast(z, complex128), complex64), lambda z: z, ulps=0)
 ]  # fmt: skip
+
+CASTS = [
+    Row(
+        f"cast-{target.short}",
+        lambda x, target=target: parts.as_real(pw.cast(parts.as_complex(x), target)),
+        lambda x, target=target: x.astype(target.real.numpy),
+        shaped(P),
+        SINGLE,
+        0,
+        (0,),
+        normal(P) if target is complex128 else None,
+    )
+    for target in (complex64, complex128)
+]
 
 ELEMENTARY = [
     of_complex(f"{name}-complex", f, reference)

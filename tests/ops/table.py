@@ -15,6 +15,7 @@ from ops import (
     rows_pointwise,
     rows_reduce,
     rows_sort,
+    rows_spectral,
     rows_view,
 )
 from ops.row import Row
@@ -29,6 +30,7 @@ ROWS: tuple[Row, ...] = (
     *rows_dot.ROWS,
     *rows_fft.ROWS,
     *rows_linalg.ROWS,
+    *rows_spectral.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}
 

@@ -1,4 +1,4 @@
-"""Families of primitives that are imported when a name of theirs is first asked for."""
+"""Families of primitives that are imported when a name of theirs first occurs."""
 
 from __future__ import annotations
 

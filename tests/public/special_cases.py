@@ -342,16 +342,18 @@ def _listed(names: str, why: str) -> dict[str, str]:
 
 REASONS: dict[str, str] = {
     **_listed(
-        "arange empty empty_like eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor "
-        "zeros zeros_like",
+        "arange empty empty_like eye finfo from_dlpack full full_like iinfo linspace meshgrid ones ones_like "
+        "result_type tensor zeros zeros_like",
         _MADE,
     ),
     **_listed(
         "asarray astype tril triu broadcast_arrays broadcast_to concat diff expand_dims flatten flip nextafter "
         "matrix_transpose moveaxis pad permute_dims repeat reshape roll split squeeze stack swapaxes tile "
-        "unstack index index_update take take_along_axis dynamic_slice dynamic_update_slice",
+        "unstack index index_update take take_along_axis dynamic_slice dynamic_update_slice complex real imag conj "
+        "view_as_real view_as_complex",
         _LINEAR,
     ),
+    **_listed("angle polar", "tests/api/test_complex_numbers.py has their derivatives"),
     **_listed("ceil floor floor_divide round sign trunc", _STEPS),
     **_listed("unique_all unique_counts unique_inverse unique_values", "they move elements as `sort` does"),
     "cumulative_prod": "a polynomial; tests/api/test_statistical.py has its derivatives, at zeros too",

@@ -143,9 +143,24 @@ OTHERS = {
     **dict.fromkeys(
         ("astype", "sum", "prod", "cumulative_sum", "cumulative_prod"), "conversions of what has a dtype; integers wrap"
     ),
-    **dict.fromkeys(("matmul", "einsum", "tensordot", "vecdot"), "conversions of what has a dtype; integers wrap"),
+    **dict.fromkeys(
+        (
+            "matmul",
+            "einsum",
+            "tensordot",
+            "vecdot",
+            "linalg.matmul",
+            "linalg.tensordot",
+            "linalg.vecdot",
+            "linalg.trace",
+        ),
+        "conversions of what has a dtype; integers wrap",
+    ),
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
-    **dict.fromkeys(("random.bits", "random.uniform", "random.normal"), "a dtype of one kind; numbers are rounded"),
+    **dict.fromkeys(
+        ("random.bits", "random.uniform", "random.normal", "fft.fftfreq", "fft.rfftfreq"),
+        "a dtype of one kind; numbers are rounded",
+    ),
 }
 
 

@@ -21,7 +21,10 @@ ELSEWHERE = ("nacre.random.", "nacre.nn.init.", "nacre.data.")
 # functions whose result for random operands of these shapes is not a half type, or which need special arguments
 NOT_HALF = {
     "astype", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "isfinite", "isinf", "isnan",
-    "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",  # other dtypes
+    "signbit", "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "nn.functional.one_hot",
+    "linalg.matrix_rank",  # other dtypes
+    "complex", "polar", "view_as_real", "view_as_complex", "linalg.eig", "linalg.eigvals",  # complex ones, of float32
+    *(f"fft.{i}{name}" for i in ("", "i") for name in ("fft", "fft2", "fftn", "hfft", "rfft", "rfft2", "rfftn")),
     "can_cast", "isdtype", "isin", "nonzero", "searchsorted",
     "nextafter",  # the next number depends on the dtype
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
@@ -39,7 +42,15 @@ def _from_vector(x: Any) -> Any:
     return nn.utils.parameters_to_vector(held)
 
 
+def _positive_definite(x: Any) -> Any:
+    """A symmetric matrix with a large diagonal, of x's numbers as they are."""
+    below = nc.tril(x((4, 4)), k=-1)
+    return below + below.mT + nc.eye(4, dtype=below.dtype) * 8
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "linalg.cholesky": lambda x: nc.linalg.cholesky(_positive_definite(x)),
+    "linalg.cross": lambda x: nc.linalg.cross(x((4, 3)), x((4, 3))),
     "split": lambda x: nc.split(x((4, 3)), sections=2),
     "full": lambda x: nc.full((2, 3), x(())),
     "full_like": lambda x: nc.full_like(x((2, 3)), x(())),

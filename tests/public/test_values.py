@@ -130,6 +130,10 @@ INTEGER: dict[str, Callable[..., int]] = {
     "pow": lambda x, n: x ** min(n, 1 << 20) if n >= 0 else (x if n % 2 else 1) if abs(x) == 1 else 0,
 }
 ELSEWHERE = {
+    **dict.fromkeys(
+        ("complex", "real", "imag", "conj", "angle", "polar", "view_as_real", "view_as_complex"),
+        "tests/api/test_complex_numbers.py, against NumPy",
+    ),
     "fma": "tests/ops, against the exact sum", "nan_to_num": "below",
     "clip": "maximum and minimum", "nextafter": "tests/api/test_statistical.py, against NumPy",
     "logical_and": "bools", "logical_or": "bools", "logical_xor": "bools", "logical_not": "bools",

@@ -109,16 +109,17 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _shared(obj: Any, dtype: DType | None) -> Any:
     """The tensor in the memory of an array, or of another object that exports memory; lists have none to share."""
     held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
+    given = type(cast("object", held)).__name__
     if isinstance(held, np.ndarray):
         made = borrow.of_array(cast("np.ndarray", held))
     elif hasattr(held, "__dlpack__"):
         made = dlpack.from_dlpack(held, copy=False)
     elif hasattr(held, "__array__"):
-        raise _must_copy(type(held).__name__, "a tensor")
+        raise _must_copy(given, "a tensor")
     else:
         return tensor(held, dtype)
     if dtype is not None and made.type.dtype is not dtype:
-        raise _must_copy(f"{type(held).__name__} of {made.type.dtype.name}", dtype.name)
+        raise _must_copy(f"{given} of {made.type.dtype.name}", dtype.name)
     return made
 
 

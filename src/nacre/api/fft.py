@@ -120,12 +120,20 @@ def _complex_along(pairs: Any, axis: int, inverse: bool) -> Any:
 
 
 def fft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
-    """The transform of complex or real numbers along an axis.  The result is complex."""
+    """The transform of complex or real numbers along an axis.  The result is complex.
+
+    >>> nc.fft.fft([1.0, 2.0, 3.0, 4.0])
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4])
+    """
     return _transformed("fft", _one, x, n, axis, norm, False)
 
 
 def ifft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    >>> nc.fft.ifft([4.0, 0.0, 0.0, 0.0])
+    Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4])
+    """
     return _transformed("ifft", _one, x, n, axis, norm, True)
 
 
@@ -158,6 +166,9 @@ def rfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | Non
     """The first n//2 + 1 elements of the transform of real numbers; the others are conjugates of these.
 
     Raises DTypeError for complex numbers.
+
+    >>> nc.fft.rfft([1.0, 2.0, 3.0, 4.0])
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3])
     """
     return _transformed("rfft", _of_real, x, n, axis, norm, False)
 
@@ -166,6 +177,9 @@ def irfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | No
     """The inverse of `rfft`: n real numbers, 2·(m − 1) of m elements if n is not given.
 
     The imaginary part of the first element is ignored, and that of the last one if n is even.
+
+    >>> nc.fft.irfft([4.0, 0.0, 0.0])
+    Tensor([1., 1., 1., 1.], f32[4])
     """
     return _transformed("irfft", _to_real, x, n, axis, norm, True)
 
@@ -174,12 +188,19 @@ def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | Non
     """The transform of n numbers that are conjugates of each other, as x[k] and x[n − k]; it is real.
 
     x has the first n//2 + 1 of them.  Without n, it is 2·(m − 1) for m elements.
+
+    >>> nc.fft.hfft([1.0, 2j, 0.0])
+    Tensor([ 1.,  5.,  1., -3.], f32[4])
     """
     return _transformed("hfft", _to_real, x, n, axis, norm, False)
 
 
 def ihfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
-    """The inverse of `hfft`: the first n//2 + 1 elements.  Raises DTypeError for complex numbers."""
+    """The inverse of `hfft`: the first n//2 + 1 elements.  Raises DTypeError for complex numbers.
+
+    >>> nc.fft.ihfft([4.0, 0.0, 4.0, 0.0])
+    Tensor([2.-0.j, 0.-0.j, 2.-0.j], c64[3])
+    """
     return _transformed("ihfft", _of_real, x, n, axis, norm, True)
 
 
@@ -210,56 +231,93 @@ def _to_real(operation: str, x: TensorLike, n: int | None, axis: int, norm: str 
 def fftn(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = "backward"
 ) -> Tensor:
-    """The transform along several axes: all of them, or the last ones for as many lengths as `s` has."""
+    """The transform along several axes: all of them, or the last ones for as many lengths as `s` has.
+
+    >>> nc.fft.fftn([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]], c64[2, 2])
+    """
     return _all("fftn", x, s, axes, norm, False)
 
 
 def ifftn(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = "backward"
 ) -> Tensor:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> nc.fft.ifftn([[4.0, 0.0], [0.0, 0.0]])
+    Tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]], c64[2, 2])
+    """
     return _all("ifftn", x, s, axes, norm, True)
 
 
 def rfftn(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = "backward"
 ) -> Tensor:
-    """`rfft` along the last of several axes, then `fft` along the others.  Raises DTypeError for complex numbers."""
+    """`rfft` along the last of several axes, then `fft` along the others.  Raises DTypeError for complex numbers.
+
+    >>> nc.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]], c64[2, 2])
+    """
     return _all_of_real("rfftn", x, s, axes, norm)
 
 
 def irfftn(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = "backward"
 ) -> Tensor:
-    """The inverse of `rfftn`.  Without `s`, the last length is 2·(m − 1) for m elements."""
+    """The inverse of `rfftn`.  Without `s`, the last length is 2·(m − 1) for m elements.
+
+    >>> nc.fft.irfftn([[4.0, 0.0], [0.0, 0.0]])
+    Tensor([[1., 1.],
+            [1., 1.]], f32[2, 2])
+    """
     return _all_to_real("irfftn", x, s, axes, norm)
 
 
 def fft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
-    """`fftn` along two axes."""
+    """`fftn` along two axes.
+
+    >>> nc.fft.fft2(nc.ones((3, 2, 2))).shape
+    (3, 2, 2)
+    """
     return _all("fft2", x, s, axes, norm, False)
 
 
 def ifft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
-    """The inverse of `fft2`."""
+    """The inverse of `fft2`.
+
+    >>> nc.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
+    Tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]], c64[2, 2])
+    """
     return _all("ifft2", x, s, axes, norm, True)
 
 
 def rfft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
-    """`rfftn` along two axes."""
+    """`rfftn` along two axes.
+
+    >>> nc.fft.rfft2(nc.ones((3, 4, 6))).shape
+    (3, 4, 4)
+    """
     return _all_of_real("rfft2", x, s, axes, norm)
 
 
 def irfft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
-    """The inverse of `rfft2`."""
+    """The inverse of `rfft2`.
+
+    >>> nc.fft.irfft2(nc.ones((3, 4, 4))).shape
+    (3, 4, 6)
+    """
     return _all_to_real("irfft2", x, s, axes, norm)
 
 
@@ -338,14 +396,22 @@ def _lengths(
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `fft`: 0, 1, …, then the negative ones up to −1, divided by n·d; d is the sample spacing."""
+    """The frequencies of `fft`: 0, 1, …, then the negative ones up to −1, divided by n·d; d is the sample spacing.
+
+    >>> nc.fft.fftfreq(4)
+    Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4])
+    """
     require_device(device, "fftfreq")
     count = _length("fftfreq", n, n)
     return _frequencies("fftfreq", roll(arange(-(count // 2), (count + 1) // 2), -(count // 2)), count, d, dtype)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `rfft`: 0, 1, …, n//2, divided by n·d; d is the sample spacing."""
+    """The frequencies of `rfft`: 0, 1, …, n//2, divided by n·d; d is the sample spacing.
+
+    >>> nc.fft.rfftfreq(4)
+    Tensor([0.  , 0.25, 0.5 ], f32[3])
+    """
     require_device(device, "rfftfreq")
     count = _length("rfftfreq", n, n)
     return _frequencies("rfftfreq", arange(count // 2 + 1), count, d, dtype)
@@ -363,12 +429,20 @@ def _frequencies(operation: str, numbers: Any, n: int, d: float, dtype: Any) -> 
 
 
 def fftshift(x: TensorLike, /, axes: Axes = None) -> Tensor:
-    """The elements with frequency 0 in the middle of axes; all axes by default."""
+    """The elements with frequency 0 in the middle of axes; all axes by default.
+
+    >>> nc.fft.fftshift([0, 1, 2, 3, 4])
+    Tensor([3, 4, 0, 1, 2], i64[5])
+    """
     return _shifted("fftshift", x, axes, 1)
 
 
 def ifftshift(x: TensorLike, /, axes: Axes = None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> nc.fft.ifftshift([3, 4, 0, 1, 2])
+    Tensor([0, 1, 2, 3, 4], i64[5])
+    """
     return _shifted("ifftshift", x, axes, -1)
 
 

@@ -6,7 +6,6 @@ when it is imported.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, SimpleNamespace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from nacre.api.constants import require_version
-from nacre.api.interchange.conversions import deep_copy, reduced, to_array, to_buffer, whole
+from nacre.api.interchange.conversions import deep_copy, finite, real_number, reduced, to_array, to_buffer, whole
 from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device, require_flag
@@ -152,16 +151,13 @@ class Tensor(Value, metaclass=ListedClass):
         return whole(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
-        return float(_real(_one(self, "float", plain_numbers), "float"))
+        return float(real_number(_one(self, "float", plain_numbers), "float"))
 
     def __complex__(self) -> complex:
         return complex(_one(self, "complex", plain_numbers))
 
     def __int__(self) -> int:
-        found = _real(_one(self, "int"), "int")
-        if isinstance(found, float) and not math.isfinite(found):
-            raise ArgumentError(f"int: the number must be finite; got {found}; test with nacre.isfinite")
-        return int(found)
+        return int(finite(real_number(_one(self, "int"), "int"), "int"))
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:
@@ -240,7 +236,7 @@ class Tensor(Value, metaclass=ListedClass):
 
     @property
     def real(self) -> Tensor:
-        """The real part; of real numbers the tensor itself."""
+        """The real part."""
         return FUNCTIONS.real(self)
 
     @property
@@ -523,13 +519,6 @@ def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = 
         remedy = "; use .any() or .all()" if operation == "bool" else ""
         raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
     return read(x, operation if read is plain_numbers else "item").item()
-
-
-def _real(number: Any, operation: str) -> Any:
-    """A number that is not complex."""
-    if isinstance(number, complex):
-        raise DTypeError(f"{operation}: the number must be real; got {number}; write x.real, x.imag or complex(x)")
-    return number
 
 
 _TRUTH: Final = explain(

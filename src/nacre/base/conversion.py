@@ -127,14 +127,14 @@ def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
 def refused(operation: str, value: object, dtype: DType) -> DTypeError:
     """The error for a number that a dtype cannot represent."""
     shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >> 128 else repr(value)
-    held, remedy = "its range", "a float"
+    held, remedy, wider = "its range", "a float", "int64"
     if dtype.is_integer:
         held, remedy = "whole, {} to {}".format(*bounds(dtype)), "a wider dtype"
     if isinstance(value, complex):
-        held, remedy = "real", "its real part"
+        held, remedy, wider = "real", "its real part", "complex64"
     return DTypeError(
         f"{operation}: the number must fit {dtype.name} ({held}); got {shown}; use {remedy}, or convert "
-        "the tensor first, as in `x.astype(nacre.int64)`"
+        f"the tensor first, as in `x.astype(nacre.{wider})`"
     )
 
 
@@ -183,7 +183,7 @@ def not_numbers(operation: str, given: object) -> DTypeError:
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
     """Nested lists of Python numbers in a dtype, by default their natural one.
 
-    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for what is not a number
+    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for other objects
     and for numbers that the dtype cannot represent.
     """
     found = array.dtype

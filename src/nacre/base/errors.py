@@ -96,7 +96,7 @@ class GraphError(Error, ValueError):
 
 
 class ExchangeError(Error, BufferError):
-    """Memory cannot be passed to another library, or taken from one, in the way that was asked for."""
+    """Memory cannot be passed to another library, or taken from one, in the requested way."""
 
 
 class CompileError(Error, RuntimeError):

@@ -14,7 +14,7 @@ from typing import Any
 class LateModule:
     """A module that is imported when one of its names is first used.
 
-    It stands in a file for a module that few programs need.  Type checkers import the module itself, under
+    A file has it in place of a module that few programs need.  Type checkers import the module itself, under
     `TYPE_CHECKING`.
     """
 

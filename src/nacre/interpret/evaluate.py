@@ -81,7 +81,7 @@ def view(
 ) -> Value | None:
     """The result as a view of the operand's memory, or None if it must be computed."""
     low = primitive.lowering
-    if not isinstance(low, Element) or low.view is None:
+    if not isinstance(low, Element) or low.view is None or low.resized:
         return None
     x = inputs[0]
     layout = low.view(layout_of(x), x.type, result, **params)

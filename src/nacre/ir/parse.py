@@ -10,7 +10,6 @@ import binascii
 import json
 import math
 import re
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NoReturn
@@ -24,7 +23,7 @@ from nacre.base.types import TensorType
 from nacre.ir.declared import declared_types
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Params, known_primitive
-from nacre.ir.text import DTYPES, NUMPY_LITTLE, RESERVED, float_bits
+from nacre.ir.text import DTYPES, NUMPY_LITTLE, RESERVED, from_bits, from_text
 
 DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # limits of the parser
 
@@ -255,9 +254,8 @@ class _Values:
         minus = line.take("-")
         bits = line.kind() == "hex" and not minus
         text = line.word("hex", "bits") if bits else line.word(line.kind(), "a constant")
-        line.expect(":")
-        dtype = dtype_named(name) if (name := line.word("name", "a dtype")) in DTYPES else line.fail("a dtype")
-        array = _from_bits(text, dtype) if bits else _from_text(text, minus, dtype)
+        dtype = _dtype(line)
+        array = from_bits(text, dtype) if bits else from_text(text, minus, dtype)
         if array is None:
             line.fail(f"a constant of dtype {dtype.short}")
         return Literal(array, TensorType((), dtype))
@@ -268,8 +266,7 @@ class _Values:
         line.expect(",")
         im = self._number(line)
         line.expect(")")
-        line.expect(":")
-        dtype = dtype_named(name) if (name := line.word("name", "a dtype")) in DTYPES else line.fail("a dtype")
+        dtype = _dtype(line)
         if not all(part.type == TensorType((), dtype.component) for part in (re, im)) or dtype.component is None:
             line.fail(f"a real and an imaginary part of dtype {dtype.real.short}")
         array = np.array([re.array, im.array], dtype.real.numpy).view(dtype.numpy).reshape(())
@@ -292,28 +289,9 @@ class _Values:
         return Literal(array.copy() if NUMPY_LITTLE else array.byteswap(), type)
 
 
-def _from_bits(text: str, dtype: DType) -> np.ndarray | None:
-    value = int(text, 16) if len(text) <= 18 else 1 << 64
-    if not dtype.is_float or value >> dtype.bits:
-        return None
-    return np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
-
-
-def _from_text(text: str, minus: bool, dtype: DType) -> np.ndarray | None:
-    if dtype.is_bool:
-        return np.array(text == "true") if text in ("true", "false") and not minus else None
-    signed = "-" * minus + text
-    if dtype.is_integer:
-        if not re.fullmatch(r"-?\d{1,20}", signed) or not _holds(int(signed), dtype):
-            return None
-        return np.array(int(signed), dtype.numpy)
-    raw = float_bits(signed, dtype)
-    return None if raw is None else np.frombuffer(raw, dtype.numpy).reshape(()).copy()
-
-
-def _holds(value: int, dtype: DType) -> bool:
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return low <= value < low + (1 << dtype.bits)
+def _dtype(line: _Line) -> DType:
+    line.expect(":")
+    return dtype_named(name) if (name := line.word("name", "a dtype")) in DTYPES else line.fail("a dtype")
 
 
 # ---- graphs

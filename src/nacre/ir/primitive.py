@@ -142,12 +142,16 @@ class Element:
     memory.
 
     `op` is the operation of kernel IR that the rule applies to the operands' elements at the index, if it is one.
+
+    `resized` says that elements of the view have another size.  It is then one inside of programs alone, because eager
+    views count their beginning in elements of the memory.
     """
 
     rule: Callable[..., Expr]
     view: Callable[..., Layout | None] | None = None
     cost: int = 1  # instructions for an element, roughly
     op: str | None = None
+    resized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +177,11 @@ class Nest:
 class Template:
     """Kernels that `codegen` generates (matrix product, convolution) and `compile` registers; the family's name.
 
-    `late`, if present, is the module of `compile.lowering` that registers them.  It is imported with the first program
-    that needs them.
+    `late` is the module of `compile.lowering` that registers them, if the first program that needs it imports it.
     """
 
     name: str
-    late: str | None = None
+    late: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +327,7 @@ _late: dict[str, LateHome] = {}  # by the primitives' names
 
 
 def declare_late(homes: Mapping[str, str], own: dict[Primitive, Lowering]) -> None:
-    """Declare primitives whose modules are imported when their names are first asked for, in graphs' text for example.
+    """Declare primitives whose modules are imported when their names first occur, in graphs' text for example.
 
     `homes` has the primitives' names, separated by blanks, for each module.  The primitives are added to `own`.
     """

@@ -177,4 +177,30 @@ def float_bits(text: str, dtype: DType) -> bytes | None:
     return element(float(text), dtype).tobytes()
 
 
+def from_bits(text: str, dtype: DType) -> np.ndarray | None:
+    """The number of the bits in a text; None if it has none of the dtype."""
+    value = int(text, 16) if len(text) <= 18 else 1 << 64
+    if not dtype.is_float or value >> dtype.bits:
+        return None
+    return np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
+
+
+def from_text(text: str, minus: bool, dtype: DType) -> np.ndarray | None:
+    """The number of a text; None if it has none of the dtype."""
+    if dtype.is_bool:
+        return np.array(text == "true") if text in ("true", "false") and not minus else None
+    signed = "-" * minus + text
+    if dtype.is_integer:
+        if not re.fullmatch(r"-?\d{1,20}", signed) or not _holds(int(signed), dtype):
+            return None
+        return np.array(int(signed), dtype.numpy)
+    raw = float_bits(signed, dtype)
+    return None if raw is None else np.frombuffer(raw, dtype.numpy).reshape(()).copy()
+
+
+def _holds(value: int, dtype: DType) -> bool:
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return low <= value < low + (1 << dtype.bits)
+
+
 PRINT[0] = print_graph

@@ -38,7 +38,7 @@ T = TypeVar("T")
 Complex = tuple[T, T]  # real and imaginary part
 
 
-class Arithmetic(Protocol[T]):
+class FourierArithmetic(Protocol[T]):
     """The operations of the passes, on arrays or on values of generated code."""
 
     def add(self, a: T, b: T) -> T:
@@ -224,27 +224,27 @@ def _filter(p: FourierPlan) -> tuple[Array, Array]:
 # ---- arithmetic that all executions share
 
 
-def times(k: Arithmetic[T], a: Complex[T], w: Complex[T]) -> Complex[T]:
+def times(k: FourierArithmetic[T], a: Complex[T], w: Complex[T]) -> Complex[T]:
     """a · w."""
     return k.fma(a[0], w[0], k.neg(k.mul(a[1], w[1]))), k.fma(a[0], w[1], k.mul(a[1], w[0]))
 
 
-def turned(k: Arithmetic[T], y: Sequence[Complex[T]], w: Sequence[Complex[T]]) -> list[Complex[T]]:
+def turned(k: FourierArithmetic[T], y: Sequence[Complex[T]], w: Sequence[Complex[T]]) -> list[Complex[T]]:
     """The products of a butterfly's results with their roots; the first result has none."""
     return [y[0], *(times(k, a, b) for a, b in zip(y[1:], w, strict=True))]
 
 
-def plus(k: Arithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
+def plus(k: FourierArithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
     """a + b."""
     return k.add(a[0], b[0]), k.add(a[1], b[1])
 
 
-def minus(k: Arithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
+def minus(k: FourierArithmetic[T], a: Complex[T], b: Complex[T]) -> Complex[T]:
     """a − b."""
     return k.sub(a[0], b[0]), k.sub(a[1], b[1])
 
 
-def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def butterfly(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     """The transform of 2, 4 or 8 numbers, or of an odd prime number of them."""
     match len(x):
         case 2:
@@ -258,30 +258,25 @@ def butterfly(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
             return _of_odd(k, x)
 
 
-def _of_four(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def _of_four(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     a, b = plus(k, x[0], x[2]), minus(k, x[0], x[2])
     c, d = plus(k, x[1], x[3]), minus(k, x[1], x[3])
-    return [
-        plus(k, a, c),
-        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
-        minus(k, a, c),
-        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
-    ]
+    return _quarters(k, (a, b, c, d))
 
 
-def _quarters(k: Arithmetic[T], x: tuple[Complex[T], Complex[T], Complex[T], Complex[T]]) -> list[Complex[T]]:
+def _quarters(k: FourierArithmetic[T], x: tuple[Complex[T], Complex[T], Complex[T], Complex[T]]) -> list[Complex[T]]:
     """a + c, b − i·d, a − c, b + i·d."""
     a, b, c, d = x
     first, second = (k.add(b[0], d[1]), k.sub(b[1], d[0])), (k.sub(b[0], d[1]), k.add(b[1], d[0]))
     return [plus(k, a, c), first, minus(k, a, c), second]
 
 
-def even_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def even_of_eight(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     """The numbers 0, 2, 4 and 6 of the transform of eight."""
     return _of_four(k, [plus(k, x[j], x[j + 4]) for j in range(4)])
 
 
-def odd_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def odd_of_eight(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     """The numbers 1, 3, 5 and 7 of the transform of eight."""
     half = k.root(8, 1)[0]
     (r0, i0), (r1, i1), (r2, i2), (r3, i3) = (minus(k, x[j], x[j + 4]) for j in range(4))
@@ -289,15 +284,10 @@ def odd_of_eight(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     u = k.mul(k.add(r1, i1), half), k.mul(k.sub(i1, r1), half)
     v = k.mul(k.sub(i3, r3), half), k.mul(k.add(r3, i3), k.neg(half))
     c, d = plus(k, u, v), minus(k, u, v)
-    return [
-        plus(k, a, c),
-        (k.add(b[0], d[1]), k.sub(b[1], d[0])),
-        minus(k, a, c),
-        (k.sub(b[0], d[1]), k.add(b[1], d[0])),
-    ]
+    return _quarters(k, (a, b, c, d))
 
 
-def _of_odd(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
+def _of_odd(k: FourierArithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     """Sums and differences of the numbers j and n − j, times cosines and sines, in chains over ascending j."""
     n, half = len(x), len(x) // 2
     sums = [plus(k, x[j], x[n - j]) for j in range(1, half + 1)]
@@ -318,7 +308,7 @@ def _of_odd(k: Arithmetic[T], x: Sequence[Complex[T]]) -> list[Complex[T]]:
     return found
 
 
-def split(k: Arithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Complex[T]:
+def split(k: FourierArithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Complex[T]:
     """A number of the transform of real numbers from those at i and n/2 − i of the half transform, and w(n)^i."""
     half = k.number(0.5)
     even = k.mul(k.add(a[0], b[0]), half), k.mul(k.sub(a[1], b[1]), half)
@@ -326,7 +316,7 @@ def split(k: Arithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Comp
     return plus(k, even, times(k, odd, w))
 
 
-def merged(k: Arithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Complex[T]:
+def merged(k: FourierArithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Complex[T]:
     """The inverse of `split` without its factors: a number of twice the half transform."""
     total = k.add(a[0], b[0]), k.sub(a[1], b[1])
     rest = times(k, (k.sub(a[0], b[0]), k.add(a[1], b[1])), (w[0], k.neg(w[1])))
@@ -337,7 +327,7 @@ def merged(k: Arithmetic[T], a: Complex[T], b: Complex[T], w: Complex[T]) -> Com
 
 
 class _Arrays:
-    """Arithmetic on arrays."""
+    """FourierArithmetic on arrays."""
 
     def __init__(self, dtype: Any, fused: bool = True) -> None:
         self.dtype, self.fused = np.dtype(dtype), fused
@@ -364,7 +354,7 @@ class _Arrays:
         return root(n, k, self.dtype)
 
 
-def _run(k: Arithmetic[Array], each: Pass, x: Complex[Array], w: Complex[Array]) -> Complex[Array]:
+def _run(k: FourierArithmetic[Array], each: Pass, x: Complex[Array], w: Complex[Array]) -> Complex[Array]:
     """One pass over arrays [..., n]; w are its roots [m, r − 1]."""
     r, m, s = each.radix, each.m, each.s
     parts = [part.reshape(*part.shape[:-1], r, m, s) for part in x]

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import COMPLEX, FLOATING, Category, DTypeSet
 from nacre.base.errors import DTypeError, ShapeError
-from nacre.base.types import TensorType
+from nacre.base.types import TensorType, row_major
 from nacre.ir.primitive import Element, Layout, Linear, Operand, Primitive
 from nacre.kernel.ast import Apply, Const, Expr, apply, const
 from nacre.ops.elementwise import Unary, lined_up, of_one, of_two, pointwise_primitive
@@ -64,12 +63,12 @@ from_imag = _embedding("from_imag", lambda g: imag(conj(g)), 1)  # (0, x)
 
 
 def as_real(z: Value) -> Value:
-    """The parts of complex numbers along a new last axis; a view where the layout allows it."""
+    """The parts of complex numbers along a new last axis."""
     return bind(as_real_p, z)
 
 
 def as_complex(x: Value) -> Value:
-    """The complex numbers whose parts are along the last axis, of size 2; a view where the layout allows it."""
+    """The complex numbers whose parts are along the last axis, of size 2."""
     return bind(as_complex_p, x)
 
 
@@ -96,20 +95,17 @@ def _pair_at(index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any,
     return Apply("complex", tuple(operands[0]((*index, const(k))) for k in range(2)), result.dtype)
 
 
-def _real_view(layout: Layout, z: TensorType, result: TensorType) -> Layout:
-    return Layout(layout.offset * 2, (*(s * 2 for s in layout.strides), 1))
+def _real_view(layout: Layout, z: TensorType, result: TensorType) -> Layout | None:
+    return Layout(0, row_major(result.shape)) if _is_dense(layout, z) else None
 
 
 def _complex_view(layout: Layout, x: TensorType, result: TensorType) -> Layout | None:
-    *steps, last = layout.strides
-    if last != 1 or not all(map(_is_even, (layout.offset, *steps))):
-        return None
-    return Layout(layout.offset // 2, tuple(s // 2 for s in steps))
+    return Layout(0, row_major(result.shape)) if _is_dense(layout, x) else None
 
 
-def _is_even(size: Size) -> bool:
-    """Whether a size is known to be even."""
-    return not isinstance(size, Dim) and size % 2 == 0
+def _is_dense(layout: Layout, x: TensorType) -> bool:
+    """Whether elements follow each other from the beginning of the memory."""
+    return layout.offset == 0 and layout.strides == row_major(x.shape)
 
 
 def _as_real_batch(inputs: Sequence[Value], batched: Sequence[int]) -> tuple[Value, int]:
@@ -123,14 +119,14 @@ def _as_complex_batch(inputs: Sequence[Value], batched: Sequence[int]) -> tuple[
 as_real_p = Primitive(
     "view_as_real",
     _as_real_type,
-    Element(_real_part_at, view=_real_view),
+    Element(_real_part_at, view=_real_view, resized=True),
     Linear((lambda g, z: conj(as_complex(g)),)),
     _as_real_batch,
 )
 as_complex_p = Primitive(
     "view_as_complex",
     _as_complex_type,
-    Element(_pair_at, view=_complex_view),
+    Element(_pair_at, view=_complex_view, resized=True),
     Linear((lambda g, x: as_real(conj(g)),)),
     _as_complex_batch,
 )

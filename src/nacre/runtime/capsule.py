@@ -68,7 +68,7 @@ def delete_versioned(tensor: VersionedManager) -> None:
 
 @native
 def destroy(capsule: PyObject) -> None:
-    """The destructor of a capsule: it frees what was not consumed, which its name says."""
+    """The destructor of a capsule: it frees a tensor that was not consumed, by its name."""
     if PyCapsule_IsValid(capsule, b"dltensor") != 0:
         delete(cast(UnversionedManager, PyCapsule_GetPointer(capsule, b"dltensor")))
     if PyCapsule_IsValid(capsule, b"dltensor_versioned") != 0:

@@ -152,9 +152,9 @@ def unseal(capsule: object, operation: str) -> tuple[Strided, Callable[[], None]
     if flags & PADDED and made.tensor.bits % 8:
         raise _unfit(operation, "elements must be whole bytes", f"padded elements of {made.tensor.bits} bits")
     found = _read(made.tensor, bool(flags & READ_ONLY), operation)
-    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(made.deleter) if made.deleter else None
+    release = Release(made.deleter, pointer)
     functions.consume(capsule)
-    return found, (lambda: None) if deleter is None else lambda: deleter(pointer)
+    return found, release
 
 
 def _shown(capsule: object) -> str:
@@ -217,6 +217,21 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
         return 0, 0
     moves = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + 1
+
+
+class Release:
+    """The function that frees a tensor of another library, by its deleter, once."""
+
+    __slots__ = ("deleter", "pointer")
+
+    def __init__(self, deleter: int | None, pointer: int) -> None:
+        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter) if deleter else None
+        self.pointer = pointer
+
+    def __call__(self) -> None:
+        deleter, self.deleter = self.deleter, None
+        if deleter is not None:
+            deleter(self.pointer)
 
 
 class ForeignMemory:

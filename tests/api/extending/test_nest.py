@@ -92,6 +92,27 @@ def test_scratch_in_loops_is_stored_at_their_indices() -> None:
     assert kernel(body)(nc.arange(8.0)).tolist() == list(range(8))
 
 
+def test_kernels_of_complex_numbers() -> None:
+    turn = nc.primitive(
+        "outside_turn",
+        result=lambda z: z,
+        dtypes=(nc.complex64, nc.complex128),
+        nest=lambda types, result: (
+            f"""
+        kernel turn(z: {types[0]}) -> (y: {result}):
+          parallel for i in {result.shape[0]}:
+            y[i] = complex(imag(z[i]), modulus(z[i])) * conj(z[i])
+        """
+        ),
+    )
+    z = np.array([1 + 2j, 3j, -3 + 4j, 0])
+    wanted = (z.imag + 1j * np.abs(z)) * z.conj()
+    for dtype in (nc.complex64, nc.complex128):
+        x = nc.asarray(z).astype(dtype)
+        np.testing.assert_allclose(turn(x).numpy(), wanted, 1e-6)
+        assert nc.jit(turn)(x).numpy().tobytes() == turn(x).numpy().tobytes()
+
+
 SIGNATURES = {
     "(T, T) → T": (2, "same"),
     "(T) → T": (1, "same"),
@@ -102,6 +123,9 @@ SIGNATURES = {
     "(T, T) → T, of integers": (2, "shift"),
     "(bool, T, T) → T": (3, "select"),
     "(T) → bool, of floats": (1, "test"),
+    "(T, T) → C, of floats": (2, "pair"),
+    "(C) → T, of complex numbers": (1, "part"),
+    "(C) → C, of complex numbers": (1, "same"),
 }
 
 

@@ -229,6 +229,7 @@ def test_objects_that_are_no_exporters() -> None:
         (lambda: nc.from_dlpack(twice), nc.KindError, 'got a capsule named "used_dltensor_versioned"'),
         (lambda: nc.from_dlpack(Twice(None)), nc.KindError, "got a NoneType"),
         (lambda: nc.from_dlpack(Nowhere(x)), nc.KindError, "__dlpack_device__ must return two whole numbers"),
+        (lambda: nc.from_dlpack(np.array("a")), nc.ExchangeError, "the other library must export the object"),
         (lambda: nc.from_dlpack([1.0]), nc.KindError, "must have __dlpack__"),
         (lambda: nc.from_dlpack(Far(x)), nc.ArgumentError, 'got cuda:1; pass device="cpu"'),
         (lambda: nc.from_dlpack(x, device="cuda"), nc.ArgumentError, 'device must be "cpu"'),

@@ -26,16 +26,17 @@ NAMES = [
 ]  # fmt: skip
 BLOCKS = {"rarely", "repeat", "lookup"}
 OPERANDS = {"exp_falling": 1}
+SCALARS = [d for d in ALL if not d.is_complex]  # kernels have the parts of complex numbers
 
 
 def every_expansion() -> list[Expansion]:
     """The expansions of all operations, for all dtypes."""
     found: list[Expansion] = []
-    for dtype in ALL:
+    for dtype in SCALARS:
         for op in {**OPERATIONS, **OPERANDS}:
             if op not in ("cast", "bitcast", "select") and supports(op, dtype):
                 found.append(expand(op, dtype, OPERANDS.get(op)))
-        for target in ALL:
+        for target in SCALARS:
             e = Expansion(f"cast to {target}", [dtype])
             e.result = convert(e, e.arguments[0], dtype, target)
             found.append(e)
@@ -112,7 +113,7 @@ def test_another_instruction_is_refused_by_name(emitter: Emitter) -> None:
 
 
 def test_integers_are_stored_as_signed_ones() -> None:
-    assert {str(held(d)) for d in ALL} == {"bool", "i8", "i16", "i32", "i64", *map(str, FLOATS)}
+    assert {str(held(d)) for d in SCALARS} == {"bool", "i8", "i16", "i32", "i64", *map(str, FLOATS)}
 
 
 def test_the_text_of_an_expansion() -> None:

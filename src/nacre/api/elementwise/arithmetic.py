@@ -19,7 +19,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import parts, pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, INEXACT, REAL, SIGNED, DTypeSet
+from nacre.base.dtypes import FLOATING, INEXACT, ORDERED, REAL, SIGNED, DTypeSet
 from nacre.base.errors import DTypeError
 from nacre.ops.identity import detach
 
@@ -329,7 +329,9 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
     result = held = as_tensor(x)
     for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
         if bound is not None:
-            result = _limited(op, *operands("clip", result, bound))
+            a, b = operands("clip", result, bound)
+            require("clip", a.type.dtype, ORDERED)
+            result = _limited(op, a, b)
     return distinct(result, held)
 
 

@@ -8,7 +8,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import ANY
+from nacre.base.dtypes import ANY, ORDERED
 
 __all__ = [
     "equal",
@@ -39,12 +39,12 @@ def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def less(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x < y.
+    """True where x < y.  Raises DTypeError for complex numbers, which have no order; so do the other three.
 
     >>> nc.less([1, 2], 2)
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.lt, "less", x, y)
+    return binary(pointwise.lt, "less", x, y, ORDERED)
 
 
 def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -53,7 +53,7 @@ def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.less_equal([1, 2], 1)
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.le, "less_equal", x, y)
+    return binary(pointwise.le, "less_equal", x, y, ORDERED)
 
 
 def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -62,7 +62,7 @@ def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.greater([1, 2], 1)
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.gt, "greater", x, y)
+    return binary(pointwise.gt, "greater", x, y, ORDERED)
 
 
 def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -71,4 +71,4 @@ def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.greater_equal([1, 2], 2)
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.ge, "greater_equal", x, y)
+    return binary(pointwise.ge, "greater_equal", x, y, ORDERED)

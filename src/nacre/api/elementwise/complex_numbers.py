@@ -120,7 +120,7 @@ def polar(abs: TensorLike, angle: TensorLike, /) -> Tensor:
 
 
 def view_as_real(x: TensorLike, /) -> Tensor:
-    """The real and the imaginary parts along a new last axis of size 2, without a copy.
+    """The real and the imaginary parts along a new last axis of size 2.
 
     >>> nc.view_as_real(nc.tensor([1 + 2j, 3j]))
     Tensor([[1., 2.],
@@ -132,7 +132,7 @@ def view_as_real(x: TensorLike, /) -> Tensor:
 
 
 def view_as_complex(x: TensorLike, /) -> Tensor:
-    """The complex numbers whose parts are along the last axis, of size 2; without a copy where the parts are adjacent.
+    """The complex numbers whose parts are along the last axis, of size 2.
 
     Raises DTypeError unless x has dtype float32 or float64, ShapeError unless its last axis has size 2.
 

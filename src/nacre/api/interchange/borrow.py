@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.base.dtypes import ALL, DType, as_dtype, bfloat16
-from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError
+from nacre.base.errors import ArgumentError, DTypeError, Error, ExchangeError, GradientError
 from nacre.base.state import STATE
-from nacre.base.types import TensorType, row_major
+from nacre.base.types import TensorType
 from nacre.interpret.evaluate import to_numpy
 from nacre.ir.primitive import Layout
 from nacre.runtime import dlpack
@@ -51,7 +51,7 @@ DTYPES: Final = {code: dtype for dtype, code in CODES.items()}
 
 
 def of_memory(x: dlpack.Strided, dtype: DType, free: Callable[[], None], operation: str, copy: bool | None) -> Value:
-    """The tensor of elements in foreign memory, which `free` frees: borrowed, unless `copy` asks for its own memory.
+    """The tensor of elements in foreign memory, which `free` frees: borrowed, unless `copy` is true.
 
     Elements that are not aligned are copied.  Raises ExchangeError where `copy` is False and forbids that.
     """
@@ -61,7 +61,8 @@ def of_memory(x: dlpack.Strided, dtype: DType, free: Callable[[], None], operati
     if not high:
         free()
         return make(type, allocate(0))
-    layout = None if x.strides == row_major(x.shape) else Layout(-low, x.strides)
+    steps = zip(x.shape, x.strides, dlpack.dense_strides(x.shape), strict=True)
+    layout = None if all(n == 1 or s == dense for n, s, dense in steps) else Layout(-low, x.strides)
     buffer = dlpack.borrow(x.address + low * size, (high - low) * size, x.readonly, free)
     made = make(type, buffer, layout)
     if x.address % size and copy is False:
@@ -114,7 +115,7 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
                 "convert the array in the other library"
             )
         return of_memory(held, dtype, free, operation, copy)
-    except DTypeError:
+    except Error:
         free()
         raise
 
@@ -123,7 +124,7 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
     """A capsule of a tensor's elements: Nacre's memory as read-only, or a copy, which the consumer may write to.
 
     Without a version the protocol has no read-only memory: a copy is made.  So are copies of single numbers, unless
-    `copy` is False: Nacre shares these among tensors, and not every library respects what is read-only.
+    `copy` is False: Nacre shares these among tensors, and not every library respects the flag for read-only memory.
     """
     if stream is not None:
         raise ArgumentError(f"{operation}: the CPU has no streams; got stream={stream!r}; leave it out")
@@ -141,10 +142,12 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
         )
     shared = versioned and not copy and (copy is False or x.content.nbytes > x.type.dtype.itemsize)
     array = array if shared else np.array(array)
-    strides = row_major(array.shape) if array.size == 0 else tuple(s // array.itemsize for s in array.strides)
+    strides = (
+        dlpack.dense_strides(array.shape) if array.size == 0 else tuple(s // array.itemsize for s in array.strides)
+    )
     code, bits = CODES[x.type.dtype]
     place = array.__array_interface__["data"][0]
-    held = dlpack.Strided(place, code, bits, array.shape, strides, shared)  # type: ignore[arg-type]
+    held = dlpack.Strided(place, code, bits, array.shape, strides, shared)
     return dlpack.seal(held, array, versioned, dlpack.READ_ONLY if shared else dlpack.COPIED)
 
 

@@ -5,13 +5,14 @@ A pickle or a copy keeps the numbers, and of a leaf also that it requires a grad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final, cast
 
 import numpy as np
 
 from nacre.api.operands import as_tensor, plain_numbers, require_no_gradient
-from nacre.base.errors import ArgumentError, ExchangeError, GradientError, OutOfMemory
+from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError, OutOfMemory
 from nacre.base.state import STATE
 from nacre.trace.value import is_concrete, make, owned
 
@@ -83,3 +84,17 @@ def whole(x: Any, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
         raise OutOfMemory(
             f"{operation}: too little memory for {given.size:,} elements; take parts of it, as x[:1000]"
         ) from None
+
+
+def real_number(number: Any, operation: str) -> Any:
+    """A number that is not complex."""
+    if isinstance(number, complex):
+        raise DTypeError(f"{operation}: the number must be real; got {number}; write x.real, x.imag or complex(x)")
+    return number
+
+
+def finite(number: Any, operation: str) -> Any:
+    """A number that is neither infinite nor NaN."""
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ArgumentError(f"{operation}: the number must be finite; got {number}; test with nacre.isfinite")
+    return number

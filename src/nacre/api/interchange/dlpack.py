@@ -8,7 +8,7 @@ from nacre.api.interchange.borrow import of_capsule, require_no_record
 from nacre.api.operands import distinct
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_flag, require_device, shown
-from nacre.base.errors import ArgumentError, KindError
+from nacre.base.errors import ArgumentError, Error, ExchangeError, KindError
 from nacre.runtime import dlpack
 from nacre.trace.value import Value, is_concrete, owned, stripped
 from nacre.trace.variable import Variable
@@ -54,13 +54,25 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         request["dl_device"] = dlpack.CPU
     if copy is False:
         request["copy"] = False
+    return of_capsule(_capsule(x, request), "from_dlpack", copy)  # type: ignore[return-value]
+
+
+def _capsule(x: Any, request: dict[str, Any]) -> Any:
+    """The capsule that another library gives; raises ExchangeError where it refuses."""
     try:
-        capsule = x.__dlpack__(**request)
-    except TypeError:  # of a library that has only the first form of the protocol
-        if "dl_device" in request:
+        try:
+            return x.__dlpack__(**request)
+        except TypeError:  # of a library that has only the first form of the protocol
+            if "dl_device" in request:
+                raise
+            return x.__dlpack__()
+    except BufferError as fault:
+        if isinstance(fault, Error):
             raise
-        capsule = x.__dlpack__()
-    return of_capsule(capsule, "from_dlpack", copy)  # type: ignore[return-value]
+        raise ExchangeError(
+            f"from_dlpack: the other library must export the object; got {shown(x)} ({fault}); convert it there, or "
+            "write nacre.asarray"
+        ) from fault
 
 
 def _of_tensor(x: Value, copy: bool | None) -> Tensor:

@@ -9,12 +9,14 @@ from nacre.api.linalg.factorisations import cholesky, lu, qr
 from nacre.api.linalg.functions import expm, matrix_power, multi_dot
 from nacre.api.linalg.norms import matrix_norm, vector_norm
 from nacre.api.linalg.products import cross, diagonal, trace
+from nacre.api.linalg.ranks import cond, lstsq, matrix_rank, pinv
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
 from nacre.api.linear_algebra import matmul, matrix_transpose, outer, tensordot, vecdot
 from nacre.base.boundary import publish_all
 
 __all__ = [
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
@@ -24,13 +26,16 @@ __all__ = [
     "eigvalsh",
     "expm",
     "inv",
+    "lstsq",
     "lu",
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "matrix_transpose",
     "multi_dot",
     "outer",
+    "pinv",
     "qr",
     "slogdet",
     "solve",

@@ -72,7 +72,7 @@ def eig(x: TensorLike, /) -> EigResult:
     >>> nc.linalg.eig([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     Tensor([2.+0.j, 1.+0.j], c64[2])
     """
-    held, dtype = matrix("eig", x, square=True)
+    held, _ = matrix("eig", x, square=True)
     return EigResult(*matrices.eigen.eig(held))
 
 

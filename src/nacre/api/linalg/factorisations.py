@@ -30,9 +30,10 @@ class QRResult(NamedTuple):
 
 
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
-    """The triangle L with L @ L.mT = x, for symmetric matrices that are positive definite; or U with U.mT @ U = x.
+    """The triangle L with L @ L.mH = x, for Hermitian matrices that are positive definite; or U with U.mH @ U = x.
 
-    Only the lower triangle of x is read.  Gradients are symmetric.  Raises LinAlgError, also in compiled code, for a
+    Real matrices must be symmetric.  Only the lower triangle of x is read, and the real parts of its diagonal.
+    Gradients are Hermitian.  Raises LinAlgError, also in compiled code, for a
     matrix that is not positive definite.
 
     >>> nc.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
@@ -76,8 +77,9 @@ def lu(x: TensorLike, /) -> LUResult:
 def qr(x: TensorLike, /, *, mode: str = "reduced") -> QRResult:
     """Q with orthonormal columns and the upper triangle R with x = Q @ R, by Householder reflections.
 
-    For [..., m, n], Q has min(m, n) columns, or m with the mode "complete".  Elements on the diagonal of R may be
-    negative.  The derivative exists for linearly independent columns, and for "complete" only if m ≤ n.
+    For [..., m, n], Q has min(m, n) columns, or m with the mode "complete".  Elements on the diagonal of R are
+    real, and may be negative.  The derivative exists for linearly independent columns, and for "complete" only if
+    m ≤ n.
 
     >>> nc.linalg.qr([[3.0, 0.0], [4.0, 5.0]]).R
     Tensor([[-5., -4.],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce as fold
 from typing import Any, Final
 
+from nacre.api.elementwise import arithmetic
 from nacre.api.elementwise.apply import require
 from nacre.api.linalg.operands import matrix, require_matrices, shared
 from nacre.api.linalg.solving import inv
@@ -130,8 +131,8 @@ def expm(x: TensorLike, /) -> Tensor:
 
 def _scaled(x: Any) -> tuple[Any, Any]:
     """Matrices divided by powers of 2, so that the approximant is exact, and the exponents of these powers."""
-    rank, bound = len(x.type.shape), BOUND[x.type.dtype.bits]
-    norm = reduce.max_(reduce.sum_(pointwise.abs_(identity.detach(x)), (rank - 2,)), (rank - 2,))
+    rank, bound = len(x.type.shape), BOUND[x.type.dtype.real.bits]
+    norm = reduce.max_(reduce.sum_(arithmetic.abs(identity.detach(x)), (rank - 2,)), (rank - 2,))
     greater = [pointwise.gt(norm, pointwise.full_like(norm, bound * 2.0**k)) for k in range(SQUARINGS + 1)]
     count = fold(pointwise.add, [pointwise.cast(each, int64) for each in greater])
     require_inside(
@@ -145,12 +146,13 @@ def _scaled(x: Any) -> tuple[Any, Any]:
     factor = pointwise.full_like(norm, 1.0)
     for k, each in enumerate(greater):
         factor = pointwise.select(each, pointwise.full_like(norm, 2.0 ** -(k + 1)), factor)
-    return pointwise.mul(x, view.broadcast(factor, x.type.shape, tuple(range(rank - 2)))), count
+    factors = pointwise.cast(view.broadcast(factor, x.type.shape, tuple(range(rank - 2))), x.type.dtype)
+    return pointwise.mul(x, factors), count
 
 
 def _approximant(x: Any) -> Any:
     """(v - u)⁻¹ (v + u), for the odd terms u and the even terms v of a polynomial."""
-    terms = PADE[x.type.dtype.bits]
+    terms = PADE[x.type.dtype.real.bits]
     one, square = shared.identity(x.type), shared.matmul(x, x)
     odd, even, power = pointwise.scale(one, terms[1]), pointwise.scale(one, terms[0]), one
     for k in range(2, len(terms), 2):

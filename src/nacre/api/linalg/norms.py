@@ -9,7 +9,9 @@ from nacre.api import statistical
 from nacre.api.data_types import astype
 from nacre.api.elementwise import arithmetic, comparison, transcendental
 from nacre.api.elementwise.apply import require
+from nacre.api.linalg.decompositions import svdvals
 from nacre.api.linalg.operands import require_matrices
+from nacre.api.manipulation import expand_dims
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, require_flag, shown
@@ -41,7 +43,7 @@ def vector_norm(
     if ord in (inf, -inf):
         return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
     if ord == 0:
-        some = astype(comparison.not_equal(held, 0), held.type.dtype)
+        some = astype(comparison.not_equal(held, 0), held.type.dtype.real)
         return statistical.sum(some, axis, keepdims=keepdims)
     if ord == 1:
         return statistical.sum(size, axis, keepdims=keepdims)
@@ -51,9 +53,10 @@ def vector_norm(
 
 
 def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
-    """The norms of matrices [..., m, n]: "fro", or 1 and inf, -1 and -inf.
+    """The norms of matrices [..., m, n]: "fro" or "nuc", or 1, 2 and inf, -1, -2 and -inf.
 
-    1 is the greatest sum of magnitudes of a column, inf that of a row, and -1 and -inf are the least ones.
+    1 is the greatest sum of magnitudes of a column, inf that of a row, and 2 the greatest singular value.  -1, -inf
+    and -2 are the least ones.  "nuc" is the sum of the singular values.
 
     >>> nc.linalg.matrix_norm([[1.0, -2.0], [3.0, 4.0]], ord=1)
     Tensor(6., f32[])
@@ -62,8 +65,12 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     require_matrices("matrix_norm", held, square=False)
     if ord == "fro":
         return vector_norm(held, axis=(-2, -1), keepdims=keepdims)
+    if ord in ("nuc", 2, -2):
+        values = expand_dims(svdvals(held), axis=-2)
+        fold: Any = statistical.sum if ord == "nuc" else statistical.max if ord == 2 else statistical.min
+        return fold(values, axis=(-2, -1), keepdims=keepdims)
     if isinstance(ord, str) or ord not in (1, -1, inf, -inf):
-        raise ArgumentError(f"matrix_norm: ord must be 'fro', 1, -1, inf or -inf; got {shown(ord)}")
+        raise ArgumentError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf; got {shown(ord)}")
     along = -2 if ord in (1, -1) else -1
     sums: Any = statistical.sum(arithmetic.abs(held), along, keepdims=True)
     found = (statistical.max if ord > 0 else statistical.min)(sums, axis=(-2, -1), keepdims=keepdims)

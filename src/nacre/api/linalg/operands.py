@@ -50,7 +50,7 @@ def right_sides(operation: str, a: Any, b: Any) -> tuple[Any, Any, Callable[[Any
 
     Only a b with one axis is a vector, as in the array API standard since 2023.
     """
-    rows, vector = a.type.shape[-1], len(b.type.shape) == 1
+    rows, vector = a.type.shape[-2], len(b.type.shape) == 1
     if vector:
         b = view.reshape(b, (*b.type.shape, 1))
     if not b.type.shape or b.type.shape[-2] != rows:

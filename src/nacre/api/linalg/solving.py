@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from nacre.api.elementwise import arithmetic
 from nacre.api.linalg.operands import matrix, pair, require_matrices, require_no_zero, right_sides, shared
 from nacre.api.operands import TensorLike, as_tensor, spread
 from nacre.api.primitives import matrices, pointwise, reduce
@@ -104,7 +105,8 @@ def det(x: TensorLike, /) -> Tensor:
 def slogdet(x: TensorLike, /) -> SlogdetResult:
     """The sign of the determinant of square matrices, and the logarithm of its absolute value.
 
-    A singular matrix has the sign 0 and the logarithm -inf.
+    The sign of a complex determinant is the complex number of length 1 in its direction.  A singular matrix has the
+    sign 0 and the logarithm -inf.
 
     >>> nc.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
     SlogdetResult(sign=Tensor(-1., f32[]), logabsdet=Tensor(0., f32[]))
@@ -113,9 +115,11 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
     found = matrices.lu.lu(held)
     diagonal = shared.diagonal(found.factors)
     last = (len(diagonal.type.shape) - 1,)
-    sign = reduce.prod(pointwise.sign(diagonal), last)
-    size = reduce.sum_(pointwise.log(pointwise.abs_(diagonal)), last)
-    return SlogdetResult(as_tensor(pointwise.mul(sign, _parity(found.exchanges, sign)), dtype), as_tensor(size, dtype))
+    sign = reduce.prod(arithmetic.sign(diagonal), last)
+    size = reduce.sum_(pointwise.log(arithmetic.abs(diagonal)), last)
+    return SlogdetResult(
+        as_tensor(pointwise.mul(sign, _parity(found.exchanges, sign)), dtype), as_tensor(size, dtype.real)
+    )
 
 
 def _parity(exchanges: Any, like: Any) -> Any:

@@ -148,7 +148,7 @@ NACRE: Final = by_name(
         "det": "nacre.linalg.det(x)",
         "svd": "nacre.linalg.svd(x)",
         "eig": "nacre.linalg.eig(x)",
-        "fft stft istft": "Fourier transforms are missing; use NumPy or SciPy on x.numpy()",
+        "stft istft": "nacre.fft.rfft(frames * window) and nacre.fft.irfft, of frames of the signal",
         "sparse sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor": _SPARSE,
         "custom_kernel": "nacre.primitive, or nacre.register_kernel for a kernel of an operation that exists",
         "pure_callback io_callback py_function numpy_function": "nacre.host_call(f, types, x), which calls a Python "

@@ -18,7 +18,7 @@ from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.codegen.fft.pairs import store_pairs
 from nacre.codegen.fft.passes import BEHIND, STEP_FIELDS, Pairs, Passes, Registers
-from nacre.codegen.fft.rows import Row, Unit
+from nacre.codegen.fft.rows import Row, RowGroup
 from nacre.kernel.order_fft import PADDING, Complex, FourierPlan, merged, plan, split, times
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
@@ -160,7 +160,7 @@ class _Writer:
     def write(self) -> None:
         """Write the kernel."""
         f = self.f
-        one = Unit(f, self.scalar, self.lanes, False)
+        one = RowGroup(f, self.scalar, self.lanes, False)
         with f.loop("item", f["lo"], f["hi"]) as item:
             if not self.form.together:
                 self._transform(one, item.index)
@@ -169,38 +169,38 @@ class _Writer:
                 end = f.smin(f.add(first, self.lanes), self.rows)
                 whole = f.icmp("eq", f.sub(end, first), self.lanes)
                 with f.when(whole):
-                    self._transform(Unit(f, self.scalar, self.lanes, True), first)
+                    self._transform(RowGroup(f, self.scalar, self.lanes, True), first)
                 rest = f.select(whole, end, first)
                 with f.loop("row", rest, end) as row:
                     self._transform(one, row.index)
         f.ret()
 
-    def _numbers(self, array: Val, size: str, unit: Unit, row: Val) -> list[Val]:
+    def _numbers(self, array: Val, size: str, unit: RowGroup, row: Val) -> list[Val]:
         """The addresses of the rows of an operand or result."""
         f = self.f
         first = f.gep(array, f.mul(row, self.header[size]), self.scalar)
         return [f.gep(first, f.mul(self.header[size], k) if k else 0, self.scalar) for k in range(unit.size)]
 
-    def _transform(self, unit: Unit, row: Val) -> None:
+    def _transform(self, unit: RowGroup, row: Val) -> None:
         """The transform of a unit of rows."""
         sources = self._numbers(self.source, "source", unit, row)
         targets = self._numbers(self.target, "target", unit, row)
         {"fft": self._complex, "rfft": self._of_real, "irfft": self._to_real}[self.form.kind](unit, sources, targets)
 
-    def _is_direct(self, unit: Unit) -> bool:
+    def _is_direct(self, unit: RowGroup) -> bool:
         """Whether passes may read operands and write results, if all lanes of their vectors are within them."""
         return not (unit.together or self.form.is_convolution or self.form.odd)
 
-    def _unless_wide(self, unit: Unit) -> AbstractContextManager[None]:
+    def _unless_wide(self, unit: RowGroup) -> AbstractContextManager[None]:
         """The instructions for operands and results that passes do not access themselves."""
         return self.f.when(self.f.icmp("eq", self.header["wide"], 0)) if self._is_direct(unit) else nullcontext()
 
-    def _place(self, unit: Unit, numbers: Sequence[Val]) -> Val:
+    def _place(self, unit: RowGroup, numbers: Sequence[Val]) -> Val:
         """The address that passes access, or null."""
         wide = self.f.icmp("ne", self.header["wide"], 0)
         return self.f.select(wide, numbers[0], NULL) if self._is_direct(unit) else NULL
 
-    def _complex(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
+    def _complex(self, unit: RowGroup, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         n, swapped = self.header["n"], self.form.inverse
         with self._unless_wide(unit):
             unit.read(sources, n, _exchanged(self.first) if swapped else self.first)
@@ -209,7 +209,7 @@ class _Writer:
         with self._unless_wide(unit):
             unit.write(_exchanged(found) if swapped else found, n, targets)
 
-    def _of_real(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
+    def _of_real(self, unit: RowGroup, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         f, n, bins = self.f, self.header["n"], self.header["bins"]
         if self.form.odd:
             unit.read(sources, n, self.first[:1])
@@ -243,7 +243,7 @@ class _Writer:
             unit.store(number(t), free, t)
         unit.write_rest(free, whole, bins, targets[0])
 
-    def _to_real(self, unit: Unit, sources: Sequence[Val], targets: Sequence[Val]) -> None:
+    def _to_real(self, unit: RowGroup, sources: Sequence[Val], targets: Sequence[Val]) -> None:
         f, n, bins = self.f, self.header["n"], self.header["bins"]
         unit.read(sources, bins, self.first)
         unit.set(self.first[1], 0, f.zero)
@@ -266,7 +266,7 @@ class _Writer:
         with self._unless_wide(unit):
             unit.write(_exchanged(found), n, targets)
 
-    def _run(self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
+    def _run(self, unit: RowGroup, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
         """The forward transform of a row: where it is, and the other row.  It may be read and written elsewhere."""
         if not self.form.is_convolution:
             return self._passes(unit, row, free, source, target)
@@ -282,13 +282,13 @@ class _Writer:
         self._times(unit, row, n, chirp)
         return row, free
 
-    def _times(self, unit: Unit, row: Row, count: Val, constants: Row) -> None:
+    def _times(self, unit: RowGroup, row: Row, count: Val, constants: Row) -> None:
         """Multiply a row by constants."""
         k = self._registers(unit)
         with unit.each(0, count) as t:
             unit.store(times(k, unit.load(row, t), unit.constants(constants, t)), row, t)
 
-    def _passes(self, unit: Unit, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
+    def _passes(self, unit: RowGroup, row: Row, free: Row, source: Val = NULL, target: Val = NULL) -> tuple[Row, Row]:
         f, count = self.f, self.header["count"]
         rest = (self.table, f.gep(self.steps, START, "i64"), source, target, count, f.i64(unit.size))
         f.call("passes", "void", [*row, *free, *rest])
@@ -297,7 +297,7 @@ class _Writer:
         other = [f.select(moved, a, b) for a, b in zip(row, free, strict=True)]
         return (found[0], found[1]), (other[0], other[1])
 
-    def _registers(self, unit: Unit) -> Registers:
+    def _registers(self, unit: RowGroup) -> Registers:
         return Registers(self.f, unit.vector, self.dtype)
 
     def _constants(self, name: str, count: Val) -> Row:

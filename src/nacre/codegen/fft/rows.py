@@ -1,7 +1,7 @@
 """Rows of Fourier transforms in scratch memory, and how they are read from operands and written to results.
 
-A `Unit` is the number of transforms that are computed together: one, or as many as a vector has lanes.  Their numbers
-are interleaved: those at one index are adjacent.  Loops over the indices of one transform take vectors of them.
+A `RowGroup` has one transform, or as many as a vector has lanes.  Their numbers are interleaved: those at one index are
+adjacent.  Loops over the indices of one transform take vectors of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = Complex[Val]  # the addresses of real and imaginary parts
 
 
 @dataclass(frozen=True)
-class Unit:
+class RowGroup:
     """Transforms that are computed together, and how their rows are accessed."""
 
     f: Function

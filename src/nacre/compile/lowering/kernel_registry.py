@@ -88,7 +88,7 @@ _numbers = count()
 def _with_late_kernels(primitive: Primitive) -> list[RegisteredKernel]:
     """The kernels of a primitive, with those of a module that is imported for the first program that needs it."""
     low = primitive.lowering
-    if isinstance(low, Template) and low.late is not None:
+    if isinstance(low, Template) and low.late:
         import_module(f"nacre.compile.lowering.{low.late}")
     return primitive.kernels
 

@@ -325,7 +325,7 @@ class Operations:
         return program(_graph(primitive, types, params), layouts)  # type: ignore[arg-type]
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """Run an operation with effects, or a host call.  No program is cached, which would keep its functions alive."""
+        """Run a host call, or an operation with effects.  No program is cached: it would keep the functions alive."""
         if not all(map(is_concrete, inputs)):
             return _report_leftover(primitive, inputs, params)
         if isinstance(primitive.lowering, RangeCheck):
@@ -395,7 +395,8 @@ class Operations:
 
 def may_be_view(primitive: Primitive) -> bool:
     """Whether the result of a primitive may be a view of its operand."""
-    return isinstance(primitive.lowering, Element) and primitive.lowering.view is not None
+    low = primitive.lowering
+    return isinstance(low, Element) and low.view is not None and not low.resized
 
 
 def _written(primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None) -> Written | None:

@@ -1,7 +1,8 @@
 """`cholesky`: the lower triangle l with l @ lᴴ = a, for symmetric or Hermitian matrices that are positive definite.
 
 Only the lower triangle of a is read.  The second result is the number of the first row, counted from 1, at which a
-leading minor is not positive; it is 0 for a matrix that is positive definite.
+leading minor is not positive; it is 0 for a matrix that is positive definite.  The imaginary parts of the diagonal
+count as 0, as in LAPACK.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
+    Const,
     For,
     If,
     Index,
@@ -35,13 +37,16 @@ from nacre.ops.linalg.matrices import (
     block,
     conjugate_transpose,
     conjugated,
+    divided_by_real,
     first_fault,
     matmul,
     matrix_sizes,
     over_batch,
+    real_part,
     require_square,
     scaled_diagonal,
     triangle,
+    with_no_imaginary,
     zero,
     zeros,
 )
@@ -69,7 +74,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
     (a,), n = types, int(types[0].shape[-1])
     batch, dtype = batch_of(a), a.dtype
     j, i, p, r = (Index(name) for name in "jipr")
-    total, fault, root = Load("s", (), dtype), Load("fault", (), int64), Local("root", dtype)
+    total, fault, root = Load("s", (), dtype), Load("fault", (), int64), Local("root", dtype.real)
     step = Store("s", (), apply("fma", Load("factors", (p,), dtype), Load("x", (p, i), dtype), total))
     element: tuple[Stmt, ...] = (
         Alloc(Buffer("s", dtype, ())),
@@ -78,9 +83,10 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
         Store("x", (j, i), total),
     )
     known = Index("k")
-    square = Load("x", (j, j), dtype)
-    wrong = apply("and", apply("eq", fault, const(0)), apply("not", apply("gt", square, zero(a))))
-    scaled = apply("select", apply("eq", r, j), root, apply("div", Load("x", (j, r), dtype), root))
+    square = real_part(Load("x", (j, j), dtype))
+    wrong = apply("and", apply("eq", fault, const(0)), apply("not", apply("gt", square, Const(0, dtype.real))))
+    below = divided_by_real(Load("x", (j, r), dtype), root)
+    scaled = apply("select", apply("eq", r, j), with_no_imaginary(root, a), below)
     column: tuple[Stmt, ...] = (
         For("k", n, (Store("factors", (known,), apply("neg", conjugated(Load("x", (known, j), dtype)))),)),
         For("i", n, element, vector=True),
@@ -138,7 +144,7 @@ def _divided(type: TensorType, n: int, part: Callable[[Range, Range], Value]) ->
 
 
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value, None]:
-    """The derivative along the symmetric part of the tangent (I. Murray, arXiv:1602.07527)."""
+    """The derivative along the Hermitian part of the tangent (I. Murray, arXiv:1602.07527)."""
     lower, (t,) = ys[0], ts
     even = scale(add(t, conjugate_transpose(t)), 0.5)
     half = triangular_solve(lower, even, True)

@@ -13,13 +13,11 @@ import numpy as np
 
 from nacre.base.types import TensorType
 from nacre.ops.linalg.least_squares import pseudoinverse
-from nacre.ops.linalg.matrices import diagonal, matmul, require_square
+from nacre.ops.linalg.matrices import conjugate, conjugate_transpose, diagonal, matmul, require_square
 from nacre.ops.linalg.numpy_calls import (
-    adjoint,
     along_rows,
     as_dtype_of,
     computed,
-    conjugate,
     inverse_differences,
     numpy_primitive,
     real_diagonal,
@@ -34,7 +32,7 @@ from nacre.trace.value import Value
 
 
 def eigh(a: Value) -> tuple[Value, Value]:
-    """The eigenvalues [..., n] of Hermitian [..., n, n], ascending, and the eigenvectors in the columns of [..., n, n]."""
+    """The eigenvalues [..., n] of Hermitian [..., n, n], ascending, and eigenvectors in the columns of [..., n, n]."""
     return bind(eigh_p, a)
 
 
@@ -53,7 +51,7 @@ def _eigvalsh_type(a: TensorType) -> tuple[TensorType]:
 
 
 def _hermitian(a: Value) -> Value:
-    return scale(add(a, adjoint(a)), 0.5)
+    return scale(add(a, conjugate_transpose(a)), 0.5)
 
 
 def _eigh_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value, Value]:
@@ -68,18 +66,19 @@ def _eigvalsh_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Va
 
 def _rotated(vectors: Value, t: Value) -> Value:
     """A tangent in the basis of the eigenvectors."""
-    return matmul(adjoint(vectors), matmul(_hermitian(t), vectors))
+    return matmul(conjugate_transpose(vectors), matmul(_hermitian(t), vectors))
 
 
-eigh_p = numpy_primitive(
-    "eigh", _eigh_type, lambda a: tuple(computed("eigh", np.linalg.eigh, np.tril(a))), _eigh_tangents
-)
-eigvalsh_p = numpy_primitive(
-    "eigvalsh",
-    _eigvalsh_type,
-    lambda a: (computed("eigvalsh", np.linalg.eigvalsh, np.tril(a)),),
-    _eigvalsh_tangents,
-)
+def _numpy_eigh(a: Any) -> tuple[Any, ...]:
+    return tuple(computed("eigh", np.linalg.eigh, np.tril(a)))
+
+
+def _numpy_eigvalsh(a: Any) -> tuple[Any]:
+    return (computed("eigvalsh", np.linalg.eigvalsh, np.tril(a)),)
+
+
+eigh_p = numpy_primitive("eigh", _eigh_type, _numpy_eigh, _eigh_tangents)
+eigvalsh_p = numpy_primitive("eigvalsh", _eigvalsh_type, _numpy_eigvalsh, _eigvalsh_tangents)
 
 # ---- other matrices
 
@@ -124,7 +123,9 @@ def _numpy_eig(a: Any) -> tuple[Any, ...]:
     return tuple(computed("eig", np.linalg.eig, a))
 
 
+def _numpy_eigvals(a: Any) -> tuple[Any]:
+    return (computed("eigvals", np.linalg.eigvals, a),)
+
+
 eig_p = numpy_primitive("eig", _eig_type, _numpy_eig, _eig_tangents)
-eigvals_p = numpy_primitive(
-    "eigvals", _eigvals_type, lambda a: (computed("eigvals", np.linalg.eigvals, a),), _eigvals_tangents
-)
+eigvals_p = numpy_primitive("eigvals", _eigvals_type, _numpy_eigvals, _eigvals_tangents)

@@ -2,11 +2,16 @@
 
 The product of all reflections is 1 - v @ t @ vᴴ (Schreiber and Van Loan, 1989).  A reflection is 1 - τ v vᴴ, where v is
 1 on the diagonal and 0 above it; τ is 0 for a column that is zero below the diagonal.
+
+Of complex matrices the diagonal of r is real, and its sign is opposite to that of the real part it replaces, as in
+LAPACK.  So τ is complex, and the conjugate reflections, 1 - τ* v vᴴ, make a column triangular.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from functools import reduce as fold
 from typing import Any
 
 from nacre.base.types import TensorType
@@ -28,8 +33,20 @@ from nacre.kernel.ast import (
     Store,
     apply,
 )
-from nacre.ops.linalg.matrices import batch_of, conjugated, matrix_sizes, require_matrix, zero
+from nacre.ops.linalg.matrices import (
+    batch_of,
+    conjugated,
+    divided_by_real,
+    matrix_sizes,
+    one,
+    real_part,
+    require_matrix,
+    sizes_of_parts,
+    with_no_imaginary,
+    zero,
+)
 from nacre.ops.reduce import loops
+from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -81,48 +98,59 @@ def scratch(a: TensorType) -> tuple[Stmt, ...]:
 def reflection(a: TensorType) -> tuple[Stmt, ...]:
     """Find reflection j and apply it to the columns of x from j on."""
     dtype, j, i = a.dtype, Index("j"), Index("ri")
-    alpha, beta, tau = (Local(name, dtype) for name in ("alpha", "beta", "tau"))
-    vector = apply("div", Load("x", (i, j), dtype), apply("sub", alpha, beta))
+    alpha, beta, tau = Local("alpha", dtype), Local("beta", dtype.real), Local("tau", dtype)
+    vector = apply("div", Load("x", (i, j), dtype), apply("sub", alpha, with_no_imaginary(beta, a)))
     vector = apply("select", is_triangular(a), zero(a), vector)
-    vector = apply("select", apply("eq", i, j), Const(1, dtype), vector)
+    vector = apply("select", apply("eq", i, j), one(a), vector)
     vector = apply("select", apply("lt", i, j), zero(a), vector)
-    found = apply("div", apply("sub", beta, alpha), beta)
+    found = divided_by_real(apply("sub", with_no_imaginary(beta, a), alpha), beta)
+    opposite = apply("neg", apply("copysign", Local("norm", dtype.real), real_part(alpha)))
     return (
         *_norm(a),
-        Let(
-            "beta",
-            apply("select", is_triangular(a), alpha, apply("neg", apply("copysign", Local("norm", dtype), alpha))),
-        ),
+        Let("beta", apply("select", is_triangular(a), real_part(alpha), opposite)),
         Let("tau", apply("select", is_triangular(a), zero(a), found)),
         Store("taus", (j,), tau),
         For("ri", a.shape[-2], (Store("v", (j, i), vector),)),
-        *reflect("a", "x", a, j, a.shape[-1], tau, True),
+        *reflect("a", "x", a, j, a.shape[-1], conjugated(tau), True),
         For("rz", a.shape[-2], (If(apply("gt", Index("rz"), j), (Store("x", (Index("rz"), j), zero(a)),)),)),
-        Store("x", (j, j), beta),
+        Store("x", (j, j), with_no_imaginary(beta, a)),
     )
 
 
 def is_triangular(a: TensorType) -> Expr:
-    """Whether column j is zero below the diagonal.  The greatest magnitude of no elements is -inf."""
-    return apply("le", Load("rest", (), a.dtype), zero(a))
+    """Whether column j is zero below the diagonal, and real on it.  The greatest magnitude of no elements is -inf."""
+    none = Const(0, a.dtype.real)
+    found = apply("le", Load("rest", (), a.dtype.real), none)
+    if not a.dtype.is_complex:
+        return found
+    return apply("and", found, apply("eq", apply("imag", Local("alpha", a.dtype)), none))
 
 
 def _norm(a: TensorType) -> tuple[Stmt, ...]:
     """`alpha`, the element on the diagonal, `rest`, the greatest magnitude below it, and `norm` of both together."""
-    dtype, j, i, k = a.dtype, Index("j"), Index("ni"), Index("nk")
-    size, great, total = apply("abs", Load("x", (i, j), dtype)), Local("great", dtype), Load("squares", (), dtype)
-    part = apply("div", apply("abs", Load("x", (k, j), dtype)), great)
-    squared = Store("squares", (), apply("fma", part, part, total))
+    dtype, j, i, k = a.dtype.real, Index("j"), Index("ni"), Index("nk")
+    alpha, great, total = Local("alpha", a.dtype), Local("great", dtype), Load("squares", (), dtype)
+    size = _greatest_part(Load("x", (i, j), a.dtype))
+    parts = [apply("div", part, great) for part in sizes_of_parts(Load("x", (k, j), a.dtype))]
+    squared = Store("squares", (), fold(_with_square, parts, total))
     return (
-        Let("alpha", Load("x", (j, j), dtype)),
+        Let("alpha", Load("x", (j, j), a.dtype)),
         Alloc(Buffer("rest", dtype, ())),
         For("ni", a.shape[-2], (If(apply("gt", i, j), (Accumulate("max", ("rest",), (size,)),)),)),
-        Let("great", apply("maximum", Load("rest", (), dtype), apply("abs", Local("alpha", dtype)))),
+        Let("great", apply("maximum", Load("rest", (), dtype), _greatest_part(alpha))),
         Alloc(Buffer("squares", dtype, ())),
-        Store("squares", (), zero(a)),
+        Store("squares", (), Const(0, dtype)),
         For("nk", a.shape[-2], (If(apply("ge", k, j), (squared,)),)),
         Let("norm", apply("mul", great, apply("sqrt", total))),
     )
+
+
+def _with_square(total: Expr, part: Expr) -> Expr:
+    return apply("fma", part, part, total)
+
+
+def _greatest_part(e: Expr) -> Expr:
+    return fold(partial(apply, "maximum"), sizes_of_parts(e))
 
 
 def reflect(name: str, to: str, a: TensorType, j: Expr, columns: Any, tau: Expr, later: bool) -> tuple[Stmt, ...]:
@@ -182,4 +210,8 @@ def _compact_form(batch: tuple[Index, ...], a: TensorType, least: int) -> tuple[
     )
 
 
-householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), multiple=True, numbers=matrix_sizes)
+def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[Any, tuple[int, int, int]]:
+    return householder(front(inputs[0], axes[0])), (0, 0, 0)
+
+
+householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), _batch, multiple=True, numbers=matrix_sizes)

@@ -1,12 +1,15 @@
 """`lu`: factors of matrices by Gaussian elimination with partial pivoting, and the number of exchanged rows.
 
 The factors l, below a diagonal of ones, and u share one matrix.  The order has the row of a that is in each row of
-l @ u.  The pivot is the element with the greatest magnitude, the first one of equals.
+l @ u.  The pivot is the element with the greatest magnitude, the first one of equals.  The
+magnitude of a complex number is |re| + |im| here, as in LAPACK.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from functools import reduce as fold
 from typing import Any, NamedTuple
 
 from nacre.base.dtypes import int64
@@ -39,6 +42,7 @@ from nacre.ops.linalg.matrices import (
     matrix_transpose,
     over_batch,
     require_matrix,
+    sizes_of_parts,
     triangle,
     zero,
     zeros,
@@ -105,7 +109,7 @@ def _kernel(types: Sequence[TensorType], results: Any) -> Kernel:
 def _pivot(a: TensorType) -> tuple[Stmt, ...]:
     """Find the greatest magnitude of column j from row j on."""
     j, i = Index("j"), Index("pi")
-    size = apply("abs", Load("x", (j, i), a.dtype))
+    size = fold(partial(apply, "add"), sizes_of_parts(Load("x", (j, i), a.dtype)))
     found = Accumulate("argmax", ("best", "at"), (size, i))
     return (
         Alloc(Buffer("best", size.dtype, ())),

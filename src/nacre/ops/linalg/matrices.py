@@ -8,8 +8,9 @@ from typing import Any, Final
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.kernel.ast import Const, Expr, Index, Stmt
+from nacre.kernel.ast import Const, Expr, Index, Stmt, apply, number_of
 from nacre.ops.dot import dot
+from nacre.ops.parts import conj
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
 from nacre.ops.reduce import loops
 from nacre.ops.rules import require_kind
@@ -51,7 +52,7 @@ def matrix_sizes(types: Sequence[TensorType], params: Any) -> Shape:
 
 def conjugate(x: Value) -> Value:
     """The complex conjugate, which is x itself for real numbers."""
-    return x
+    return conj(x) if x.type.dtype.is_complex else x
 
 
 def matrix_transpose(x: Value) -> Value:
@@ -145,9 +146,37 @@ def over_batch(x: TensorType, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 def conjugated(e: Expr) -> Expr:
     """The complex conjugate of an element, which is the element itself for real numbers."""
-    return e
+    return apply("conj", e) if e.dtype.is_complex else e
 
 
-def zero(x: TensorType) -> Const:
+def real_part(e: Expr) -> Expr:
+    """The real part of an element, which is the element itself for real numbers."""
+    return apply("real", e) if e.dtype.is_complex else e
+
+
+def sizes_of_parts(e: Expr) -> tuple[Expr, ...]:
+    """The magnitudes of the parts of an element; real numbers have one part."""
+    parts = tuple(apply(part, e) for part in ("real", "imag")) if e.dtype.is_complex else (e,)
+    return tuple(apply("abs", part) for part in parts)
+
+
+def with_no_imaginary(e: Expr, like: TensorType) -> Expr:
+    """A real element as one of a type's dtype."""
+    return apply("complex", e, Const(0.0, e.dtype)) if like.dtype.is_complex else e
+
+
+def divided_by_real(e: Expr, divisor: Expr) -> Expr:
+    """An element divided by a real number, by parts."""
+    if not e.dtype.is_complex:
+        return apply("div", e, divisor)
+    return apply("complex", *(apply("div", apply(part, e), divisor) for part in ("real", "imag")))
+
+
+def zero(x: TensorType) -> Expr:
     """Zero of a dtype."""
-    return Const(0, x.dtype)
+    return number_of(0, x.dtype)
+
+
+def one(x: TensorType) -> Expr:
+    """One of a dtype."""
+    return number_of(1, x.dtype)

@@ -9,10 +9,10 @@ import numpy as np
 
 from nacre.base.errors import LinAlgError
 from nacre.ir.primitive import Host, Jvp, Primitive
-from nacre.ops.linalg.matrices import diagonal, identity, matmul
-from nacre.ops.parts import conj, from_real, real
+from nacre.ops.linalg.matrices import conjugate_transpose, diagonal, identity, matmul, matrix_sizes
+from nacre.ops.parts import from_real, real
 from nacre.ops.pointwise import add, reciprocal, sub
-from nacre.ops.shape import all_to_front, broadcast, permute
+from nacre.ops.shape import all_to_front, broadcast
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -29,7 +29,7 @@ def numpy_primitive(
         found = bind(primitive, *all_to_front(inputs, axes), **params)
         return found, (0,) * len(found)
 
-    primitive = Primitive(name, type_rule, Host(function), Jvp(tangents), batch, multiple=True)
+    primitive = Primitive(name, type_rule, Host(function), Jvp(tangents), batch, multiple=True, numbers=matrix_sizes)
     return primitive
 
 
@@ -45,17 +45,6 @@ def computed(operation: str, function: Callable[..., Any], *matrices: Array, **s
 
 
 # ---- matrices, real or complex
-
-
-def conjugate(x: Value) -> Value:
-    """The complex conjugate; of real numbers x itself."""
-    return conj(x) if x.type.dtype.is_complex else x
-
-
-def adjoint(x: Value) -> Value:
-    """The conjugate transpose."""
-    rank = x.type.rank
-    return conjugate(permute(x, (*range(rank - 2), rank - 1, rank - 2)))
 
 
 def real_diagonal(x: Value) -> Value:
@@ -89,4 +78,4 @@ def inverse_differences(x: Value, like: Value) -> Value:
 
 def projected(x: Value, onto: Value) -> Value:
     """The part of the columns of x that is orthogonal to orthonormal columns."""
-    return sub(x, matmul(onto, matmul(adjoint(onto), x)))
+    return sub(x, matmul(onto, matmul(conjugate_transpose(onto), x)))

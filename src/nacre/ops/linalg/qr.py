@@ -13,17 +13,19 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import GradientError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
-from nacre.kernel.ast import Alloc, Buffer, Const, For, Index, Kernel, Let, Load, Local, Store, apply, const
+from nacre.kernel.ast import Alloc, Buffer, For, Index, Kernel, Let, Load, Local, Store, apply, const
 from nacre.kernel.order_linalg import BLOCK, PANEL
 from nacre.ops.linalg.householder import householder, reflect, reflection, scratch
 from nacre.ops.linalg.matrices import (
     batch_of,
     block,
+    conjugate,
     conjugate_transpose,
     identity,
     matmul,
     matrix_sizes,
     matrix_transpose,
+    one,
     over_batch,
     require_matrix,
     triangle,
@@ -31,7 +33,7 @@ from nacre.ops.linalg.matrices import (
     zeros,
 )
 from nacre.ops.linalg.triangular import triangular_solve
-from nacre.ops.pointwise import add, sub
+from nacre.ops.pointwise import add, scale, sub
 from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front
 from nacre.ops.view import concatenate
@@ -57,7 +59,7 @@ def _kernel(types: Sequence[TensorType], results: Sequence[TensorType], complete
     least, kept = min(map(int, a.shape[-2:])), int(q.shape[-1])
     turn, j = Index("b"), Local("back", int64)
     i, c, p, d = Index("qi"), Index("qc"), Index("qp"), Index("qd")
-    ones = apply("select", apply("eq", i, c), Const(1, dtype), zero(a))
+    ones = apply("select", apply("eq", i, c), one(a), zero(a))
     place = (
         Let("back", apply("sub", const(least - 1), turn)),
         Let("scale", Load("taus", (j,), dtype)),
@@ -130,7 +132,7 @@ def _product(panels: Sequence[tuple[Value, Value]], rows: int, kept: int) -> Val
 
 
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], complete: bool) -> tuple[Value, Value]:
-    """dq = q w + (da r⁻¹ - q qᴴ da r⁻¹) and dr = (qᴴ da r⁻¹ - w) r, where w is skew-symmetric."""
+    """dq = q w + (da r⁻¹ - q qᴴ da r⁻¹) and dr = (qᴴ da r⁻¹ - w) r, where w is skew-Hermitian."""
     (q, r), (da,) = ys, ts
     rows, columns = map(int, da.type.shape[-2:])
     if complete and rows > columns:
@@ -145,6 +147,8 @@ def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], com
     inner = matmul(conjugate_transpose(q), scaled)
     lower = triangle(inner, True, strict=True)
     skew = sub(lower, conjugate_transpose(lower))
+    if inner.type.dtype.is_complex:
+        skew = add(skew, _phases(inner))
     dq = add(matmul(q, sub(skew, inner)), scaled)
     dr = triangle(matmul(sub(inner, skew), square), False)
     if columns > rows:
@@ -152,6 +156,12 @@ def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], com
         turned = matmul(conjugate_transpose(dq), matmul(q, block(r, (0, least), (least, columns))))
         dr = concatenate((dr, add(turned, matmul(conjugate_transpose(q), other))), da.type.rank - 1)
     return dq, dr
+
+
+def _phases(inner: Value) -> Value:
+    """The imaginary parts on the diagonal: the diagonal of r stays real."""
+    alone = triangle(triangle(inner, True), False)
+    return scale(sub(alone, conjugate(alone)), 0.5)
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int], complete: bool) -> tuple[Any, tuple[int, int]]:

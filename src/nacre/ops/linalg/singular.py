@@ -13,9 +13,8 @@ import numpy as np
 
 from nacre.base.errors import GradientError
 from nacre.base.types import TensorType
-from nacre.ops.linalg.matrices import identity, matmul, require_matrix
+from nacre.ops.linalg.matrices import conjugate_transpose, identity, matmul, require_matrix
 from nacre.ops.linalg.numpy_calls import (
-    adjoint,
     along_columns,
     along_rows,
     computed,
@@ -30,7 +29,7 @@ from nacre.trace.value import Value
 
 
 def svd(a: Value, full: bool = False) -> tuple[Value, Value, Value]:
-    """u [..., m, k], s [..., k] and vh [..., k, n] for [..., m, n], where k = min(m, n); u and vh are square if `full`."""
+    """u [..., m, k], s [..., k], vh [..., k, n] for [..., m, n], k = min(m, n); u and vh are square if `full`."""
     return bind(svd_p, a, full=full)
 
 
@@ -55,6 +54,10 @@ def _numpy_svd(a: Any, full: bool) -> tuple[Any, ...]:
     return tuple(computed("svd", np.linalg.svd, a, full_matrices=full))
 
 
+def _numpy_svdvals(a: Any) -> tuple[Any]:
+    return (computed("svdvals", np.linalg.svd, a, compute_uv=False),)
+
+
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], full: bool) -> tuple[Value, Value, Value]:
     (u, s, vh), (t,) = ys, ts
     rows, columns = map(int, t.type.shape[-2:])
@@ -63,38 +66,33 @@ def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value], ful
             f"svd: full matrices of {rows} rows and {columns} columns have no derivative, because their last columns "
             "are arbitrary; use full_matrices=False"
         )
-    v = adjoint(vh)
-    inner = matmul(adjoint(u), matmul(t, v))
+    v = conjugate_transpose(vh)
+    inner = matmul(conjugate_transpose(u), matmul(t, v))
     over = inverse_differences(mul(s, s), inner)
     right, left = mul(inner, along_rows(s, inner)), mul(along_columns(s, inner), inner)
-    turn = mul(over, add(right, adjoint(right)))
+    turn = mul(over, add(right, conjugate_transpose(right)))
     if inner.type.dtype.is_complex:
         turn = add(turn, _phases(inner, s))
-    du, dv = matmul(u, turn), matmul(v, mul(over, add(left, adjoint(left))))
+    du, dv = matmul(u, turn), matmul(v, mul(over, add(left, conjugate_transpose(left))))
     if rows > columns:
         outside = projected(matmul(t, v), u)
         du = add(du, div(outside, along_rows(s, outside)))
     if columns > rows:
-        outside = projected(matmul(adjoint(t), u), v)
+        outside = projected(matmul(conjugate_transpose(t), u), v)
         dv = add(dv, div(outside, along_rows(s, outside)))
-    return du, real_diagonal(inner), adjoint(dv)
+    return du, real_diagonal(inner), conjugate_transpose(dv)
 
 
 def _phases(inner: Value, s: Value) -> Value:
     """The turn of the left vectors' phases: the imaginary diagonal, divided by the singular values."""
-    odd = scale(sub(inner, adjoint(inner)), 0.5)
+    odd = scale(sub(inner, conjugate_transpose(inner)), 0.5)
     return div(mul(odd, identity(inner.type)), along_rows(s, inner))
 
 
 def _values_tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Sequence[Value]) -> tuple[Value]:
     u, _, vh = svd(xs[0])
-    return (real_diagonal(matmul(adjoint(u), matmul(ts[0], adjoint(vh)))),)
+    return (real_diagonal(matmul(conjugate_transpose(u), matmul(ts[0], conjugate_transpose(vh)))),)
 
 
 svd_p = numpy_primitive("svd", _type, _numpy_svd, _tangents)
-svdvals_p = numpy_primitive(
-    "svdvals",
-    _values_type,
-    lambda a: (computed("svdvals", np.linalg.svd, a, compute_uv=False),),
-    _values_tangents,
-)
+svdvals_p = numpy_primitive("svdvals", _values_type, _numpy_svdvals, _values_tangents)

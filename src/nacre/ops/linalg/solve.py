@@ -32,10 +32,9 @@ from nacre.ops.identity import detach
 from nacre.ops.linalg.lu import LU, lu
 from nacre.ops.linalg.matrices import (
     batch_of,
-    conjugate_transpose,
-    conjugated,
     matmul,
     matrix_sizes,
+    matrix_transpose,
     require_square,
 )
 from nacre.ops.linalg.rows import permute_rows
@@ -58,11 +57,11 @@ def lu_solve(a: Value, found: LU, b: Value) -> Value:
     return _solve(a, found.factors, found.order, b, False)
 
 
-def _solve(a: Value, factors: Value, order: Value, b: Value, adjoint: bool) -> Value:
-    return bind(lu_solve_p, a, factors, order, b, adjoint=adjoint)
+def _solve(a: Value, factors: Value, order: Value, b: Value, transposed: bool) -> Value:
+    return bind(lu_solve_p, a, factors, order, b, transposed=transposed)
 
 
-def _type(a: TensorType, factors: TensorType, order: TensorType, b: TensorType, adjoint: bool) -> TensorType:
+def _type(a: TensorType, factors: TensorType, order: TensorType, b: TensorType, transposed: bool) -> TensorType:
     require_square("lu_solve", a)
     require_dtype("lu_solve", "the factors", factors, a.dtype)
     require_shape("lu_solve", "the factors", factors.shape, a.shape)
@@ -77,20 +76,20 @@ def _type(a: TensorType, factors: TensorType, order: TensorType, b: TensorType, 
 # ---- the kernel
 
 
-def _kernel(types: Sequence[TensorType], results: Any, adjoint: bool) -> Kernel:
+def _kernel(types: Sequence[TensorType], results: Any, transposed: bool) -> Kernel:
     """Both triangles are solved for a column of b in scratch memory; columns are the lanes of vectors."""
     a, _, _, b = types
     batch, j, i, k = batch_of(a), Index("j"), Index("i"), Index("k")
     rows = b.shape[-2]
     there = Load("order", (*batch, i), int64)
-    begin = Load("b", (*batch, i if adjoint else there, j), b.dtype)
-    end = Load("order", (*batch, k), int64) if adjoint else k
+    begin = Load("b", (*batch, i if transposed else there, j), b.dtype)
+    end = Load("order", (*batch, k), int64) if transposed else k
     body = (
         Alloc(Buffer("x", b.dtype, (rows,))),
         Alloc(Buffer("s", b.dtype, ())),
         For("i", rows, (Store("x", (i,), begin),)),
-        _sweep("f", batch, b, True, not adjoint, adjoint),
-        _sweep("g", batch, b, False, adjoint, adjoint),
+        _sweep("f", batch, b, True, not transposed, transposed),
+        _sweep("g", batch, b, False, transposed, transposed),
         For("k", rows, (Store("y", (*batch, end, j), Load("x", (k,), b.dtype)),)),
     )
     inputs = tuple(Buffer(n, t.dtype, t.shape) for n, t in zip(("a", "factors", "order", "b"), types, strict=True))
@@ -98,7 +97,7 @@ def _kernel(types: Sequence[TensorType], results: Any, adjoint: bool) -> Kernel:
     return Kernel("lu_solve", inputs, (Buffer("y", b.dtype, b.shape),), nest)
 
 
-def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit: bool, adjoint: bool) -> Stmt:
+def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit: bool, transposed: bool) -> Stmt:
     """Solve one triangle for the scratch x."""
     size, i, p, total = int(b.shape[-2]), Index(name), Index(name + "p"), Load("s", (), b.dtype)
 
@@ -108,8 +107,8 @@ def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit
 
     def factor(row: Expr, column: Expr) -> Expr:
         """An element of the triangle."""
-        if adjoint:
-            return conjugated(Load("factors", (*batch, column, row), b.dtype))
+        if transposed:
+            return Load("factors", (*batch, column, row), b.dtype)
         return Load("factors", (*batch, row, column), b.dtype)
 
     step = apply("fma", apply("neg", factor(at(i), at(p))), Load("x", (at(p),), b.dtype), total)
@@ -126,40 +125,40 @@ def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit
 # ---- blocks, derivative and batches
 
 
-def _by_blocks(a: Value, factors: Value, order: Value, b: Value, adjoint: bool) -> Value:
+def _by_blocks(a: Value, factors: Value, order: Value, b: Value, transposed: bool) -> Value:
     if int(a.type.shape[-1]) <= BLOCK:
-        return _solve(a, factors, order, b, adjoint)
-    if adjoint:
-        turned = conjugate_transpose(factors)
+        return _solve(a, factors, order, b, transposed)
+    if transposed:
+        turned = matrix_transpose(factors)
         half = solved_by_blocks(turned, b, True)
         return permute_rows(solved_by_blocks(turned, half, False, True), order, True)
     return solved_by_blocks(factors, solved_by_blocks(factors, permute_rows(b, order), True, True), False)
 
 
-def _tangent(x: Value, xs: Sequence[Value], ts: Sequence[Value | None], adjoint: bool) -> Value:
+def _tangent(x: Value, xs: Sequence[Value], ts: Sequence[Value | None], transposed: bool) -> Value:
     a, factors, order, _ = xs
     da, _, _, db = ts
     if da is None:
         assert db is not None
-        return _solve(a, factors, order, db, adjoint)
-    change = matmul(conjugate_transpose(da) if adjoint else da, x)
-    return _solve(a, factors, order, neg(change) if db is None else sub(db, change), adjoint)
+        return _solve(a, factors, order, db, transposed)
+    change = matmul(matrix_transpose(da) if transposed else da, x)
+    return _solve(a, factors, order, neg(change) if db is None else sub(db, change), transposed)
 
 
-def _transpose(g: Value, a: Value, factors: Value, order: Value, b: Source, adjoint: bool) -> Value:
-    return _solve(a, factors, order, g, not adjoint)
+def _transpose(g: Value, a: Value, factors: Value, order: Value, b: Source, transposed: bool) -> Value:
+    return _solve(a, factors, order, g, not transposed)
 
 
-def _batch(inputs: Sequence[Value], axes: Sequence[int | None], adjoint: bool) -> tuple[Value, int]:
+def _batch(inputs: Sequence[Value], axes: Sequence[int | None], transposed: bool) -> tuple[Value, int]:
     """Right-hand sides of one matrix become further columns."""
     a, factors, order, b = inputs
     if any(axis is not None for axis in axes[:3]) or b.type.rank != 3:
         a, factors, order, b = all_to_front(inputs, axes)
-        return _solve(a, factors, order, b, adjoint), 0
+        return _solve(a, factors, order, b, transposed), 0
     assert axes[3] is not None
     moved = move(b, axes[3], 1)
     rows, count, columns = moved.type.shape
-    x = _solve(a, factors, order, reshape(moved, (rows, count * columns)), adjoint)
+    x = _solve(a, factors, order, reshape(moved, (rows, count * columns)), transposed)
     return reshape(x, (rows, count, columns)), 1
 
 

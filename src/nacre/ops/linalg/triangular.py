@@ -29,9 +29,9 @@ from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
     batch_of,
     block,
-    conjugate_transpose,
     matmul,
     matrix_sizes,
+    matrix_transpose,
     require_square,
     triangle,
 )
@@ -118,7 +118,7 @@ def _tangent(x: Value, xs: Sequence[Value], ts: Sequence[Value | None], lower: b
 
 
 def _transpose(g: Value, a: Value, b: Source, lower: bool, unit: bool) -> Value:
-    return triangular_solve(conjugate_transpose(a), g, not lower, unit)
+    return triangular_solve(matrix_transpose(a), g, not lower, unit)
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int | None], lower: bool, unit: bool) -> tuple[Value, int]:
