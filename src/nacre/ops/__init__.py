@@ -63,7 +63,7 @@ LATE: Final = {  # the names of the primitives that each module defines
     "nacre.ops.linalg.cholesky": "cholesky",
     "nacre.ops.linalg.eigen": "eig eigh eigvals eigvalsh",
     "nacre.ops.linalg.householder": "householder",
-    "nacre.ops.linalg.least_squares": "pinv",
+    "nacre.ops.linalg.least_squares": "lstsq pinv",
     "nacre.ops.linalg.lu": "lu",
     "nacre.ops.linalg.qr": "qr",
     "nacre.ops.linalg.rows": "permute_rows",
