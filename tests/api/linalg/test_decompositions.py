@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values and what is made of them: NumPy's numbers, in every execution mode."""
+"""Eigenvalues, singular values, ranks and least squares have NumPy's numbers in every execution mode."""
 
 from __future__ import annotations
 
