@@ -140,7 +140,7 @@ class Tensor(Value, metaclass=ListedClass):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return to_array(self, dtype, copy)
 
-    def item(self) -> bool | int | float | complex:
+    def item(self) -> Any:
         """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
         if self.type.static and self.type.size != 1:
             raise ShapeError(f"item: the tensor must have one element; got shape {self.shape}; index it")

@@ -102,7 +102,7 @@ def fits(value: Number, dtype: DType) -> bool:
     return not isinstance(value, complex) and low <= value <= high and value == int(value)
 
 
-def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
+def number(value: Number, dtype: DType, operation: str = "constant") -> Any:
     """A Python number converted to the dtype's kind; `element` rounds it to the dtype.
 
     Raises DTypeError if the dtype cannot represent it.

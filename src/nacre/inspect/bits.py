@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def digest(array: np.ndarray) -> str:
     True
     """
     try:
-        contiguous = np.ascontiguousarray(array)
+        contiguous: Any = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
         raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
     head = f"{contiguous.dtype} {contiguous.shape} "

@@ -267,7 +267,8 @@ class _Values:
         im = self._number(line)
         line.expect(")")
         dtype = _dtype(line)
-        if not all(part.type == TensorType((), dtype.component) for part in (re, im)) or dtype.component is None:
+        part = dtype.component
+        if part is None or not all(each.type == TensorType((), part) for each in (re, im)):
             line.fail(f"a real and an imaginary part of dtype {dtype.real.short}")
         array = np.array([re.array, im.array], dtype.real.numpy).view(dtype.numpy).reshape(())
         return Literal(array, TensorType((), dtype))

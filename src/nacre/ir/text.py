@@ -149,7 +149,7 @@ def literal_text(literal: Literal) -> str:
     """The text of a constant; parsing it gives the same bits."""
     if literal.type.shape == () and literal.type.dtype.component is not None:
         part = TensorType((), literal.type.dtype.component)
-        array = literal.array.reshape(())
+        array: Any = literal.array.reshape(())
         re, im = (literal_text(Literal(np.array(x, part.dtype.numpy), part)) for x in (array.real, array.imag))
         return f"({re}, {im}):{literal.type.dtype.short}"
     if literal.type.shape == ():

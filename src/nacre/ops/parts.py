@@ -95,11 +95,16 @@ def _pair_at(index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any,
 
 
 def _real_view(layout: Layout, z: TensorType, result: TensorType) -> Layout | None:
-    return Layout(0, row_major(result.shape)) if _is_dense(layout, z) else None
+    return _dense(result) if _is_dense(layout, z) else None
 
 
 def _complex_view(layout: Layout, x: TensorType, result: TensorType) -> Layout | None:
-    return Layout(0, row_major(result.shape)) if _is_dense(layout, x) else None
+    return _dense(result) if _is_dense(layout, x) else None
+
+
+def _dense(x: TensorType) -> Layout:
+    """The layout of elements that follow each other from the beginning of the memory."""
+    return Layout(0, row_major(x.shape))  # type: ignore[arg-type]
 
 
 def _is_dense(layout: Layout, x: TensorType) -> bool:

@@ -6,6 +6,7 @@ PyTorch.  That of a holomorphic function is the conjugate of its complex derivat
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import of_tensors, require
@@ -73,7 +74,7 @@ def imag(x: TensorLike, /) -> Tensor:
     >>> nc.imag(nc.tensor([1 + 2j]))
     Tensor([2.], f32[1])
     """
-    return _part("imag", x, parts.imag, lambda held: filled(held, 0))
+    return _part("imag", x, parts.imag, partial(filled, value=0))
 
 
 def conj(x: TensorLike, /) -> Tensor:
