@@ -292,7 +292,7 @@ Function = Callable[[Any], Any]
 
 def size(x: Any) -> Any:
     """A real function of a complex result that depends on both parts of each element."""
-    weights = nc.reshape(nc.arange(1, 1 + x.numel(), dtype=nc.float64), x.shape)
+    weights = nc.reshape(nc.arange(1, 1 + x.size, dtype=nc.float64), x.shape)
     return nc.sum(nc.real(x) ** 2 * weights) + nc.sum(nc.sin(nc.imag(x)) * weights)
 
 
