@@ -138,7 +138,7 @@ def places() -> Iterator[str]:
 
 def traits() -> Iterator[tuple[str, str]]:
     """Pairs of a trait and the name of a primitive that has it."""
-    for p in registered().values():
+    for p in (p for p in registered().values() if not p.outside):
         parts: list[tuple[type[Any], Any]] = [(Primitive, p)]
         parts += [(AxisRule, p.axes)] if p.axes is not None else []
         parts += [(type(x), x) for x in (p.lowering, p.derivative) if isinstance(x, Element | Nest | Linear)]

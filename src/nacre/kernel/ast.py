@@ -13,7 +13,7 @@ an `Alloc` too, private to each iteration of the enclosing loops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, int64
@@ -26,7 +26,7 @@ from nacre.base.records import dataclass
 class Const:
     """A number.  Zeros of different signs are different, and all NaNs are equal."""
 
-    value: float | int | bool
+    value: Any
     dtype: DType
 
     def __eq__(self, other: object) -> bool:
@@ -38,7 +38,9 @@ class Const:
         return hash((_identity(self.value), self.dtype))
 
 
-def _identity(value: float | int | bool) -> object:
+def _identity(value: Any) -> object:
+    if isinstance(value, complex):
+        return _identity(value.real), _identity(value.imag)
     return value if value and value == value else str(float(value))
 
 

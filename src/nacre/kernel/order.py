@@ -14,6 +14,7 @@ A tree may therefore be split at any multiple of a power of two.  Each block of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +32,11 @@ def in_any_order(op: str, dtype: DType) -> bool:
     return op not in ("sum", "prod") or not dtype.is_inexact
 
 
-def identity(op: str, dtype: DType) -> Number:
+def identity(op: str, dtype: DType) -> Any:
     """The value of an absent element."""
     match op:
         case "sum":
-            return -0.0 if dtype.is_inexact else 0
+            return complex(-0.0, -0.0) if dtype.is_complex else -0.0 if dtype.is_float else 0
         case "prod":
             return 1
         case "any":
@@ -50,7 +51,7 @@ def identity(op: str, dtype: DType) -> Number:
             raise CompileError(f"reduction: unknown reduction {op!r}")
 
 
-def empty(op: str, dtype: DType) -> Number:
+def empty(op: str, dtype: DType) -> Any:
     """The reduction of no elements."""
     return 0.0 if op == "sum" and dtype.is_inexact else identity(op, dtype)
 

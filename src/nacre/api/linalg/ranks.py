@@ -111,7 +111,7 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
 
 def _is_batch(rtol: Any) -> bool:
     """Whether `rtol` has a number for each matrix."""
-    return rtol is not None and not is_number(rtol) and len(getattr(rtol, "shape", ())) > 0
+    return isinstance(rtol, list | tuple) or len(getattr(rtol, "shape", ())) > 0
 
 
 def _counts(values: Any, part: Any) -> Any:

@@ -213,6 +213,9 @@ class _Parts:
                 return self.load(e)
             case Local() if e.dtype.is_complex:
                 return self.locals[e.name]
+            case Const() if e.dtype.component is not None:
+                number = complex(e.value)
+                return Pair(*(Const(part, e.dtype.component) for part in (number.real, number.imag)))
             case Apply():
                 return self.apply(e, [self.value(a) for a in e.args])
             case _:
