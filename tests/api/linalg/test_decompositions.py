@@ -182,6 +182,7 @@ def test_condition_numbers(p: Any) -> None:
     if p in (None, 2, -2):
         y = matrices((4, 3), "complex128")
         np.testing.assert_allclose(nc.linalg.cond(y, p).numpy(), np.linalg.cond(y, p))
+        assert nc.linalg.cond(np.zeros((2, 3, 3)), p).tolist() == np.linalg.cond(np.zeros((2, 3, 3)), p).tolist()
     with pytest.raises(LinAlgError, match="cond: matrices must have elements"):
         nc.linalg.cond(np.zeros((0, 0)), p)
 

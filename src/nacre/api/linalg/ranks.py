@@ -91,7 +91,7 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
     """The condition number of matrices: the norm of x times that of its inverse.
 
     p is an order of `matrix_norm`.  2 (or None) and -2 are quotients of singular values, also of matrices that are not
-    square.  With the others, a singular matrix raises LinAlgError.
+    square; that of zeros is infinite.  With the others, a singular matrix raises LinAlgError.
 
     >>> nc.linalg.cond([[2.0, 0.0], [0.0, 1.0]])
     Tensor(2., f32[])
@@ -102,7 +102,8 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
     if p in (None, 2, -2):
         values: Any = svdvals(held)
         largest, smallest = values[..., 0], values[..., -1]
-        found = arithmetic.divide(smallest, largest) if p == -2 else arithmetic.divide(largest, smallest)
+        quotient = arithmetic.divide(smallest, largest) if p == -2 else arithmetic.divide(largest, smallest)
+        found = where(comparison.equal(largest, 0.0), inf, quotient)
     else:
         assert p is not None
         found = arithmetic.multiply(matrix_norm(held, ord=p), matrix_norm(inv(held), ord=p))
