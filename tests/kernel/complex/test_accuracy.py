@@ -165,6 +165,21 @@ def test_powers_whose_logarithm_overflows() -> None:
     w = np.full_like(z, complex(1.7e308, 1.7e308))
     got = evaluate("pow", z, w)
     assert np.isinf(got[0].real) and got[1] == 0
+    real = evaluate("pow", np.array([-1.166685224618551e306 + 0j]), np.array([837494074521601 + 0j]))
+    assert real[0] == complex(-np.inf, 0.0)  # the sine is 0 to the last bit
+
+
+@pytest.mark.parametrize("op", ["asin", "acos", "asinh", "acosh"])
+def test_inverses_keep_subnormal_numbers(op: str) -> None:
+    """Next to 0 a part is that of the number."""
+    size = 5e-324 * np.array([1.0, 2.0, 3.0, 7.0])
+    z = size + 1j * size[::-1]
+    z = np.concatenate([z, 1j * size])
+    got = evaluate(op, z)
+    if op in ("asin", "asinh"):
+        assert same(got, z).all()
+    else:
+        assert (np.abs(got.imag if op == "acos" else got.real) == z.imag).all()
 
 
 # ---- powers

@@ -30,6 +30,11 @@ def growth(x: RealTerm, step: float = STEP, factor: float = FACTOR, bound: float
     return Growth(rest, where(far, factor, 1.0), where(farther, factor, 1.0))
 
 
+def grown(part: RealTerm, g: Growth, size: RealTerm) -> RealTerm:
+    """A part of a direction times the exponential of which `size` is f(rest); 0 stays, also next to ∞."""
+    return where(part.equals(0.0), part, part * g.first * size * g.second)
+
+
 def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
     """y = e^z, or of another base above 1, where z has no infinity, NaN, or zero imaginary part next to them."""
     lost = ~z.im.is_finite()
@@ -63,8 +68,7 @@ def exp_of(re: RealTerm, im: RealTerm, direction: ComplexTerm) -> ComplexTerm:
     """e^re times a direction, that of the angle im; parts are finite where only e^re overflows."""
     g = growth(re)
     size = g.rest.call("exp")
-    y = ComplexTerm(direction.re * g.first * size * g.second, direction.im * g.first * size * g.second)
-    return with_exp_specials(ComplexTerm(re, im), y)
+    return with_exp_specials(ComplexTerm(re, im), ComplexTerm(*(grown(part, g, size) for part in direction)))
 
 
 def exp(z: ComplexTerm) -> ComplexTerm:
@@ -79,8 +83,9 @@ def exp2(z: ComplexTerm) -> ComplexTerm:
     """
     g = growth(z.re, BINARY_STEP, 2.0**BINARY_STEP, BINARY_BOUND)
     size, direction = g.rest.call("exp2"), turn_by_ln2(z.im)
-    sine = where(abs(z.im) < TINY, z.im * g.first * LN2_HIGH, direction.im * g.first)
-    return with_exp_specials(z, ComplexTerm(direction.re * g.first * size * g.second, sine * size * g.second))
+    tiny = z.im * g.first * LN2_HIGH * size * g.second
+    sine = where(abs(z.im) < TINY, tiny, grown(direction.im, g, size))
+    return with_exp_specials(z, ComplexTerm(grown(direction.re, g, size), sine))
 
 
 def expm1(z: ComplexTerm) -> ComplexTerm:
