@@ -13,6 +13,7 @@ from nacre.kernel.complex.functions import FUNCTIONS
 from nacre.kernel.complex.pairs import LetBlock, Pair
 
 BINARY = ("mul", "div", "pow")
+OPS = ("mul", "div", "modulus", "sqrt", "exp2", "expm1", "log", "pow", "cosh", "tanh", "acos", "atanh")
 
 
 def kernel_of(op: str, dtype: DType, count: int) -> Kernel:
@@ -28,9 +29,9 @@ def kernel_of(op: str, dtype: DType, count: int) -> Kernel:
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
-@pytest.mark.parametrize("op", ["mul", "div", "abs", "sqrt", "exp2", "expm1", "log", "pow", "tanh", "acos", "atanh"])
+@pytest.mark.parametrize("op", OPS)
 def test_compiled_definitions_have_the_same_bits(op: str, dtype: DType) -> None:
-    special = grid(0.0, -0.0, 1.0, -1.0, 3.5, np.inf, -np.inf, np.nan, dtype=dtype)
+    special = grid(0.0, -0.0, 1.0, -1.0, 3.5, 1e38, np.inf, -np.inf, np.nan, dtype=dtype)
     z = np.concatenate([special, around(50, dtype, 1), spread(50, dtype, 2)])
     numbers = [z, np.random.default_rng(3).permutation(z)] if op in BINARY else [z]
     parts = [p.copy() for x in numbers for p in (x.real, x.imag)]

@@ -9,8 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from kernel.complex.evaluation import COMPLEX, Array, around, errors, evaluate, grid, spread
-from kernel.complex.references import EXACT, worst
+from kernel.complex.evaluation import COMPLEX, Array, around, errors, evaluate, grid, same, spread
+from kernel.complex.references import EXACT, GROWING, worst
 from nacre.base.dtypes import DType, float32, float64
 
 mp = mpmath.mp
@@ -80,6 +80,106 @@ def test_both_sides_of_branch_cuts(op: str, dtype: DType) -> None:
                     assert abs(g) < 1e-15 and np.signbit(g) == (w < 0), (v, got)
                 else:
                     assert abs(float(g) - w) <= eps * abs(w), (v, got)
+
+
+# ---- the whole range of numbers
+
+CANCELS = ("expm1", "sigmoid")  # the real part, off the axes
+FARTHEST = {float32: 2.0**80, float64: 2.0**40}  # the imaginary parts up to which exp2 has the angle
+DIGITS = 1500  # in which 1 is not lost next to the square of a subnormal or of the largest number
+
+
+def of_all_magnitudes(op: str, dtype: DType, count: int) -> Array:
+    """Numbers whose parts go from the smallest to the largest, on the axes, next to them and on the diagonal."""
+    info = np.finfo(dtype.numpy)
+    least, most = float(info.smallest_subnormal), float(info.max)
+    sizes = 2.0 ** np.linspace(np.log2(least), np.log2(most) - 1e-9, count)
+    sizes[-1] = most
+    one, zero = np.ones(count), np.zeros(count)
+    parts = [(sizes, zero), (-sizes, zero), (zero, sizes), (sizes, sizes), (-sizes, sizes)]
+    parts += [] if op in CANCELS else [(sizes, one), (-sizes, one), (one, sizes), (sizes, sizes[::-1])]
+    z = np.empty(count * len(parts), COMPLEX[dtype])
+    z.real, z.imag = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return z[z.imag <= FARTHEST[dtype]] if op == "exp2" else z
+
+
+def above_cuts(op: str) -> Callable[[Any], Any]:
+    """The function next to the axes instead of on them, where it may have a branch cut."""
+    tiny = mpmath.ldexp(1, -4000)
+    if op in GROWING:
+        return EXACT[op]
+    return lambda z: EXACT[op](mpmath.mpc(z.real or tiny, z.imag or tiny))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("op", EXACT)
+def test_all_magnitudes(op: str, dtype: DType) -> None:
+    z = of_all_magnitudes(op, dtype, 12)
+    found = errors(op, above_cuts(op), [z], DIGITS).max(1)
+    bound = ONCE if dtype is float32 else BOUNDS.get(op, 5.0)
+    assert found.max() <= bound, [(v, e) for v, e in zip(z, found, strict=True) if not e <= bound][:8]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_no_infinity_times_zero(dtype: DType) -> None:
+    """A zero part stays next to an overflow: cosh(x ± 0i) is cosh x ± 0i sinh x."""
+    far = 1500.0 if dtype is float64 else 200.0
+    for x in (far, float(np.finfo(dtype.numpy).max)):
+        for y in (0.0, -0.0):
+            z, turned = (np.array([v], COMPLEX[dtype]) for v in (complex(x, y), complex(y, x)))
+            for op in ("cosh", "sinh", "exp", "exp2", "expm1"):
+                assert same(evaluate(op, z), np.array([complex(np.inf, y)], z.dtype)).all(), (op, z)
+            assert same(evaluate("cosh", -z), np.array([complex(np.inf, y)], z.dtype)).all()
+            assert same(evaluate("cos", turned), np.array([complex(np.inf, -y)], z.dtype)).all()
+            assert same(evaluate("sin", turned), np.array([complex(y, np.inf)], z.dtype)).all()
+            assert same(evaluate("sigmoid", z), np.array([complex(1.0, y)], z.dtype)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_powers_with_imaginary_exponents_have_length_one(dtype: DType) -> None:
+    """Where the angle is out of reach too: 2^(iy), and x^(iy) for positive x."""
+    info = np.finfo(dtype.numpy)
+    most, eps = float(info.max), float(info.eps)
+    y = np.append(2.0 ** np.linspace(0, np.log2(most) - 1e-9, 300), most)
+    exponents = np.zeros(2 * y.size, COMPLEX[dtype])
+    exponents.imag = np.concatenate([y, -y])
+    found = [evaluate("exp2", exponents)]
+    found += [evaluate("pow", np.full_like(exponents, x), exponents) for x in (1e-30, 2.0, 1e30, most)]
+    lengths = np.abs(np.concatenate(found).astype(np.complex128))
+    assert np.abs(lengths - 1.0).max() <= 2 * eps
+
+
+def test_angles_of_binary_exponentials() -> None:
+    """The error of the angle is about |y| 2^-107."""
+    y = 2.0 ** np.linspace(0, 105, 200)
+    got = evaluate("exp2", 1j * y)
+    with mpmath.workdps(80):
+        for v, g in zip(y, got, strict=True):
+            want = mp.exp(mpmath.mpc(0, float(v)) * mp.log(2))
+            assert abs(mpmath.mpc(complex(g)) - want) <= 2.0**-51 + float(v) * 2.0**-106
+
+
+def test_powers_whose_logarithm_overflows() -> None:
+    """The products with the logarithm's parts overflow, and their difference is not unknown."""
+    z = np.array([1e300 + 1e300j, 1e-300 + 1e-300j])
+    w = np.full_like(z, complex(1.7e308, 1.7e308))
+    got = evaluate("pow", z, w)
+    assert np.isinf(got[0].real) and got[1] == 0
+    real = evaluate("pow", np.array([-1.166685224618551e306 + 0j]), np.array([837494074521601 + 0j]))
+    assert real[0] == complex(-np.inf, 0.0)  # the sine is 0 to the last bit
+
+
+@pytest.mark.parametrize("op", ["asin", "acos", "asinh", "acosh"])
+def test_inverses_keep_subnormal_numbers(op: str) -> None:
+    """Next to 0 a part is that of the number."""
+    size = 5e-324 * np.array([1.0, 2.0, 3.0, 7.0])
+    z = size + 1j * size[::-1]
+    z = np.concatenate([z, 1j * size])
+    got = evaluate(op, z)
+    if op in ("asin", "asinh"):
+        assert same(got, z).all()
+    else:
+        assert (np.abs(got.imag if op == "acos" else got.real) == z.imag).all()
 
 
 # ---- powers

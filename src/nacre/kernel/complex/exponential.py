@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from nacre.kernel.complex.terms import ComplexTerm, RealTerm, fma, two_product, where
+from nacre.kernel.complex.terms import ComplexTerm, DoubleDouble, RealTerm, fma, two_product, where
 
 STEP, FACTOR = 375.5, 1.1955781094135035e163  # e^STEP is FACTOR within 0.0005 ulp
 BINARY_STEP = 600.0
@@ -30,6 +30,11 @@ def growth(x: RealTerm, step: float = STEP, factor: float = FACTOR, bound: float
     return Growth(rest, where(far, factor, 1.0), where(farther, factor, 1.0))
 
 
+def grown(part: RealTerm, g: Growth, size: RealTerm) -> RealTerm:
+    """A part of a direction times the exponential of which `size` is f(rest); 0 stays, also next to ∞."""
+    return where(part.equals(0.0), part, part * g.first * size * g.second)
+
+
 def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
     """y = e^z, or of another base above 1, where z has no infinity, NaN, or zero imaginary part next to them."""
     lost = ~z.im.is_finite()
@@ -38,30 +43,49 @@ def with_exp_specials(z: ComplexTerm, y: ComplexTerm) -> ComplexTerm:
     return ComplexTerm(re, where(z.im.equals(0.0), z.im, im))
 
 
-def exp(z: ComplexTerm) -> ComplexTerm:
-    """e^re (cos im + i sin im), within 3 ulp; parts are finite where only e^re overflows."""
-    g = growth(z.re)
-    size = g.rest.call("exp")
-    re = z.im.call("cos") * g.first * size * g.second
-    im = z.im.call("sin") * g.first * size * g.second
-    return with_exp_specials(z, ComplexTerm(re, im))
+def turn(angle: DoubleDouble, stretch: RealTerm | float = 0.0) -> ComplexTerm:
+    """(cos + i sin of an angle in two parts) · (1 + stretch) for a small stretch.
+
+    The low part is of any size, as next to an angle above 2^53: the length is 1 + stretch to rounding for every angle.
+    """
+    cos, sin = angle.high.call("cos"), angle.high.call("sin")
+    low = where(angle.low.is_finite(), angle.low, 0.0)
+    low_sin = low.call("sin")
+    less_one = low.call("cos") - 1.0 + stretch
+    return ComplexTerm(cos + fma(-sin, low_sin, cos * less_one), sin + fma(cos, low_sin, sin * less_one))
 
 
 def turn_by_ln2(y: RealTerm) -> ComplexTerm:
-    """cos + i sin of y ln 2, whose product is in two parts: the error of the angle is about |y| 2^-106."""
+    """cos + i sin of y ln 2, whose product is in two parts: the error of the angle is about |y| 2^-107.
+
+    Above |y| = 2^107 the angle is any; the length is 1 to rounding for every finite y.
+    """
     angle = two_product(y, LN2_HIGH)
-    rest = fma(y, LN2_LOW, angle.low)
-    rest = where(rest.is_finite(), rest, 0.0)
-    cos, sin = angle.high.call("cos"), angle.high.call("sin")
-    return ComplexTerm(fma(-sin, rest, cos), fma(cos, rest, sin))
+    return turn(DoubleDouble(angle.high, fma(y, LN2_LOW, angle.low)))
+
+
+def exp_of(re: RealTerm, im: RealTerm, direction: ComplexTerm) -> ComplexTerm:
+    """e^re times a direction, that of the angle im; parts are finite where only e^re overflows."""
+    g = growth(re)
+    size = g.rest.call("exp")
+    return with_exp_specials(ComplexTerm(re, im), ComplexTerm(*(grown(part, g, size) for part in direction)))
+
+
+def exp(z: ComplexTerm) -> ComplexTerm:
+    """e^re (cos im + i sin im), within 3 ulp; parts are finite where only e^re overflows."""
+    return exp_of(z.re, z.im, ComplexTerm(z.im.call("cos"), z.im.call("sin")))
 
 
 def exp2(z: ComplexTerm) -> ComplexTerm:
-    """2^re (cos (im ln 2) + i sin (im ln 2)), within 3 ulp for |im| up to 2^40."""
+    """2^re (cos (im ln 2) + i sin (im ln 2)), within 3 ulp for |im| up to 2^40.
+
+    Above, the error of the angle is about |im| 2^-107, up to any angle above 2^107; the length is right for every im.
+    """
     g = growth(z.re, BINARY_STEP, 2.0**BINARY_STEP, BINARY_BOUND)
-    size, turn = g.rest.call("exp2"), turn_by_ln2(z.im)
-    sine = where(abs(z.im) < TINY, z.im * g.first * LN2_HIGH, turn.im * g.first)
-    return with_exp_specials(z, ComplexTerm(turn.re * g.first * size * g.second, sine * size * g.second))
+    size, direction = g.rest.call("exp2"), turn_by_ln2(z.im)
+    tiny = z.im * g.first * LN2_HIGH * size * g.second
+    sine = where(abs(z.im) < TINY, tiny, grown(direction.im, g, size))
+    return with_exp_specials(z, ComplexTerm(grown(direction.re, g, size), sine))
 
 
 def expm1(z: ComplexTerm) -> ComplexTerm:

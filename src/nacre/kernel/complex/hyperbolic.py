@@ -37,16 +37,16 @@ def cosh(z: ComplexTerm) -> ComplexTerm:
     x, y = z
     g = growth(abs(x))
     re, im = cosh_product(g, y.call("cos")), sinh_product(x, g, y.call("sin"))
-    lost_x, lost_y = ~x.is_finite(), ~y.is_finite()
-    re = where(lost_y & x.is_infinite(), abs(x), re)
-    im = where(lost_x & y.equals(0.0), where(x < 0.0, -y, y), im)
-    return ComplexTerm(re, where(lost_y & x.equals(0.0), where(y < 0.0, -x, x), im))
+    lost = ~y.is_finite()
+    re = where(lost & x.is_infinite(), abs(x), re)
+    im = where(y.equals(0.0) & ~x.equals(0.0), where(x < 0.0, -y, y), im)  # not ∞ · 0
+    return ComplexTerm(re, where(lost & x.equals(0.0), where(y < 0.0, -x, x), im))
 
 
 def tanh(z: ComplexTerm) -> ComplexTerm:
-    """(½ sinh 2re + i ½ sin 2im) / (sinh² re + cos² im), within 6 ulp.
+    """(½ sinh 2re + i sin im cos im) / (sinh² re + cos² im), within 6 ulp.
 
-    ±1 + i 0 at infinities; sin 2im / 2 sinh² re far from the imaginary axis, without overflow.
+    ±1 + i 0 at infinities; sin im cos im / sinh² re far from the imaginary axis, without overflow.
     """
     x, y = z
     far = abs(x) > SATURATES
@@ -54,7 +54,7 @@ def tanh(z: ComplexTerm) -> ComplexTerm:
     square = fma(sinh_x, sinh_x, cos_y * cos_y)
     one = x.constant(1.0).with_sign_of(x)
     re = where(far, one, (x + x).call("sinh") * 0.5 / square)
-    half = (y + y).call("sin") * 0.5
+    half = y.call("sin") * cos_y
     im = where(far, half / abs(sinh_x) / abs(sinh_x), half / square)
     lost, infinite = ~y.is_finite(), x.is_infinite()
     re = where(lost, where(infinite, one, where(x.equals(0.0), x, nan)), re)
@@ -73,5 +73,5 @@ def cos(z: ComplexTerm) -> ComplexTerm:
 
 
 def tan(z: ComplexTerm) -> ComplexTerm:
-    """(½ sin 2re + i ½ sinh 2im) / (sinh² im + cos² re), within 6 ulp."""
+    """(sin re cos re + i ½ sinh 2im) / (sinh² im + cos² re), within 6 ulp."""
     return tanh(z.swapped()).swapped()

@@ -14,6 +14,7 @@ from nacre.kernel.complex.terms import ComplexTerm, RealTerm, choose, fma, large
 
 HUGE = 2.0**1000  # numbers above are divided by 8, next to which ±1 makes no difference
 TINY = 2.0**-400  # the square of a distance below may underflow
+FLAT = 2.0**-500  # the square of an imaginary part below makes no difference to that of asin
 SHIFT = 100  # an exponent that keeps reciprocals from overflow
 
 
@@ -23,6 +24,7 @@ class Legs(NamedTuple):
     x: RealTerm  # re, scaled where z is huge
     minus: ComplexTerm
     plus: ComplexTerm
+    across: RealTerm  # Re(√(1 − z) √(1 + z))
     height: RealTerm  # asinh |Im(conj(√(1 − z)) √(1 + z))|; ∞ for an infinite z
 
 
@@ -33,16 +35,17 @@ def legs(z: ComplexTerm) -> Legs:
     x, y = abs(z.re) * scale, z.im * scale
     minus, plus = plain_root(ComplexTerm(1.0 - x, y)), plain_root(ComplexTerm(1.0 + x, y))
     area = fma(minus.re, plus.im, minus.im * plus.re)
+    across = fma(minus.re, plus.re, minus.im * plus.im)
     height = area.call("asinh") + where(huge, log(8.0), 0.0)
-    return Legs(x, minus, plus, where(z.is_infinite(), inf, height))
+    height = where((abs(y) < FLAT) & (x < 1.0), abs(y) / across, height)  # the roots halve im, subnormal or not
+    return Legs(x, minus, plus, across, where(z.is_infinite(), inf, height))
 
 
 def asin(z: ComplexTerm) -> ComplexTerm:
     """atan(re / Re(√(1 − z) √(1 + z))) + i asinh(Im(conj(√(1 − z)) √(1 + z))), within 5 ulp."""
     x, y = z
     found = legs(z)
-    across = fma(found.minus.re, found.plus.re, found.minus.im * found.plus.im)
-    re = found.x.call("atan2", where(z.is_infinite(), abs(y), across))
+    re = found.x.call("atan2", where(z.is_infinite(), abs(y), found.across))
     return ComplexTerm(where(x.equals(0.0), 0.0, re).with_sign_of(x), found.height.with_sign_of(y))
 
 
@@ -61,7 +64,7 @@ def acos(z: ComplexTerm) -> ComplexTerm:
 def atanh(z: ComplexTerm) -> ComplexTerm:
     """¼ log1p(4 re / |1 − z|²) + i ½ atan2(2 im, (1 − re) (1 + re) − im²) for re ≥ 0, and odd, within 5 ulp.
 
-    Next to ±1, the logarithm is ½ log(2 / |1 − z|).
+    Next to ±1, the logarithm is ½ log(2 / |1 − z|).  The imaginary part of a huge number is ±½π.
     """
     x, y = abs(z.re), z.im
     huge = larger(x, abs(y)) > HUGE
@@ -76,7 +79,7 @@ def atanh(z: ComplexTerm) -> ComplexTerm:
     re = where(x.equals(0.0), 0.0, re).with_sign_of(z.re)
     im = (y + y).call("atan2", (1.0 - x) * (1.0 + x) - y * y) * 0.5
     quarter = where(y.is_nan(), nan, x.constant(pi / 2).with_sign_of(y))
-    return ComplexTerm(re, where(z.is_infinite(), quarter, im))
+    return ComplexTerm(re, where(huge | z.is_infinite(), quarter, im))
 
 
 def acosh(z: ComplexTerm) -> ComplexTerm:

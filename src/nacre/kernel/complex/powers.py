@@ -17,11 +17,13 @@ from nacre.kernel.complex.double_double import (
     scaled_by,
     times,
 )
-from nacre.kernel.complex.exponential import exp
+from nacre.kernel.complex.exponential import exp, exp_of, turn
 from nacre.kernel.complex.logarithm import LARGE, SHIFT, SMALL, log_natural
 from nacre.kernel.complex.terms import ComplexTerm, RealTerm, choose, fma, larger, product_sum, where
 
 BITS = 5  # of whole exponents for which powers are products
+HUGE, ROOM = 2.0**1000, 2.0**12  # exponents above are divided, so that products with logarithms do not overflow
+MOST = 2000.0  # the size of a power's logarithm beyond which it is 0 or ∞
 MODERATE = 300.0  # the logarithm up to which powers are products
 
 
@@ -56,7 +58,7 @@ class PowerByLogarithm(NamedTuple):
 
 
 def narrow_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
-    """z^w for parts that are rounded to float32."""
+    """z^w for parts that are rounded to float32; the error of the angle is about 2^-52 |w log z|."""
     size, angle = log_natural(z)
     re = product_sum(w.re, size, -w.im, angle)
     im = product_sum(w.re, angle, w.im, size)
@@ -79,7 +81,11 @@ def log_in_parts(z: ComplexTerm) -> tuple[DoubleDouble, DoubleDouble]:
 
 
 def wide_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
-    """z^w with a logarithm in two parts: e^(p + q) = e^p (1 + q) for the small parts q of w log z."""
+    """z^w with a logarithm in two parts: e^(p + q) = e^p (1 + q) for the small part q of the real part of w log z.
+
+    The error of the angle is about that of log z, 2^-64 of its size, times |w|: above 2^64, the angle is
+    any, and the length is right.  An angle that overflows counts as 0.
+    """
     size, angle = log_in_parts(z)
     by_real, by_imaginary = w.im.equals(0.0), w.re.equals(0.0)
 
@@ -87,16 +93,19 @@ def wide_power(z: ComplexTerm, w: ComplexTerm) -> PowerByLogarithm:
         found = choice(by_real, a, choice(by_imaginary, b, plus(a, b)))
         return DoubleDouble(found.high, where(found.low.is_finite(), found.low, 0.0))
 
-    u, v = exact(w.re), exact(w.im)
-    re = part(product_of(u, size), product_of(exact(-w.im), angle))
+    huge = larger(abs(w.re), abs(w.im)) > HUGE
+    down, up = where(huge, 1.0 / ROOM, 1.0), where(huge, ROOM, 1.0)
+    u, v = exact(w.re * down), exact(w.im * down)
+    re = part(product_of(u, size), product_of(scaled_by(v, -1.0), angle))
     im = part(product_of(u, angle), product_of(v, size))
-    im_high = where(z.is_nan(), nan, im.high)
-    y = exp(ComplexTerm(where(z.is_nan() & ~z.is_infinite(), nan, re.high), im_high))
-    better = ComplexTerm(
-        y.re + fma(-y.im, im.low, y.re * re.low), where(y.im.equals(0.0), y.im, y.im + fma(y.re, im.low, y.im * re.low))
-    )
-    finite = y.re.is_finite() & y.im.is_finite()
-    return PowerByLogarithm(choose(finite, better, y), re.high)
+    re, im = scaled_by(re, up), scaled_by(im, up)
+    unknown = z.is_nan()
+    beyond = im.high.is_infinite() & w.re.is_finite() & w.im.is_finite() & ~z.is_infinite()
+    angle = choice(beyond, exact(im.high.constant(0.0)), im)
+    angle = DoubleDouble(where(unknown, nan, angle.high), angle.low)
+    stretch = where(abs(re.high) < MOST, re.low, 0.0)
+    log = where(unknown & ~z.is_infinite(), nan, re.high)
+    return PowerByLogarithm(exp_of(log, angle.high, turn(angle, stretch)), re.high)
 
 
 def product_of(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
