@@ -55,7 +55,7 @@ N = nc.tensor([1, 2, 3])
         lambda: nc.tensor([[1.0], [1.0, 2.0]]),
         lambda: nc.tensor("text"),
         lambda: nc.tensor([object()]),
-        lambda: nc.tensor(1j),
+        lambda: nc.tensor(1j, dtype=nc.float32),
         lambda: nc.zeros((-1,)),
         lambda: nc.permute_dims(X, (0, 0)),
         lambda: nc.broadcast_to(X, (3, 2)),
