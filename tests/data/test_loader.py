@@ -517,7 +517,7 @@ def test_numbers_of_nacre_random_belong_to_the_items(kind: type[Drawing]) -> Non
     for crew in CREWS:
         nc.random.seed(5)
         loader = data.DataLoader(kind(), 2, shuffle=True, seed=3, **crew)
-        epochs = [[np.concatenate([np.ravel(x) for x in batch]).tolist() for batch in loader] for _ in range(2)]
+        epochs = [[np.concatenate([np.ravel(x.numpy()) for x in batch]).tolist() for batch in loader] for _ in range(2)]
         drawn = [number for epoch in epochs for batch in epoch for number in batch if number % 1]
         assert len(set(drawn)) == len(drawn)
         told.add(repr(epochs))
