@@ -26,7 +26,10 @@ from nacre.base.errors import ArgumentError, DeviceError, Error
 from nacre.formats.safetensors import NAMES, replacing
 
 
-@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+HELD = [dtype for dtype in dtypes.ALL if dtype is not dtypes.complex128]  # the format has no name for that
+
+
+@pytest.mark.parametrize("dtype", HELD, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 5), (2, 0, 4)])
 def test_every_dtype(dtype: dtypes.DType, shape: tuple[int, ...], tmp_path: Path) -> None:
     count = int(np.prod(shape)) * dtype.itemsize
@@ -36,7 +39,15 @@ def test_every_dtype(dtype: dtypes.DType, shape: tuple[int, ...], tmp_path: Path
     found = nc.load(tmp_path / "x.safetensors")
     assert list(found) == ["x", "y"] and found["x"].type is x.type
     assert found["x"].numpy().tobytes() == raw.tobytes()
-    assert set(NAMES.values()) == set(dtypes.ALL)
+    assert set(NAMES.values()) == set(HELD)
+
+
+def test_a_dtype_that_the_format_does_not_have(tmp_path: Path) -> None:
+    z = nc.tensor([1 + 2j], dtype=nc.complex128)
+    with pytest.raises(ArgumentError, match=r"got c128\[1\] for 'z'; write nacre.view_as_real\(x\)"):
+        nc.save({"z": z}, tmp_path / "x.safetensors")
+    nc.save({"z": nc.view_as_real(z)}, tmp_path / "x.safetensors")
+    assert nc.view_as_complex(nc.load(tmp_path / "x.safetensors")["z"]).tolist() == [1 + 2j]
 
 
 def test_views_are_saved_with_their_shape(tmp_path: Path) -> None:
@@ -310,7 +321,7 @@ def test_the_same_tensors_are_the_same_bytes(tmp_path: Path) -> None:
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
-        st.sampled_from(sorted(dtype.name for dtype in dtypes.ALL)),
+        st.sampled_from(sorted(dtype.name for dtype in HELD)),
         max_size=8,
     )
 )

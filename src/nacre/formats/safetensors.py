@@ -94,6 +94,11 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         x = _tensor(name, tensor)
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
+        if x.type.dtype not in NAMES.values():
+            raise ArgumentError(
+                f"save: the dtype must be one of the format; got {x.type} for {name!r}; write "
+                "nacre.view_as_real(x), and nacre.view_as_complex(x) after loading, or x.astype(nacre.complex64)"
+            )
         arrays[name] = np.asarray(to_numpy(x), order="C")
     with replacing(Path(path)) as made:
         try:
