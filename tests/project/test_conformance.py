@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,9 +57,4 @@ def test_the_suite_is_told_what_there_is() -> None:
     given = conformance.environment()
     assert given["ARRAY_API_TESTS_MODULE"] == "nacre"
     assert given["ARRAY_API_TESTS_VERSION"] == nc.__array_api_version__
-    assert given["ARRAY_API_TESTS_SKIP_DTYPES"] == "complex64,complex128" and not hasattr(nc, "complex64")
-
-
-def test_nothing_is_replaced_for_good(suite: Path) -> None:
-    code = "import conformance; m = max; conformance.pytest_load_initial_conftests(); assert max is m"
-    subprocess.run([sys.executable, "-c", code], cwd=suite, env=conformance.environment(), check=True)
+    assert "ARRAY_API_TESTS_SKIP_DTYPES" not in given

@@ -11,7 +11,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.linalg.operands import matrix, require_matrices, shared
 from nacre.api.linalg.solving import inv
 from nacre.api.linear_algebra import matmul
-from nacre.api.operands import TensorLike, as_tensor, distinct, require_inside
+from nacre.api.operands import TensorLike, as_tensor, distinct, in_single, is_half, meet, require_inside
 from nacre.api.primitives import control, identity, matrices, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
@@ -56,6 +56,8 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     held, n = as_tensor(x), whole_number(n, "matrix_power", "n")
     require("matrix_power", held.type.dtype, NUMERIC)
     require_matrices("matrix_power", held, square=True)
+    if is_half(held):
+        return in_single(lambda x: matrix_power(x, n), held)
     if n < 0:
         held, n = inv(held), -n
     if n == 0:
@@ -78,7 +80,7 @@ def multi_dot(xs: Sequence[TensorLike], /) -> Tensor:
     >>> nc.linalg.multi_dot([[1, 2], [[1, 0], [0, 2]], [3, 4]])
     Tensor(19, i64[])
     """
-    held = [as_tensor(x) for x in xs]
+    held, dtype = meet("multi_dot", xs)
     if len(held) < 2:
         raise ArgumentError(f"multi_dot: there must be at least 2 operands; got {len(held)}")
     ranks = [len(x.type.shape) for x in held]
@@ -88,7 +90,8 @@ def multi_dot(xs: Sequence[TensorLike], /) -> Tensor:
     sizes = [first, *(int(x.type.shape[-1 if len(x.type.shape) == 2 else 0]) for x in held[:-1])]
     sizes.append(1 if ranks[-1] == 1 else int(held[-1].type.shape[1]))
     sizes[1] = int(held[0].type.shape[-1])
-    return _chained(held, _best_splits(sizes), 0, len(held) - 1)
+    operands = [as_tensor(x, dtype.arithmetic) for x in held]
+    return as_tensor(_chained(operands, _best_splits(sizes), 0, len(held) - 1), dtype)
 
 
 def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:

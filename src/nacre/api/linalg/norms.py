@@ -12,7 +12,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.linalg.decompositions import svdvals
 from nacre.api.linalg.operands import require_matrices
 from nacre.api.manipulation import expand_dims
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, in_single, is_half
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, require_flag, shown
 from nacre.base.dtypes import INEXACT
@@ -39,6 +39,8 @@ def vector_norm(
     held = _operand("vector_norm", x, keepdims)
     if not is_number(ord):
         raise ArgumentError(f"vector_norm: ord must be a number; got {shown(ord)}")
+    if is_half(held):
+        return in_single(lambda x: vector_norm(x, axis=axis, keepdims=keepdims, ord=ord), held)
     size = arithmetic.abs(held)
     if ord in (inf, -inf):
         return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
@@ -63,6 +65,8 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     """
     held = _operand("matrix_norm", x, keepdims)
     require_matrices("matrix_norm", held, square=False)
+    if is_half(held):
+        return in_single(lambda x: matrix_norm(x, keepdims=keepdims, ord=ord), held)
     if ord == "fro":
         return vector_norm(held, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):

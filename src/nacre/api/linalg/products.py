@@ -61,7 +61,7 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
             f"cross: axis {axis} must have 3 elements; got shapes {show_shape(a.type.shape)} and "
             f"{show_shape(b.type.shape)}"
         )
-    a, b = spread(a, shape), spread(b, shape)
+    a, b = (spread(as_tensor(x, dtype.arithmetic), shape) for x in (a, b))
 
     def turned(x: Any, by: int) -> Any:
         """The elements moved cyclically towards the front."""
@@ -69,4 +69,4 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
         return concat(parts, axis=along)
 
     product, other = (pointwise.mul(turned(a, k), turned(b, 3 - k)) for k in (1, 2))
-    return pointwise.sub(product, other)
+    return as_tensor(pointwise.sub(product, other), dtype)
