@@ -16,6 +16,8 @@ from nacre import deploy, nn, optim
 from nacre.ir.parse import parse
 from ops.samples import Array, generator
 
+pytestmark = pytest.mark.sampled(3)
+
 COMPLEX = (nc.complex64, nc.complex128)
 STEP = 1e-6
 

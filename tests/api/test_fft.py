@@ -12,6 +12,8 @@ import nacre as nc
 from nacre.api import fft
 from ops.samples import generator
 
+pytestmark = pytest.mark.sampled(3)
+
 NORMS = (None, "backward", "ortho", "forward")
 Z = (generator(1).normal(size=(4, 6, 5)) + 1j * generator(2).normal(size=(4, 6, 5))).astype(np.complex64)
 X = np.ascontiguousarray(Z.real)

@@ -15,6 +15,8 @@ from nacre.native.engine import compile_text, host_target, load
 from nacre.native.isa import INSTRUCTION_SETS, Isa
 from ops.samples import Array, generator
 
+pytestmark = pytest.mark.sampled(3)
+
 # rows shorter than vectors, radices that are straight code and loops, several passes, and Bluestein's algorithm
 CASES = (("fft", 6, True), ("fft", 53, False), ("rfft", 64, False), ("irfft", 34, False), ("fft", 128, False))
 ROWS = 19  # a few units of as many transforms as lanes, and a rest

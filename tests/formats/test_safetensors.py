@@ -25,7 +25,6 @@ from nacre.base import dtypes
 from nacre.base.errors import ArgumentError, DeviceError, Error
 from nacre.formats.safetensors import NAMES, replacing
 
-
 HELD = [dtype for dtype in dtypes.ALL if dtype is not dtypes.complex128]  # the format has no name for that
 
 

@@ -12,6 +12,8 @@ from nacre.kernel import order_fft
 from nacre.kernel.order_fft import PRIMES, plan
 from ops.samples import Array, generator
 
+pytestmark = pytest.mark.sampled(3)
+
 LENGTHS = (*range(1, 65), 97, 100, 128, 243, 256, 509, 1000, 1024)
 MOST = 2.5  # units of rounding of the mean error, relative to the mean result
 

@@ -13,6 +13,8 @@ from nacre.kernel import order_fft
 from nacre.ops.fft import fft, irfft, rfft
 from ops.samples import generator
 
+pytestmark = pytest.mark.sampled(3)
+
 LENGTHS = (5, 16, 100, 118, 512)
 
 

@@ -56,7 +56,7 @@ def _spacing(b: Array, dtype: Any) -> Array:
     return np.exp2(np.floor(np.log2(np.where(np.isfinite(size), size, 1)))) * float(info.eps)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_results_agree_with_the_reference(row: Row) -> None:
     for dtype in row.dtypes:
@@ -81,7 +81,7 @@ def backwards(x: Array) -> Value:
     return view.flip(from_numpy(np.array(np.flip(x), order="C")), tuple(range(x.ndim)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_layout_does_not_change_bits(row: Row) -> None:
     for dtype in row.dtypes[-2:]:

@@ -106,7 +106,7 @@ def _is_tried(way: str, use: str) -> bool:
 
 
 CASES = [case for case in product(WAYS, USES) if _is_tried(*case)]
-SAMPLE = {(way, "add") for way in WAYS} | {("load", use) for use in sorted(USES)[::4]} | {("pickle", "index")}
+SAMPLE = {(way, "add") for way in WAYS} | {("load", use) for use in sorted(USES)[::8]} | {("pickle", "index")}
 NAMED = sorted(name for name in surface.NAMES if name.count(".") <= 3)
 IMPORTS = (
     "import nacre as nc\nimport numpy as np\nfrom nacre import data, deploy, nn, optim, train\nF = nn.functional\n"
@@ -176,7 +176,7 @@ def _first(name: str) -> tuple[str, str, bool]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if k % 32 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
+    "name", [pytest.param(n, marks=[] if k % 48 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
 )
 def test_a_public_name_works_as_the_first_use_of_a_process(fresh: Fresh, name: str) -> None:
     before, code, examples = _first(name)
@@ -191,7 +191,7 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize(
-    "module", [pytest.param(m, marks=[] if k % 24 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
+    "module", [pytest.param(m, marks=[] if k % 36 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
 )
 def test_a_module_works_as_the_first_import_of_a_process(fresh: Fresh, module: str) -> None:
     assert (

@@ -63,7 +63,6 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_have_one_program_with_the_bits_of_exact_ones(name: str) -> None:
     channels, filters, kernel, dtype, about = CASES[name]

@@ -11,6 +11,8 @@ import pytest
 import nacre as nc
 from nacre.base.errors import LinAlgError
 
+pytestmark = pytest.mark.sampled(3)
+
 Array = Any
 DTYPES = (np.complex64, np.complex128)
 SIZES = (1, 5, 70)

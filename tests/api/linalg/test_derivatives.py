@@ -10,6 +10,8 @@ import pytest
 
 import nacre as nc
 
+pytestmark = pytest.mark.sampled(3)
+
 RNG = np.random.default_rng(1)
 A = RNG.normal(size=(4, 4)) + 3 * np.eye(4)
 S = nc.tensor(A @ A.T)

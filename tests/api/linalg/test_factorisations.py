@@ -10,6 +10,8 @@ import pytest
 import nacre as nc
 from nacre.base.errors import ArgumentError, DTypeError, GradientError, LinAlgError, ShapeError
 
+pytestmark = pytest.mark.sampled(3)
+
 FACTOR = 10  # of the usual bound, n·ε
 SIZES = (1, 5, 64, 65, 150)
 Array = Any

@@ -10,6 +10,8 @@ import pytest
 import nacre as nc
 from nacre.kernel import order_linalg as order
 
+pytestmark = pytest.mark.sampled(3)
+
 RNG = np.random.default_rng(3)
 
 

@@ -11,6 +11,8 @@ import pytest
 import nacre as nc
 from nacre.base.errors import GradientError
 
+pytestmark = pytest.mark.sampled(3)
+
 RNG = np.random.default_rng(5)
 STEP = 1e-5
 L = nc.linalg

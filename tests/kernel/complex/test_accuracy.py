@@ -13,6 +13,8 @@ from kernel.complex.evaluation import COMPLEX, Array, around, errors, evaluate, 
 from kernel.complex.references import EXACT, GROWING, worst
 from nacre.base.dtypes import DType, float32, float64
 
+pytestmark = pytest.mark.sampled(3)
+
 mp = mpmath.mp
 FLOATS = [float32, float64]
 ONCE = 0.501  # float32: rounded once, from float64
