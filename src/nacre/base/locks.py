@@ -126,6 +126,17 @@ class Turns:
             for known in caches:
                 known.clear()
 
+    def drop(self, known: MutableMapping[K, V], key: K, value: V) -> None:
+        """Remove `known[key]` if it still is the value, not one that `fill` has stored meanwhile.
+
+        >>> known = {"three": 3}
+        >>> Turns().drop(known, "three", 2), known
+        (None, {'three': 3})
+        """
+        with self._state:
+            if known.get(key) is value:
+                del known[key]
+
     def _begin(self, thread: int, key: Hashable) -> None:
         with self._state:
             while self._blocked(thread, key):

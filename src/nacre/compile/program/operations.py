@@ -215,8 +215,9 @@ class Operations:
 
     def _fill(self, key: object, made: Callable[[], Function]) -> Function:
         """The target of a key for dense operands."""
-        if type(NATIVE.get(key)) is OnViews:
-            NATIVE.pop(key, None)
+        found = NATIVE.get(key)
+        if type(found) is OnViews:
+            self.turns.drop(NATIVE, key, found)
         return self.turns.fill(NATIVE, key, REMEMBERED, made, generation)
 
     def _recorded(
