@@ -11,7 +11,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.linalg.operands import matrix, require_matrices, shared
 from nacre.api.linalg.solving import inv
 from nacre.api.linear_algebra import matmul
-from nacre.api.operands import TensorLike, as_tensor, distinct, in_single, is_half, meet, require_inside
+from nacre.api.operands import TensorLike, as_tensor, distinct, is_half, meet, require_inside
 from nacre.api.primitives import control, identity, matrices, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
@@ -57,7 +57,8 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     require("matrix_power", held.type.dtype, NUMERIC)
     require_matrices("matrix_power", held, square=True)
     if is_half(held):
-        return in_single(lambda x: matrix_power(x, n), held)
+        dtype = held.type.dtype
+        return as_tensor(matrix_power(as_tensor(held, dtype.arithmetic), n), dtype)
     if n < 0:
         held, n = inv(held), -n
     if n == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -40,7 +41,7 @@ def vector_norm(
     if not is_number(ord):
         raise ArgumentError(f"vector_norm: ord must be a number; got {shown(ord)}")
     if is_half(held):
-        return in_single(lambda x: vector_norm(x, axis=axis, keepdims=keepdims, ord=ord), held)
+        return in_single(partial(vector_norm, axis=axis, keepdims=keepdims, ord=ord), held)
     size = arithmetic.abs(held)
     if ord in (inf, -inf):
         return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
@@ -66,7 +67,7 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     held = _operand("matrix_norm", x, keepdims)
     require_matrices("matrix_norm", held, square=False)
     if is_half(held):
-        return in_single(lambda x: matrix_norm(x, keepdims=keepdims, ord=ord), held)
+        return in_single(partial(matrix_norm, keepdims=keepdims, ord=ord), held)
     if ord == "fro":
         return vector_norm(held, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
