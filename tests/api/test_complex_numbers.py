@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from api.ascent import ascent
 from nacre import deploy, nn, optim
 from nacre.ir.parse import parse
 from ops.samples import Array, generator
@@ -19,25 +20,12 @@ from ops.samples import Array, generator
 pytestmark = pytest.mark.sampled(3)
 
 COMPLEX = (nc.complex64, nc.complex128)
-STEP = 1e-6
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
     """Random complex numbers."""
     rng = generator(seed)
     return np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape))
-
-
-def ascent(f: Callable[[Any], Any], z: Array) -> Array:
-    """∂f/∂x + i·∂f/∂y by central differences."""
-    found = np.zeros_like(z)
-    for k in np.ndindex(z.shape):
-        for direction in (1, 1j):
-            moved = np.zeros_like(z)
-            moved[k] = STEP * direction
-            ahead, behind = (float(f(nc.asarray(z + s * moved))) for s in (1, -1))
-            found[k] += direction * (ahead - behind) / (2 * STEP)
-    return found
 
 
 # ---- dtypes and promotion

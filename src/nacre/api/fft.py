@@ -333,10 +333,15 @@ def _several(
     operation: str, x: Any, lengths: Sequence[int], axes: Sequence[int], norm: str | None, inverse: bool
 ) -> Any:
     """The transform along axes, the last one first."""
-    pairs = _pairs(x)
-    for n, at in zip(reversed(lengths), reversed(axes), strict=True):
-        pairs = _complex_along(_fitted(pairs, at, n), at, inverse)
+    pairs = _complex_along_each(_pairs(x), lengths[::-1], axes[::-1], inverse)
     return parts.as_complex(_scaled(operation, pairs, prod(lengths), norm, inverse))
+
+
+def _complex_along_each(pairs: Any, lengths: Sequence[int], axes: Sequence[int], inverse: bool) -> Any:
+    """The transforms along one axis after another, of elements fitted to their lengths."""
+    for n, at in zip(lengths, axes, strict=True):
+        pairs = _complex_along(_fitted(pairs, at, n), at, inverse)
+    return pairs
 
 
 def _all_of_real(
@@ -346,8 +351,7 @@ def _all_of_real(
     lengths, places = _lengths(operation, held.type.shape, s, axes)
     *others, last = places
     pairs = _along(_fitted(held, last, lengths[-1]), last, 0, fourier.rfft, 1)
-    for n, at in zip(reversed(lengths[:-1]), reversed(others), strict=True):
-        pairs = _complex_along(_fitted(pairs, at, n), at, False)
+    pairs = _complex_along_each(pairs, lengths[:-1][::-1], others[::-1], False)
     return parts.as_complex(_scaled(operation, pairs, prod(lengths), norm, False))
 
 
@@ -357,9 +361,7 @@ def _all_to_real(
     pairs = _pairs(x)
     lengths, places = _lengths(operation, pairs.type.shape[:-1], s, axes, True)
     *others, last = places
-    for n, at in zip(lengths[:-1], others, strict=True):
-        pairs = _complex_along(_fitted(pairs, at, n), at, True)
-    n = lengths[-1]
+    pairs, n = _complex_along_each(pairs, lengths[:-1], others, True), lengths[-1]
     found = _along(_fitted(pairs, last, n // 2 + 1), last, 1, lambda moved: fourier.irfft(moved, n), 0)
     return _scaled(operation, found, prod(lengths), norm, True)
 

@@ -7,10 +7,10 @@ steepest ascent, ∂f/∂x + i·∂f/∂y.
 
 from __future__ import annotations
 
-from nacre.ops.parts import conj
+from nacre.ops.parts import conjugate
 from nacre.trace.value import Value
 
 
 def conjugated(cotangent: Value) -> Value:
     """A cotangent of one side as the other side has it; the same value if it is real."""
-    return conj(cotangent) if cotangent.type.dtype.is_complex else cotangent
+    return conjugate(cotangent)

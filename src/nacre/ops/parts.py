@@ -31,6 +31,11 @@ imag = of_one(pointwise_primitive("imag", PAIRED, Linear((lambda g, z: conj(from
 conj = of_one(pointwise_primitive("conj", PAIRED, Linear((lambda g, z: conj(g),))))
 
 
+def conjugate(x: Value) -> Value:
+    """The complex conjugate, which is x itself for real numbers."""
+    return conj(x) if x.type.dtype.is_complex else x
+
+
 def _embedding(name: str, transpose: Unary, place: int) -> Unary:
     """Real numbers as complex ones: one part is 0."""
 
@@ -94,11 +99,8 @@ def _pair_at(index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any,
     return Apply("complex", tuple(operands[0]((*index, const(k))) for k in range(2)), result.dtype)
 
 
-def _real_view(layout: Layout, z: TensorType, result: TensorType) -> Layout | None:
-    return _dense(result) if _is_dense(layout, z) else None
-
-
-def _complex_view(layout: Layout, x: TensorType, result: TensorType) -> Layout | None:
+def _view(layout: Layout, x: TensorType, result: TensorType) -> Layout | None:
+    """The same memory, if elements follow each other there."""
     return _dense(result) if _is_dense(layout, x) else None
 
 
@@ -123,14 +125,14 @@ def _as_complex_batch(inputs: Sequence[Value], batched: Sequence[int]) -> tuple[
 as_real_p = Primitive(
     "view_as_real",
     _as_real_type,
-    Element(_real_part_at, view=_real_view, resized=True),
+    Element(_real_part_at, view=_view, resized=True),
     Linear((lambda g, z: conj(as_complex(g)),)),
     _as_real_batch,
 )
 as_complex_p = Primitive(
     "view_as_complex",
     _as_complex_type,
-    Element(_pair_at, view=_complex_view, resized=True),
+    Element(_pair_at, view=_view, resized=True),
     Linear((lambda g, x: as_real(conj(g)),)),
     _as_complex_batch,
 )

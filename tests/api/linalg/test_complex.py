@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from api.ascent import STEP, ascent
+from api.linalg.modes import check_every_mode, check_large_batch
 from nacre.base.errors import LinAlgError
 
 pytestmark = pytest.mark.sampled(3)
@@ -17,7 +19,6 @@ Array = Any
 DTYPES = (np.complex64, np.complex128)
 SIZES = (1, 5, 70)
 FACTOR = 10  # of the usual bound, n·ε
-STEP = 1e-6
 
 
 def random(*shape: int, dtype: Any = np.complex128, seed: int = 0) -> Array:
@@ -248,34 +249,18 @@ MODES: dict[str, Any] = {
 }
 
 
-def bits(result: Any) -> list[bytes]:
-    return [t.numpy().tobytes() for t in nc.tree.leaves(result)]
-
-
 @pytest.mark.parametrize(
     ("name", "n"), [*((name, 5) for name in MODES), *((name, 70) for name in MODES if name != "solve_triangular")]
 )
 def test_every_mode(name: str, n: int) -> None:
-    f = MODES[name]
     x = nc.asarray(random(3, n, n, dtype=np.complex64))
-    each = [bits(f(x[k])) for k in range(3)]
-    wanted = [b"".join(parts) for parts in zip(*each, strict=True)]
-    assert bits(f(x)) == wanted
-    assert bits(nc.jit(f)(x)) == wanted
-    assert bits(nc.vmap(f)(x)) == wanted
-    before = nc.get_threads()
-    nc.set_threads(1)
-    try:
-        assert bits(f(x)) == wanted
-    finally:
-        nc.set_threads(before)
+    check_every_mode(MODES[name], x)
 
 
 @pytest.mark.parametrize("f", MODES.values(), ids=MODES)
 def test_large_batches_of_small_matrices(f: Any) -> None:
     x = nc.asarray(random(2, 19, 4, 4))
-    each = [bits(f(x[k, i])) for k in range(2) for i in range(19)]
-    assert bits(f(x)) == [b"".join(parts) for parts in zip(*each, strict=True)]
+    check_large_batch(f, x)
 
 
 def test_batches_of_right_hand_sides() -> None:
@@ -324,18 +309,6 @@ DERIVATIVES: dict[str, Function] = {
     "matrix_power": lambda x: size(nc.linalg.matrix_power(x / 4, 3)),
     "matrix_power-inverse": lambda x: size(nc.linalg.matrix_power(x / 4, -2)),
 }
-
-
-def ascent(f: Function, z: Array) -> Array:
-    """∂f/∂x + i·∂f/∂y by central differences."""
-    found = np.zeros_like(z)
-    for k in np.ndindex(z.shape):
-        for direction in (1, 1j):
-            moved = np.zeros_like(z)
-            moved[k] = STEP * direction
-            ahead, behind = (float(f(nc.asarray(z + s * moved))) for s in (1, -1))
-            found[k] += direction * (ahead - behind) / (2 * STEP)
-    return found
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)

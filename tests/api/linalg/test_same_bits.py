@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from api.linalg.modes import bits, check_every_mode, check_large_batch
 from nacre.kernel import order_linalg as order
 
 pytestmark = pytest.mark.sampled(3)
@@ -30,33 +31,18 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def bits(result: Any) -> list[bytes]:
-    return [t.numpy().tobytes() for t in nc.tree.leaves(result)]
-
-
 @pytest.mark.parametrize("n", [5, 70])
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_every_mode(f: Any, n: int) -> None:
     x = nc.tensor(RNG.normal(size=(3, n, n)).astype(np.float32))
-    each = [bits(f(x[k])) for k in range(3)]
-    wanted = [b"".join(parts) for parts in zip(*each, strict=True)]
-    assert bits(f(x)) == wanted
-    assert bits(nc.jit(f)(x)) == wanted
-    assert bits(nc.vmap(f)(x)) == wanted
-    before = nc.get_threads()
-    nc.set_threads(1)
-    try:
-        assert bits(f(x)) == wanted
-    finally:
-        nc.set_threads(before)
+    check_every_mode(f, x)
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_large_batches_of_small_matrices(f: Any) -> None:
     """Matrices as lanes of vectors have the bits of single ones, also behind the last whole vector."""
     x = nc.tensor(RNG.normal(size=(2, 19, 4, 4)))
-    each = [bits(f(x[k, i])) for k in range(2) for i in range(19)]
-    assert bits(f(x)) == [b"".join(parts) for parts in zip(*each, strict=True)]
+    check_large_batch(f, x)
 
 
 def test_sizes_that_vary_have_variants_of_their_own() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nacre.base.types import TensorType
 from nacre.ops.linalg.least_squares import pseudoinverse
-from nacre.ops.linalg.matrices import conjugate, conjugate_transpose, diagonal, matmul, require_square
+from nacre.ops.linalg.matrices import conjugate_transpose, diagonal, matmul, require_square
 from nacre.ops.linalg.numpy_calls import (
     along_rows,
     as_dtype_of,
@@ -22,7 +22,7 @@ from nacre.ops.linalg.numpy_calls import (
     numpy_primitive,
     real_diagonal,
 )
-from nacre.ops.parts import real
+from nacre.ops.parts import conjugate, real
 from nacre.ops.pointwise import add, mul, scale, sub
 from nacre.ops.shape import sum_
 from nacre.trace.bind import bind

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import INEXACT, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.kernel.ast import Const, Expr, Index, Stmt, apply, number_of
+from nacre.kernel.ast import Const, Expr, Index, Stmt, apply, const, number_of
 from nacre.ops.dot import dot
-from nacre.ops.parts import conj
+from nacre.ops.parts import conjugate
 from nacre.ops.pointwise import add, cast, eq, fill, full_like, ge, gt, iota, le, lt, mul, select, zeros_like
 from nacre.ops.reduce import loops
 from nacre.ops.rules import require_kind
-from nacre.ops.shape import permute, reshape
+from nacre.ops.shape import move, permute, reshape
 from nacre.ops.view import slice_, slice_axis
 from nacre.trace.value import Value
 
@@ -50,11 +50,6 @@ def matrix_sizes(types: Sequence[TensorType], params: Any) -> Shape:
 # ---- matrices
 
 
-def conjugate(x: Value) -> Value:
-    """The complex conjugate, which is x itself for real numbers."""
-    return conj(x) if x.type.dtype.is_complex else x
-
-
 def matrix_transpose(x: Value) -> Value:
     """The last two axes exchanged."""
     return permute(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
@@ -84,9 +79,7 @@ _COMPARED: Final = {(True, False): ge, (True, True): gt, (False, False): le, (Fa
 
 def triangle(x: Value, lower: bool, strict: bool = False) -> Value:
     """The triangle on one side of the diagonal, which is zero itself if `strict`; zeros on the other side."""
-    shape, rank = x.type.shape, x.type.rank
-    rows, columns = (iota(shape, axis, int64) for axis in (rank - 2, rank - 1))
-    return select(_COMPARED[lower, strict](rows, columns), x, zeros_like(x))
+    return select(_COMPARED[lower, strict](*_places(x.type)), x, zeros_like(x))
 
 
 def zeros(x: TensorType, rows: int, columns: int) -> Value:
@@ -103,8 +96,12 @@ def first_fault(first: Value, later: Value, before: int) -> Value:
 
 def identity(x: TensorType) -> Value:
     """Ones on the diagonals of matrices of a type, zeros elsewhere."""
-    rows, columns = (iota(x.shape, axis, int64) for axis in (x.rank - 2, x.rank - 1))
-    return cast(eq(rows, columns), x.dtype)
+    return cast(eq(*_places(x)), x.dtype)
+
+
+def _places(x: TensorType) -> tuple[Value, Value]:
+    """The row and the column of each element."""
+    return iota(x.shape, x.rank - 2, int64), iota(x.shape, x.rank - 1, int64)
 
 
 def diagonal(x: Value) -> Value:
@@ -120,11 +117,25 @@ def diagonal(x: Value) -> Value:
 
 def scaled_diagonal(x: Value, factor: float) -> Value:
     """Matrices with their diagonals multiplied by a number."""
-    rows, columns = (iota(x.type.shape, axis, int64) for axis in (x.type.rank - 2, x.type.rank - 1))
-    return select(eq(rows, columns), mul(x, fill(factor, x.type.shape, x.type.dtype)), x)
+    return select(eq(*_places(x.type)), mul(x, fill(factor, x.type.shape, x.type.dtype)), x)
+
+
+# ---- right-hand sides
+
+
+def solved_as_columns(solve: Callable[[Value], Value], b: Value, axis: int) -> tuple[Value, int]:
+    """The solutions for a batch along an axis of right-hand sides of one matrix, which become further columns."""
+    moved = move(b, axis, 1)
+    rows, count, columns = moved.type.shape
+    return reshape(solve(reshape(moved, (rows, count * columns))), (rows, count, columns)), 1
 
 
 # ---- kernels
+
+
+def from_end(i: Expr, size: int) -> Expr:
+    """The index counted from the last one of a number of elements."""
+    return apply("sub", const(size - 1), i)
 
 
 def batch_of(x: TensorType) -> tuple[Index, ...]:

@@ -19,7 +19,6 @@ from nacre.ops.linalg.householder import householder, reflect, reflection, scrat
 from nacre.ops.linalg.matrices import (
     batch_of,
     block,
-    conjugate,
     conjugate_transpose,
     identity,
     matmul,
@@ -33,6 +32,7 @@ from nacre.ops.linalg.matrices import (
     zeros,
 )
 from nacre.ops.linalg.triangular import triangular_solve
+from nacre.ops.parts import conjugate
 from nacre.ops.pointwise import add, scale, sub
 from nacre.ops.rules import BLOCKS
 from nacre.ops.shape import front

@@ -25,24 +25,25 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     apply,
-    const,
 )
 from nacre.kernel.order_linalg import BLOCK
 from nacre.ops.identity import detach
 from nacre.ops.linalg.lu import LU, lu
 from nacre.ops.linalg.matrices import (
     batch_of,
+    from_end,
     matmul,
     matrix_sizes,
     matrix_transpose,
     require_square,
+    solved_as_columns,
 )
 from nacre.ops.linalg.rows import permute_rows
 from nacre.ops.linalg.triangular import solved_by_blocks
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
 from nacre.ops.rules import BLOCKS, require_dtype, require_shape
-from nacre.ops.shape import Source, all_to_front, move, reshape
+from nacre.ops.shape import Source, all_to_front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -103,7 +104,7 @@ def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit
 
     def at(k: Expr) -> Expr:
         """A row by its turn."""
-        return k if lower else apply("sub", const(size - 1), k)
+        return k if lower else from_end(k, size)
 
     def factor(row: Expr, column: Expr) -> Expr:
         """An element of the triangle."""
@@ -156,10 +157,7 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], transposed: bool
         a, factors, order, b = all_to_front(inputs, axes)
         return _solve(a, factors, order, b, transposed), 0
     assert axes[3] is not None
-    moved = move(b, axes[3], 1)
-    rows, count, columns = moved.type.shape
-    x = _solve(a, factors, order, reshape(moved, (rows, count * columns)), transposed)
-    return reshape(x, (rows, count, columns)), 1
+    return solved_as_columns(lambda b: _solve(a, factors, order, b, transposed), b, axes[3])
 
 
 lu_solve_p = Primitive(

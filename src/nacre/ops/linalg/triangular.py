@@ -13,7 +13,6 @@ from nacre.ir.primitive import Jvp, Nest, Primitive, register_rule
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
-    Expr,
     For,
     If,
     Index,
@@ -23,22 +22,23 @@ from nacre.kernel.ast import (
     Local,
     Store,
     apply,
-    const,
 )
 from nacre.kernel.order_linalg import BLOCK, split
 from nacre.ops.linalg.matrices import (
     batch_of,
     block,
+    from_end,
     matmul,
     matrix_sizes,
     matrix_transpose,
     require_square,
+    solved_as_columns,
     triangle,
 )
 from nacre.ops.pointwise import neg, sub
 from nacre.ops.reduce import loops
 from nacre.ops.rules import BLOCKS, require_dtype, require_shape
-from nacre.ops.shape import Source, all_to_front, move, reshape
+from nacre.ops.shape import Source, all_to_front
 from nacre.ops.view import concatenate
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -68,7 +68,7 @@ def _kernel(types: Sequence[TensorType], results: Any, lower: bool, unit: bool) 
     a, b = types
     batch, rows = batch_of(a), int(b.shape[-2])
     i, j, p = Index("i"), Index("j"), Index("p")
-    row, known = (i, p) if lower else (_from_end(i, rows), _from_end(p, rows))
+    row, known = (i, p) if lower else (from_end(i, rows), from_end(p, rows))
     total = Load("s", (), b.dtype)
     factor = apply("neg", Load("a", (*batch, row, known), a.dtype))
     step = Store("s", (), apply("fma", factor, Load("x", (known,), b.dtype), total))
@@ -83,10 +83,6 @@ def _kernel(types: Sequence[TensorType], results: Any, lower: bool, unit: bool) 
     inputs = Buffer("a", a.dtype, a.shape), Buffer("b", b.dtype, b.shape)
     nest = loops((*batch, j), (*a.shape[:-2], b.shape[-1]), body)
     return Kernel("triangular_solve", inputs, (Buffer("y", b.dtype, b.shape),), nest)
-
-
-def _from_end(i: Expr, size: int) -> Expr:
-    return apply("sub", const(size - 1), i)
 
 
 # ---- blocks
@@ -128,10 +124,7 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], lower: bool, uni
         a, b = all_to_front(inputs, axes)
         return triangular_solve(a, b, lower, unit), 0
     assert axes[1] is not None
-    moved = move(b, axes[1], 1)
-    rows, count, columns = moved.type.shape
-    x = triangular_solve(a, reshape(moved, (rows, count * columns)), lower, unit)
-    return reshape(x, (rows, count, columns)), 1
+    return solved_as_columns(lambda b: triangular_solve(a, b, lower, unit), b, axes[1])
 
 
 triangular_solve_p = Primitive(
