@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, cast
 
 from nacre.base.cached_property import cached_property
@@ -32,6 +33,7 @@ from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
+from nacre.interpret.tape import active_operands, recorded
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
 from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
@@ -42,6 +44,7 @@ REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are
 
 Function = Callable[..., Any]
 Types = tuple[TensorType, ...]
+RuleFor = Callable[[tuple[int, ...]], "Rule | None"]  # how it is recorded where these operands have nodes
 Target = Callable[[Sequence[Value]], Function]  # makes the target of an operation, for operands of its first call
 
 
@@ -238,8 +241,7 @@ class Operations:
             return function
         graph, single = trace.graph, _single(trace.graph)
         if single is None:
-            recording = _recording(tensors, lambda active: fused_rule(graph, active))
-            return entry(program(graph), recording.fallback(function), recording)
+            return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function)
         primitive, params = single.primitive, single.params
         key = (primitive, *[x.type for x in tensors], *params.items())
 
@@ -431,7 +433,26 @@ def _at(
     operation: SizedOperation, executable: Executable, numbers: Numbers, inputs: Sequence[Value], general: Function
 ) -> Function:
     """The target of an operation for given sizes, and its program for them."""
-    recording = _recording(inputs, lambda active: operation.rule(active, numbers))
+    return _as_program(executable, inputs, lambda active: operation.rule(active, numbers), general)
+
+
+def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFor, function: Function) -> Function:
+    """The target of a function that is one program, made at its call on these inputs."""
+    rule_for = cache(derived)
+
+    def general(*inputs: Value) -> Any:
+        """The function on any operands; the program, where only another thread's transformation refused the entry."""
+        if STATE.word or not dense(inputs) or not all(map(is_concrete, inputs)):
+            return function(*inputs)
+        active = active_operands(inputs, 0) if STATE.gradients else ()
+        try:
+            rule = rule_for(active) if active else None
+        except NoRule:
+            return function(*inputs)
+        (y,) = run_fixed(executable, inputs)
+        return y if rule is None else recorded(rule, inputs, y)
+
+    recording = _recording(inputs, rule_for)
     return entry(executable, recording.fallback(general), recording)
 
 
@@ -447,7 +468,7 @@ def _graph(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Gra
     return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
 
 
-def _recording(inputs: Sequence[Value], rule: Callable[[tuple[int, ...]], Any]) -> Recording:
+def _recording(inputs: Sequence[Value], rule: RuleFor) -> Recording:
     """The recording of an operation, which knows the rule for these operands from the start."""
     recording = Recording(len(inputs), rule)
     if STATE.gradients:
