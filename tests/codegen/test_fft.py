@@ -18,7 +18,15 @@ from ops.samples import Array, generator
 pytestmark = pytest.mark.sampled(3)
 
 # rows shorter than vectors, radices that are straight code and loops, several passes, and Bluestein's algorithm
-CASES = (("fft", 6, True), ("fft", 53, False), ("rfft", 64, False), ("irfft", 34, False), ("fft", 128, False))
+CASES = (
+    ("fft", 6, True),
+    ("fft", 127, False),
+    ("rfft", 64, False),
+    ("irfft", 34, False),
+    ("fft", 128, False),
+    ("fft", 226, False),
+    ("fft", 445, True),
+)
 ROWS = 19  # a few units of as many transforms as lanes, and a rest
 
 

@@ -14,7 +14,7 @@ from ops.samples import Array, generator
 
 pytestmark = pytest.mark.sampled(3)
 
-LENGTHS = (*range(1, 65), 97, 100, 128, 243, 256, 509, 1000, 1024)
+LENGTHS = (*range(1, 65), 97, 100, 127, 128, 243, 256, 509, 1000, 1024)
 MOST = 2.5  # units of rounding of the mean error, relative to the mean result
 
 
@@ -47,7 +47,7 @@ def test_transforms_are_accurate(n: int, dtype: Any) -> None:
 
 
 def test_imaginary_parts_of_real_sums_are_zero() -> None:
-    for n in (1, 2, 3, 16, 53, 106):
+    for n in (1, 2, 3, 16, 53, 127, 254):
         found = order_fft.rfft(generator(n).normal(size=n))
         assert found[0, 1] == 0
         assert n % 2 or found[-1, 1] == 0

@@ -15,7 +15,7 @@ from ops.samples import generator
 
 pytestmark = pytest.mark.sampled(3)
 
-LENGTHS = (5, 16, 100, 118, 512)
+LENGTHS = (5, 16, 100, 118, 254, 339, 512)
 
 
 def bits(x: Any) -> Any:
@@ -58,7 +58,7 @@ def test_long_transforms(n: int) -> None:
     np.testing.assert_allclose(back, z, atol=1e-5)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 12, 59])
+@pytest.mark.parametrize("n", [1, 2, 7, 12, 59, 131])
 def test_transposes(n: int) -> None:
     rng = generator(n)
     z, x, half = (rng.normal(size=shape) for shape in ((n, 2), (n,), (n // 2 + 1, 2)))

@@ -17,7 +17,7 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.codegen.fft.pairs import store_pairs
-from nacre.codegen.fft.passes import BEHIND, STEP_FIELDS, Pairs, Passes, Registers
+from nacre.codegen.fft.passes import STEP_FIELDS, Pairs, Passes, Registers, behind
 from nacre.codegen.fft.rows import Row, RowGroup
 from nacre.kernel.order_fft import PADDING, Complex, FourierPlan, merged, plan, split, times
 from nacre.native.isa import Isa
@@ -107,8 +107,8 @@ def form_of(kind: str, n: int, inverse: bool, isa: Isa, dtype: DType) -> Fourier
 
 def _row(p: FourierPlan, isa: Isa, dtype: DType, form: FourierForm) -> int:
     """The elements of a row in scratch memory."""
-    lanes = isa.lanes(dtype.memory) if form.together else 1
-    found = BEFORE + (p.passes_length + 1) * lanes + BEHIND
+    lanes = isa.lanes(dtype.memory)
+    found = BEFORE + (p.passes_length + 1) * (lanes if form.together else 1) + behind(p.radices, lanes)
     return -(-found // 64) * 64
 
 

@@ -5,7 +5,7 @@ one write pairs to a result, with or without an exchange of the parts.
 
 A vector has adjacent q of one p, or adjacent p where s is 1.  A vector beyond the last element overlaps the one before.
 In a row shorter than a vector, further lanes compute numbers without a use, which later stores overwrite.  Rows have
-room for them behind the last element (`BEHIND`).
+room for them behind the last element (`behind`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from nacre.native.llvm_types import lanes_of
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
-BEHIND: Final = 768  # elements behind a row that stores may touch
-
 
 class Pairs(Enum):
     """How a pass reads its operand or writes its result: in rows, or as pairs, perhaps with the parts exchanged."""
@@ -45,6 +43,11 @@ PARAMS: Final = {
     **dict.fromkeys(("re", "im", "to_re", "to_im", "table"), "ptr"),
     **dict.fromkeys(("m", "s", "step", "apart"), "i64"),
 }
+
+
+def behind(radices: Sequence[int], lanes: int) -> int:
+    """The elements behind a row that loads and stores of the passes may touch."""
+    return lanes * (max(radices, default=1) + 1)  # a first pass stores the results of each lane in a row of its radix
 
 
 class Registers:
