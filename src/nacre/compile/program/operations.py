@@ -442,7 +442,7 @@ def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFo
 
     def general(*inputs: Value) -> Any:
         """The function on any operands; the program, where only another thread's transformation refused the entry."""
-        if STATE.word or not dense(inputs) or not all(map(is_concrete, inputs)):
+        if STATE.word or STATE.numerics != "exact" or not dense(inputs) or not all(map(is_concrete, inputs)):
             return function(*inputs)
         active = active_operands(inputs, 0) if STATE.gradients else ()
         try:
