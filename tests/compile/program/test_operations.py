@@ -173,6 +173,35 @@ def test_threads_that_need_an_entry_build_it_once(made: Made) -> None:
     assert made.count("operator") == 1
 
 
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_function_is_its_program_while_another_thread_traces(tracked: bool, made: Made) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    @nc.jit
+    def traced(x: Any) -> Any:
+        begun.set()
+        done.wait()
+        return x
+
+    x = copy(X).requires_grad_(tracked)
+    alone = nc.nn.functional.relu(x), nc.nn.functional.softmax(x)
+    count = len(made)
+    thread = threading.Thread(target=traced, args=(B,))
+    thread.start()
+    begun.wait()
+    try:
+        beside = nc.nn.functional.relu(x), nc.nn.functional.softmax(x)
+        if tracked:
+            beside[0].sum().backward()
+    finally:
+        done.set()
+        thread.join()
+    assert [y.tolist() for y in beside] == [y.tolist() for y in alone]
+    assert [name for name in made[count:] if name in ("le", "select", "exp")] == []
+    if tracked:
+        assert x.grad.tolist() == [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+
+
 @pytest.mark.parametrize("call", [lambda x, y: x + y, nc.add, lambda x, y: x @ y, lambda x, y: x // y])
 def test_an_error_is_the_same_in_each_call(call: Callable[[Any, Any], Any], made: Made) -> None:
     texts: set[str] = set()
