@@ -106,7 +106,7 @@ TENSORS = Group(
                 "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
                 "nacre.linalg": "cholesky lu qr eig eigh eigvals eigvalsh svd svdvals solve "
                 "solve_triangular lstsq pinv inv det slogdet matrix_rank cond matrix_power expm multi_dot "
-                "vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
+                "norm vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
             },
         ),
         Topic(

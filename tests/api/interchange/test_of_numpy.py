@@ -60,9 +60,46 @@ def test_results_have_the_bits_of_nacres_functions(name: str) -> None:
 
 
 def test_every_function_in_the_table_exists() -> None:
-    here = {name for name in UFUNCS.values() if not hasattr(nc, name)}
-    here |= {of.name for of in FUNCTIONS_OF_NUMPY.values() if not hasattr(nc, of.name)}
-    assert here <= {"conj", "imag", "real"}, "the table names functions that Nacre lacks"
+    def exists(name: str) -> bool:
+        room, _, short = name.rpartition(".")
+        return hasattr(getattr(nc, room) if room else nc, short)
+
+    names = {*UFUNCS.values(), *(of.name for of in FUNCTIONS_OF_NUMPY.values())}
+    assert all(map(exists, names)), "the table names functions that Nacre lacks"
+
+
+S = A @ A.T + np.eye(2, dtype=np.float32)
+ROOMS: list[Callable[[Any, Any], Any]] = [
+    *(lambda x, z, f=f: f(x) for f in (np.fft.fft, np.fft.rfft, np.fft.fft2, np.fft.rfftn, np.fft.fftshift)),
+    lambda x, z: np.fft.ifft(x, 4, axis=0, norm="ortho"), lambda x, z: np.fft.irfft(x, n=5),
+    lambda x, z: np.fft.fftn(x, s=(2, 2), axes=(0, 1)), lambda x, z: np.fft.ifftshift(x, axes=1),
+    *(lambda x, z, f=f: f(z) for f in (np.linalg.cholesky, np.linalg.inv, np.linalg.det, np.linalg.slogdet)),
+    *(lambda x, z, f=f: f(z) for f in (np.linalg.eigvalsh, np.linalg.pinv, np.linalg.cond, np.linalg.matrix_rank)),
+    lambda x, z: np.linalg.solve(z, x), lambda x, z: np.linalg.matrix_power(z, 3), lambda x, z: np.linalg.norm(x),
+    lambda x, z: np.linalg.norm(x, 1), lambda x, z: np.linalg.norm(x, np.inf, axis=1, keepdims=True),
+    lambda x, z: np.linalg.norm(x, "nuc", (1, 0), True), lambda x, z: np.linalg.multi_dot([z, x]),
+    lambda x, z: np.linalg.svd(x, compute_uv=True)[1], lambda x, z: np.linalg.qr(z, "reduced")[1] ** 2,
+    lambda x, z: np.linalg.lstsq(z, x[:, 0])[0], lambda x, z: np.linalg.eigh(z, "L")[0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(ROOMS)))
+def test_fft_and_linalg_have_the_meaning_of_numpy(number: int) -> None:
+    found, wanted = ROOMS[number](X, nc.tensor(S)), ROOMS[number](A, S)
+    for x, a in zip(*(tuple(r) if isinstance(r, tuple) else (r,) for r in (found, wanted)), strict=True):
+        assert isinstance(x, nc.Tensor) and tuple(x.shape) == np.shape(a)
+        np.testing.assert_allclose(x.numpy(), a, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_that_nacre_lacks_are_refused() -> None:
+    for call in (
+        lambda z: np.linalg.eigh(z, UPLO="U"),
+        lambda z: np.linalg.svd(z, compute_uv=False),
+        lambda z: np.linalg.pinv(z, hermitian=True),
+        lambda z: np.linalg.tensorinv(z),
+    ):
+        with pytest.raises(nc.KindError, match="must"):
+            call(nc.tensor(S))
 
 
 def test_gradients_flow_and_functions_are_compiled() -> None:

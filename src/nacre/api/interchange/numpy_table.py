@@ -6,6 +6,8 @@ of NumPy's function in order:
 - `a/` is passed on by its place, and `axis` by its name; `ddof>correction` by another name;
 - `-out` is refused unless it is left out or None, and `-order=C` unless it has this value;
 - `*` stands for all arguments that are given by place.
+
+The functions of NumPy's `fft` and `linalg` have Nacre's of the same room as counterparts.
 """
 
 from __future__ import annotations
@@ -48,10 +50,55 @@ diff: a/ n axis prepend append
 einsum: * -out dtype -order=K -casting=safe -optimize=False
 empty_like: prototype/ dtype -order=K -subok=True -shape device
 expand_dims: a/ axis
+fft.fft: a/ n axis norm -out
+fft.fft2: a/ s axes norm -out
+fft.fftn: a/ s axes norm -out
+fft.fftshift: x/ axes
+fft.hfft: a/ n axis norm -out
+fft.ifft: a/ n axis norm -out
+fft.ifft2: a/ s axes norm -out
+fft.ifftn: a/ s axes norm -out
+fft.ifftshift: x/ axes
+fft.ihfft: a/ n axis norm -out
+fft.irfft: a/ n axis norm -out
+fft.irfft2: a/ s axes norm -out
+fft.irfftn: a/ s axes norm -out
+fft.rfft: a/ n axis norm -out
+fft.rfft2: a/ s axes norm -out
+fft.rfftn: a/ s axes norm -out
 flip: m/ axis
 full_like: a/ fill_value/ dtype -order=K -subok=True -shape device
 imag: val/
 isin: element/ test_elements/ -assume_unique=False invert -kind
+linalg.cholesky: a/ upper
+linalg.cond: x/ p/
+linalg.cross: x1/ x2/ axis
+linalg.det: a/
+linalg.diagonal: x/ offset
+linalg.eig: a/
+linalg.eigh: a/ -UPLO=L
+linalg.eigvals: a/
+linalg.eigvalsh: a/ -UPLO=L
+linalg.inv: a/
+linalg.lstsq: a/ b/ rcond>rtol
+linalg.matmul: x1/ x2/
+linalg.matrix_norm: x/ keepdims ord
+linalg.matrix_power: a/ n/
+linalg.matrix_rank: A/ -tol -hermitian=False rtol
+linalg.matrix_transpose: x/
+linalg.multi_dot: arrays/ -out
+linalg.norm: x/ ord axis keepdims
+linalg.outer: x1/ x2/
+linalg.pinv: a/ rcond>rtol -hermitian=False rtol
+linalg.qr: a/ mode
+linalg.slogdet: a/
+linalg.solve: a/ b/
+linalg.svd: a/ full_matrices -compute_uv=True -hermitian=False
+linalg.svdvals: x/
+linalg.tensordot: x1/ x2/ axes
+linalg.trace: x/ offset dtype
+linalg.vecdot: x1/ x2/ axis
+linalg.vector_norm: x/ axis keepdims ord
 linspace: start/ stop/ num endpoint -retstep=False dtype -axis=0 device
 matrix_transpose: x/
 max: a/ axis -out keepdims -initial -where
@@ -143,7 +190,8 @@ def _rows() -> dict[Any, Counterpart]:
     for line in SETTINGS.strip().splitlines():
         names, _, written = line.partition(": ")
         name, _, ours = names.partition("=")
-        function = getattr(np, name, None)  # old versions of NumPy lack some
+        room, _, short = name.rpartition(".")
+        function = getattr(getattr(np, room) if room else np, short, None)  # old versions of NumPy lack some
         if function is not None:
             found[function] = counterpart(ours or name, written)
     return found

@@ -80,7 +80,9 @@ def of_function(function: Any, types: Sequence[type], args: Sequence[Any], kwarg
 
 
 def _function(ours: str, name: str) -> Callable[..., Any]:
-    found = getattr(sys.modules["nacre"], ours, None)
+    found: Any = sys.modules["nacre"]
+    for part in ours.split("."):
+        found = getattr(found, part, None)
     if found is None:
         raise _without_counterpart(name, name)
     return found

@@ -7,7 +7,7 @@ compute float16 and bfloat16 in float32.
 from nacre.api.linalg.decompositions import eig, eigh, eigvals, eigvalsh, svd, svdvals
 from nacre.api.linalg.factorisations import cholesky, lu, qr
 from nacre.api.linalg.functions import expm, matrix_power, multi_dot
-from nacre.api.linalg.norms import matrix_norm, vector_norm
+from nacre.api.linalg.norms import matrix_norm, norm, vector_norm
 from nacre.api.linalg.products import cross, diagonal, trace
 from nacre.api.linalg.ranks import cond, lstsq, matrix_rank, pinv
 from nacre.api.linalg.solving import det, inv, slogdet, solve, solve_triangular
@@ -34,6 +34,7 @@ __all__ = [
     "matrix_rank",
     "matrix_transpose",
     "multi_dot",
+    "norm",
     "outer",
     "pinv",
     "qr",

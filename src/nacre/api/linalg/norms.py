@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from nacre.api import statistical
 from nacre.api.data_types import astype
@@ -12,14 +12,15 @@ from nacre.api.elementwise import arithmetic, comparison, transcendental
 from nacre.api.elementwise.apply import require
 from nacre.api.linalg.decompositions import svdvals
 from nacre.api.linalg.operands import require_matrices
-from nacre.api.manipulation import expand_dims
+from nacre.api.manipulation import expand_dims, moveaxis
 from nacre.api.operands import TensorLike, as_tensor, in_single, is_half
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, require_flag, shown
 from nacre.base.dtypes import INEXACT
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import normal_axes
 
-__all__ = ["matrix_norm", "vector_norm"]
+__all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 def vector_norm(
@@ -80,6 +81,40 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     sums: Any = statistical.sum(arithmetic.abs(held), along, keepdims=True)
     found = (statistical.max if ord > 0 else statistical.min)(sums, axis=(-2, -1), keepdims=keepdims)
     return found
+
+
+def norm(
+    x: TensorLike,
+    /,
+    ord: float | str | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """The norm of vectors along one axis, or of matrices along two, as NumPy has it.
+
+    Without `axis`, x is one vector or one matrix.  Without `ord`, it is the root of the sum of |x|² along the axes, or
+    over all elements of x, which may then have any number of axes.
+
+    >>> x = nc.tensor([[3.0, 4.0], [0.0, 0.0]])
+    >>> nc.linalg.norm(x), nc.linalg.norm(x, axis=1), nc.linalg.norm(x, ord="nuc")
+    (Tensor(5., f32[]), Tensor([5., 0.], f32[2]), Tensor(5., f32[]))
+    """
+    held = _operand("norm", x, keepdims)
+    along = normal_axes(axis, held.type.rank, "norm")
+    if ord is None:
+        return vector_norm(held, axis=along, keepdims=keepdims)
+    if len(along) == 1:
+        if isinstance(ord, str):
+            raise ArgumentError(f"norm: ord must be a number for vectors; got {shown(ord)}")
+        return vector_norm(held, axis=along, keepdims=keepdims, ord=ord)
+    if len(along) != 2:
+        raise ShapeError(
+            f"norm: with ord, x must be a vector or a matrix; got {len(along)} axes of shape {held.type.shape}; "
+            "name one axis or two, as in axis=(-2, -1)"
+        )
+    rows_and_columns = along if axis is None else tuple(cast("tuple[int, ...]", axis))
+    found = matrix_norm(moveaxis(held, rows_and_columns, (-2, -1)), keepdims=keepdims, ord=ord)
+    return moveaxis(found, (-2, -1), rows_and_columns) if keepdims else found
 
 
 def _operand(operation: str, x: TensorLike, keepdims: bool) -> Any:
