@@ -87,3 +87,20 @@ def test_sparse() -> None:
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):
         make()
+
+
+def test_complex_parameters_have_random_parts() -> None:
+    for layer in (nn.Linear(300, 100, dtype=nc.complex64), nn.Embedding(300, 100, dtype=nc.complex128)):
+        w = layer.weight.numpy()
+        spread = np.sqrt(np.mean(np.abs(w) ** 2))
+        assert np.isclose(spread, math.sqrt(2 / 3 / 300) if isinstance(layer, nn.Linear) else 1.0, rtol=0.02)
+        assert np.isclose(np.mean(w.real**2), np.mean(w.imag**2), rtol=0.05)
+    w = init.normal_(nn.Parameter(nc.zeros((300, 100), dtype=nc.complex64)), 2.0, 0.5).numpy()
+    assert np.isclose(w.mean(), 2.0, atol=0.01) and np.isclose(np.mean(np.abs(w - 2.0) ** 2), 0.25, rtol=0.02)
+    layer = nn.Linear(3, 2, dtype=nc.complex64)
+    x = nc.asarray(np.ones((4, 3), np.complex64))
+    before = nc.sum(nc.abs(layer(x)) ** 2)
+    before.backward()
+    assert layer.weight.grad.dtype is nc.complex64
+    nc.optim.SGD(layer.parameters(), lr=0.01).step()
+    assert nc.sum(nc.abs(layer(x)) ** 2).item() < before.item()

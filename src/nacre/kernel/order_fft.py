@@ -30,7 +30,37 @@ from nacre.base.records import dataclass
 from nacre.kernel.roots_of_unity import root, roots
 from nacre.kernel.softfloat import fma
 
-PRIMES: Final = (113, 109, 107, 103, 101, 97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3)
+PRIMES: Final = (
+    113,
+    109,
+    107,
+    103,
+    101,
+    97,
+    89,
+    83,
+    79,
+    73,
+    71,
+    67,
+    61,
+    59,
+    53,
+    47,
+    43,
+    41,
+    37,
+    31,
+    29,
+    23,
+    19,
+    17,
+    13,
+    11,
+    7,
+    5,
+    3,
+)
 PADDING: Final = 16  # elements behind each row of a table, which vectors may read
 
 Array = npt.NDArray[Any]

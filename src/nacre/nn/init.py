@@ -19,6 +19,7 @@ from nacre.base.boundary import publish_all
 from nacre.base.dtypes import float64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import gradients
+from nacre.nn import drawn
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
@@ -140,23 +141,23 @@ def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
 
 
 def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
-    """Fill with uniform random numbers in [a, b).
+    """Fill with uniform random numbers in [a, b); those of a complex dtype have such parts.
 
     >>> w = nn.init.uniform_(nn.Parameter(nc.zeros((300, 100))), -1.0, 1.0)
     >>> nc.min(w).item() >= -1, nc.max(w).item() < 1, abs(nc.mean(w).item()) < 0.02
     (True, True, True)
     """
-    return _fill(tensor, random.uniform(tensor.shape, a, b, tensor.dtype)) if a != b else constant_(tensor, a)
+    return _fill(tensor, drawn.uniform(tensor.shape, a, b, tensor.dtype)) if a != b else constant_(tensor, a)
 
 
 def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
-    """Fill with normal random numbers.
+    """Fill with normal random numbers; those of a complex dtype have independent parts of half the variance.
 
     >>> w = nn.init.normal_(nn.Parameter(nc.zeros((300, 100))), 1.0, 0.5)
     >>> abs(nc.mean(w).item() - 1) < 0.02, abs(nc.std(w).item() - 0.5) < 0.02
     (True, True)
     """
-    return _fill(tensor, random.normal(tensor.shape, mean, std, tensor.dtype))
+    return _fill(tensor, drawn.normal(tensor.shape, mean, std, tensor.dtype))
 
 
 LEAST_CHANCE = 1e-9  # least probability that a number falls into the interval

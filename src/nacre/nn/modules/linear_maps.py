@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api import random
 from nacre.api.creation import zeros
 from nacre.api.manipulation import flatten, reshape
 from nacre.api.operands import TensorLike, as_tensor, distinct
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
-from nacre.nn import functional
+from nacre.nn import drawn, functional
 from nacre.nn.module import Module, Parameter
 from nacre.trace.value import Value
 
@@ -30,7 +29,7 @@ __all__ = [
 
 def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
     """A parameter of uniform random numbers in [−bound, bound)."""
-    return Parameter(random.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
+    return Parameter(drawn.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
 
 
 class Identity(Module):
@@ -157,7 +156,7 @@ def _table(operation: str, rows: int, width: int, padding: int | None, dtype: An
     """A table of normal random numbers with zeros at the padding, and the index of the padding."""
     if padding is not None and not -rows <= padding < rows:
         raise ArgumentError(f"{operation}: padding_idx must be below {rows}; got {padding}")
-    table = random.normal((rows, width), dtype=dtype)
+    table = drawn.normal((rows, width), 0.0, 1.0, dtype)
     if padding is None:
         return Parameter(table), None
     table[padding % rows] = zeros(width, table.dtype)
