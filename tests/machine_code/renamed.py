@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from nacre.ir.primitive import Primitive, registered
 
 register = Primitive.__post_init__
+number = count()
 
 
 def numbered(primitive: Any) -> None:
     """Register a primitive under a number."""
-    object.__setattr__(primitive, "name", f"p{len(registered())}")
+    object.__setattr__(primitive, "name", f"p{next(number)}")
     register(primitive)
 
 

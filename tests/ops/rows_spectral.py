@@ -7,10 +7,17 @@ import numpy as np
 from nacre.ops.linalg import eigen, least_squares, singular
 from ops.row import SINGLE, Row
 from ops.rows_linalg import matrices, of, with_sides
+from ops.samples import Array
 
 SQUARE = of((3, 3), (2, 5, 5), (0, 0))
 ANY = of((3, 3), (2, 5, 3), (2, 3, 5), (0, 3))
 LEAST = with_sides(((3, 3), (3, 2)), ((5, 3), (5, 1)), ((3, 5), (3, 2)))
+
+
+def _complex(x: Array) -> Array:
+    """Numbers as complex ones; NumPy gives real ones where all are real."""
+    return x.astype(np.result_type(x, np.complex64))
+
 
 ROWS = [
     Row(f"eigh-{k}", lambda a, k=k: eigen.eigh(a)[k], lambda a, k=k: np.linalg.eigh(a)[k], SQUARE, SINGLE)
@@ -18,7 +25,7 @@ ROWS = [
 ]
 ROWS += [
     Row("eigvalsh", eigen.eigvalsh, np.linalg.eigvalsh, SQUARE, SINGLE),
-    Row("eigvals", eigen.eigvals, lambda a: np.linalg.eigvals(a) + 0j, of((3, 3), (2, 5, 5)), SINGLE),
+    Row("eigvals", eigen.eigvals, lambda a: _complex(np.linalg.eigvals(a)), of((3, 3), (2, 5, 5)), SINGLE),
     Row(
         "svdvals",
         singular.svdvals,
@@ -48,7 +55,7 @@ ROWS += [
     ),
 ]
 ROWS += [
-    Row(f"eig-{k}", lambda a, k=k: eigen.eig(a)[k], lambda a, k=k: np.linalg.eig(a)[k] + 0j, of((3, 3)), SINGLE)
+    Row(f"eig-{k}", lambda a, k=k: eigen.eig(a)[k], lambda a, k=k: _complex(np.linalg.eig(a)[k]), of((3, 3)), SINGLE)
     for k in range(2)
 ]
 ROWS += [

@@ -140,6 +140,7 @@ def arm() -> None:
 arm()  # before the modules that import these functions
 
 import nacre.compile.program.executor  # noqa: E402, F401  (operations need it)
+from nacre.compile.program.sized import OFTEN  # noqa: E402
 from nacre.interpret.host import HostLaunch  # noqa: E402
 from nacre.runtime import buffer  # noqa: E402
 from nacre.trace import reads  # noqa: E402
@@ -162,7 +163,7 @@ class Sweep:
         gc.collect()  # which also frees what CPython keeps, so that little is left to be drained
         case.begin()
         self.before = case.state()
-        for _ in range(3):
+        for _ in range(OFTEN + 2):  # until all operations have native entries
             case.begin()
             plan.calls = 0
             self.wanted = bits(case.call())

@@ -288,6 +288,8 @@ class Operations:
 
     def _evaluate(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run an operation that has no entry: a new one, a view, a call, or one on operands that are views."""
+        if not all(map(is_concrete, inputs)):
+            return _report_leftover(primitive, inputs, params)
         if (has_effects(primitive, params) or isinstance(primitive.lowering, Host)) and primitive.expansion is None:
             return self._act(primitive, inputs, params)
         types = tuple([x.type for x in inputs])
@@ -329,8 +331,6 @@ class Operations:
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run a host call, or an operation with effects.  No program is cached: it would keep the functions alive."""
-        if not all(map(is_concrete, inputs)):
-            return _report_leftover(primitive, inputs, params)
         if isinstance(primitive.lowering, RangeCheck):
             check_now(inputs, params)
             return ()
