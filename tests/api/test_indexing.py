@@ -148,6 +148,20 @@ def test_gradients_of_repeated_indices_are_summed() -> None:
     assert x.grad is not None and x.grad.tolist() == [11.0, 0.0, 100.0]
 
 
+@pytest.mark.parametrize(("shape", "mask"), [((3,), (0,)), ((2, 3), (0, 3)), ((2, 3), (2, 0)), ((2, 3), (0,))])
+def test_masks_without_elements_select_none(shape: tuple[int, ...], mask: tuple[int, ...]) -> None:
+    a, key = np.ones(shape, np.float32), np.zeros(mask, bool)
+    assert tuple(nc.tensor(a)[nc.asarray(key)].shape) == a[key].shape
+
+
+def test_keys_of_wrong_shapes_are_index_errors() -> None:
+    for shape, key in (((), np.zeros(0, bool)), ((3,), np.zeros(2, bool)), ((3,), (0, 0))):
+        with pytest.raises(IndexError):
+            _ = nc.ones(shape)[key]
+        with pytest.raises(nc.AxisError):
+            _ = nc.ones(shape)[key]
+
+
 def test_traced_indices_and_masks() -> None:
     x = nc.tensor([1.0, 2.0, 3.0])
     assert nc.jit(lambda v, i: v[i])(x, nc.tensor(2)).item() == 3.0

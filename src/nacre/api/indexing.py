@@ -66,7 +66,7 @@ def parse(key: Any, shape: Shape, known: bool = False) -> Key:
     if len(dots) > 1:
         raise ShapeError("index: a key may have one `...`; got several")
     if used > len(shape):
-        raise ShapeError(f"index: a key for shape {shape} may have at most {len(shape)} entries; got {used}")
+        raise AxisError(f"index: a key for shape {shape} may have at most {len(shape)} entries; got {used}")
     at = dots[0] if dots else len(opened)
     opened[at : at + 1] = [WHOLE] * (len(shape) - used)
     axis = 0
@@ -132,8 +132,8 @@ def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
     if _is_slice(entry):
         return _whole_slice(entry)
     if isinstance(entry, _Mask):
-        if entry.size != size:
-            raise ShapeError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
+        if entry.size not in (size, 0):  # a mask without elements selects none, as in NumPy
+            raise AxisError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
         return entry.places
     if isinstance(entry, int | Dim):
         return _place(entry, size, axis)
