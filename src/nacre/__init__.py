@@ -20,6 +20,7 @@ __array_api_version__ = "2025.12"  # of the array API standard; see docs/conform
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _NAMESPACES = ("fft", "linalg")  # of functions on tensors
+_STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
     "api.interchange.dlpack": "from_dlpack",
     "api.extending.kernel": "register_kernel",
@@ -39,7 +40,7 @@ _HOMES = {name: module for module, names in _LATE.items() for name in names.spli
 
 
 def _all() -> list[str]:
-    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_HOMES, *_NAMESPACES, *_PACKAGES})
+    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_HOMES, *_NAMESPACES, *_PACKAGES, *_STANDARD})
 
 
 def _namespace() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import math
 from itertools import product
 from typing import Any
 
@@ -110,12 +111,12 @@ def test_copies() -> None:
     assert nc.astype(x, nc.float32, copy=False) is x and x.astype(nc.float32, copy=False) is x
     assert nc.astype(x, nc.float32) is not x and x.astype(nc.int8, copy=False).dtype is nc.int8
     assert nc.asarray(x) is x and nc.asarray(x, copy=False) is x and nc.asarray(x, copy=True) is not x
-    assert nc.asarray([1.0, 2.0], copy=False).tolist() == [1.0, 2.0]
     array = np.ones(2)
     shared, own = nc.asarray(array, copy=False), nc.asarray(array)
     array[0] = 5
     assert shared.tolist() == [5.0, 1.0] and own.tolist() == [1.0, 1.0]
-    for obj, more in ((x, {"dtype": nc.int8}), (array, {"dtype": nc.int8}), (np.float32(1), {})):
+    numbers = (True, 0, 0.0, 0j, [0], [[1.0]], np.float32(1), np.float64(1))
+    for obj, more in ((x, {"dtype": nc.int8}), (array, {"dtype": nc.int8}), *((given, {}) for given in numbers)):
         with pytest.raises(ValueError, match=r"asarray: .* must be copied to become"):
             nc.asarray(obj, copy=False, **more)
 
@@ -154,6 +155,20 @@ def test_shapes_that_do_not_broadcast() -> None:
         nc.broadcast_shapes((2,), (3,))
     with pytest.raises(nc.KindError, match="broadcast_shapes: sizes must be integers"):
         nc.broadcast_shapes((2.5,))  # type: ignore[arg-type]
+
+
+def test_capabilities_are_those_of_the_place_of_the_call() -> None:
+    def asked(x: Any) -> Any:
+        """x, once the capabilities are noted."""
+        found.append(set(nc.__array_namespace_info__().capabilities().values()) - {32})
+        return nc.sum(x * x)
+
+    found: list[Any] = []
+    x = nc.ones((2, 3))
+    for f in (asked, nc.grad(asked), nc.jit(asked), nc.jit(nc.grad(asked)), nc.vmap(asked)):
+        f(x)
+    nc.jvp(asked, (x,), (x,))
+    assert found == [{True}, {True}, {False}, {False}, {False}, {True}]
 
 
 def test_the_namespace_describes_itself() -> None:
@@ -198,3 +213,25 @@ def test_a_mask_without_axes_adds_one() -> None:
     y = nc.tensor(3.0)
     y[nc.tensor(True)] = 4.0
     assert y.item() == 4.0
+
+
+@pytest.mark.parametrize(
+    "mask", [True, False, np.True_, np.bool_(False), np.asarray(True), np.asarray(False)], ids=repr
+)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+def test_a_single_bool_selects_and_stores_as_in_numpy(mask: Any, shape: tuple[int, ...]) -> None:
+    a = np.arange(float(math.prod(shape))).reshape(shape)
+    for key in (mask, nc.asarray(mask)):
+        assert nc.asarray(a)[key].tolist() == a[mask].tolist()
+        for value in (7.0, np.full((int(mask), *shape), 5.0)):
+            x, wanted = nc.asarray(a), a.copy()
+            x[key] = value
+            wanted[mask] = value
+            assert x.tolist() == wanted.tolist()
+    with pytest.raises(nc.ShapeError, match=r"must broadcast to shape"):
+        nc.index_update(a, mask, np.ones((4, *shape)))
+
+
+def test_a_single_bool_in_a_key_of_several_parts_is_refused() -> None:
+    with pytest.raises(nc.ShapeError, match=r"write x\[mask\] alone"):
+        nc.ones(2)[0, True]

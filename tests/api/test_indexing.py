@@ -105,6 +105,14 @@ def test_the_last_of_several_updates_wins() -> None:
     assert x.tolist() == [0.0, 7.0, 0.0]
 
 
+def test_a_value_for_no_places_must_fit() -> None:
+    x = nc.ones(3)
+    for key in ([], np.zeros(3, bool), False):
+        with pytest.raises(nc.ShapeError, match="must broadcast to shape"):
+            nc.index_update(x, key, np.ones((4, 2)))
+        assert nc.index_update(x, key, np.ones((1, 1))).tolist() == [1.0, 1.0, 1.0]
+
+
 def test_masks_and_numbers() -> None:
     x = nc.tensor([1.0, -2.0, 3.0])
     x[x < 0] = 0

@@ -28,6 +28,8 @@ def test_star_and_dir_list_every_public_name() -> None:
     exec("from nacre import *", names)
     assert set(namespace.PUBLIC) <= set(names)
     assert {"grad", "jit", "nn", "optim", "__version__"} <= set(dir(nc))
+    standard = {"__array_api_version__", "__array_namespace_info__"}
+    assert standard <= set(names) and standard <= set(dir(nc))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

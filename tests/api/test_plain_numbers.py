@@ -128,7 +128,8 @@ def test_dtypes_and_objects_that_are_not_dtypes() -> None:
     ("ij,jk->ik", (X,), "as many operands as are given, 1; got 'ij,jk->ik', which describes 2"),
     ("ijk->i", (X,), "the operand for 'ijk' must have rank 3, one axis for each letter; got f32[2, 3], of rank 2"),
     ("ij->k", (X,), "each letter of the result must occur in an operand; got 'k' in 'ij->k'"),
-    ("ii", (X,), "must be distinct; got 'ii' in 'ii'; take a diagonal"),
+    ("ii", (X,), "a letter must have one size; got 2 and 3 for 'i'"),
+    ("ij->ii", (X,), "letters of the result must be distinct; got 'ii' in 'ij->ii'; write each once"),
     ("1j", (X,), "must be letters, commas and one `->`; got '1j'"), ("...i", (X,), "without `...`; got '...i'"),
 ])  # fmt: skip
 def test_wrong_subscripts(subscripts: str, given: Any, message: str) -> None:

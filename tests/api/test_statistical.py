@@ -126,7 +126,9 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
         ("ij,jk->ik", [(2, 3), (3, 4)]), ("ij,jk", [(2, 3), (3, 4)]), ("bij,bjk->bki", [(2, 3, 4), (2, 4, 5)]),
         ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]), ("i,i->", [(3,), (3,)]), ("i,j->ij", [(3,), (4,)]),
         ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]),
-        ("ij,kj->i", [(2, 3), (4, 3)]), ("ab,ab->a", [(2, 3), (2, 3)]),
+        ("ij,kj->i", [(2, 3), (4, 3)]), ("ab,ab->a", [(2, 3), (2, 3)]), ("ii->i", [(3, 3)]), ("ii", [(3, 3)]),
+        ("iji->j", [(3, 2, 3)]), ("aaa->a", [(4, 4, 4)]), ("aabb->ab", [(2, 2, 3, 3)]), ("ii->i", [(0, 0)]),
+        ("baa,bcc->ac", [(2, 3, 3), (2, 4, 4)]), ("ff,fae,bef->ab", [(2, 2), (2, 3, 4), (5, 4, 2)]),
     ],
 )  # fmt: skip
 def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
@@ -135,7 +137,27 @@ def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
     np.testing.assert_allclose(nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("text", ["ii->i", "ii,ij->j", "jii->j"])
+def test_einsum_on_diagonals_is_differentiated_and_batched(text: str) -> None:
+    parts = text.partition("->")[0].split(",")
+    xs = [nc.asarray(np.random.default_rng(5).normal(size=(3, *(3 for _ in part)))) for part in parts]
+
+    def f(*xs: Any) -> Any:
+        """A loss of the result."""
+        return nc.sum(nc.einsum(text, *xs) ** 3)
+
+    one = [x[0] for x in xs]
+    slopes = nc.grad(f)(*one)
+    step = nc.asarray(np.random.default_rng(6).normal(size=one[0].shape)) * 1e-6
+    wanted = (f(one[0] + step, *one[1:]) - f(one[0] - step, *one[1:])) / 2
+    np.testing.assert_allclose(nc.sum(slopes * step).item(), wanted.item(), rtol=1e-5)
+    assert nc.jit(nc.grad(f))(*one).tolist() == slopes.tolist()
+    assert nc.vmap(nc.grad(f))(*xs)[0].tolist() == slopes.tolist()
+
+
 def test_einsum_names_the_letter_of_two_sizes() -> None:
+    with pytest.raises(nc.ShapeError, match=r"got 2 and 3 for 'i' \(operand 'ii' \(2, 3\)\); change"):
+        nc.einsum("ii->i", nc.ones((2, 3)))
     with pytest.raises(
         nc.ShapeError, match=r"got 3 and 2 for 'j' \(operands 'ij' \(2, 3\) and 'jk' \(2, 3\)\); change"
     ):

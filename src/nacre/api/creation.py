@@ -88,14 +88,14 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     """`tensor` under the array API's name.  A tensor of the requested dtype is returned itself, unless `copy` is True.
 
     An array is copied.  With `copy=False` the tensor is in the array's own memory, and shows changes of the array.
-    Raises ArgumentError if `copy` is False and numbers have to be converted, and ExchangeError for elements that have
-    another byte order, or no memory of their own.
+    With `copy=False`, raises ArgumentError for numbers that have to be converted or are in lists, and ExchangeError for
+    elements that have another byte order, or no memory of their own.
 
     >>> nc.asarray([1.0, 2.0])
     Tensor([1., 2.], f32[2])
     """
     require_device(device, "asarray")
-    if copy is False and not isinstance(obj, Value | Variable) and not is_scalar(obj):
+    if copy is False and not isinstance(obj, Value | Variable):
         return _shared(obj, None if dtype is None else as_dtype(dtype))
     held = tensor(obj, dtype)
     if isinstance(obj, Value):
@@ -107,17 +107,16 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
 
 def _shared(obj: Any, dtype: DType | None) -> Any:
-    """The tensor in the memory of an array, or of another object that exports memory; lists have none to share."""
+    """The tensor in the memory of an array, or of another object that exports memory; numbers and lists have none."""
     held: Any = np.asarray(cast("Any", obj)) if isinstance(obj, memoryview | array) else obj
     given = type(cast("object", held)).__name__
     if isinstance(held, np.ndarray):
         made = borrow.of_array(cast("np.ndarray", held))
     elif hasattr(held, "__dlpack__"):
         made = dlpack.from_dlpack(held, copy=False)
-    elif hasattr(held, "__array__"):
-        raise _must_copy(given, "a tensor")
     else:
-        return tensor(held, dtype)
+        tensor(held, dtype)  # raises its own error for what cannot become a tensor
+        raise _must_copy(given, "a tensor")
     if dtype is not None and made.type.dtype is not dtype:
         raise _must_copy(f"{given} of {made.type.dtype.name}", dtype.name)
     return made

@@ -116,7 +116,10 @@ def _mask_entries(mask: Any) -> list[Any]:
         raise TraceError(_MASK)
     array = numbers(mask, "index")
     if array.ndim == 0:
-        raise ShapeError("index: a mask must have at least one axis; got a single bool; use nacre.where")
+        raise ShapeError(
+            "index: a mask beside other parts of a key must have at least one axis; got a single bool; write "
+            "x[mask] alone, or use nacre.where"
+        )
     return [_Mask(from_numpy(places), size) for places, size in zip(np.nonzero(array), array.shape, strict=True)]
 
 
@@ -213,16 +216,14 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
 def index(x: TensorLike, key: Any, /) -> Tensor:
     """x[key].
 
-    A negative index counts from the end.  A mask of shape () gives x with a new first axis, of size 1 or 0.  Raises
-    AxisError, an IndexError, for indices out of range, DTypeError for
-    other kinds of keys, TraceError for a traced mask.
+    A negative index counts from the end.  A mask of shape (), or a bool, gives x with a new first axis, of size 1 or 0.
+    Raises AxisError, an IndexError, for indices out of range, DTypeError for other kinds of keys, and TraceError for a
+    traced mask.
 
     >>> nc.index([10, 20, 30], [2, 0])
     Tensor([30, 10], i64[2])
     """
-    held = as_tensor(x)
-    if isinstance(key, Value) and key.type.dtype is bool_ and not key.type.shape:  # a mask of an axis that is added
-        held, key = view.reshape(held, (1, *held.type.shape)), view.reshape(key, (1,))
+    held, key = _with_axis(as_tensor(x), key)
     parsed = parse(key, held.type.shape)
     cut, arrays = _basic(held, parsed)
     axes = [k for k, entry in enumerate(arrays) if entry is not None]
@@ -233,6 +234,15 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
         (at,) = axes
         return picking.take(with_elements(cut, arrays[at], at), arrays[at], at)
     return _pick(cut, [arrays[k] for k in axes], axes, together)
+
+
+def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
+    """x with a new first axis, and a mask of it, where the key is a single bool; else both as they are."""
+    if isinstance(key, bool | np.bool_ | np.ndarray | Variable | Value):
+        mask = as_tensor(key)
+        if mask.type.dtype is bool_ and not mask.type.shape:
+            return view.reshape(x, (1, *x.type.shape)), view.reshape(mask, (1,))
+    return x, key
 
 
 def _are_adjacent(key: Key) -> bool:
@@ -288,6 +298,9 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
             raise ShapeError(f"index_update: the mask must have shape {held.type.shape}; got {whole.type}")
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
+    longer, key = _with_axis(held, key)
+    if longer is not held:
+        return view.reshape(index_update(longer, key, given), held.type.shape)
     parsed = parse(key, held.type.shape, known=True)
     arrays = [parsed.entries[k] for k in parsed.arrays]
     if all(not a.type.shape for a in arrays) and (not arrays or _steps(parsed, held.type.shape) <= {1}):
@@ -387,9 +400,10 @@ def _scatter_known(x: Any, key: Key, value: Any) -> Any:
     source = np.full(elements, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
     chosen = source.reshape(shape)
+    fitted = _fitted(value, places.shape)
     if not places.size:
         return x
-    values = view.reshape(_fitted(value, places.shape), (places.size,))
+    values = view.reshape(fitted, (places.size,))
     taken = picking.take(values, from_numpy(np.maximum(chosen, 0)), 0)
     return pointwise.select(from_numpy(chosen >= 0), taken, x)
 

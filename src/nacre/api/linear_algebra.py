@@ -9,7 +9,7 @@ from typing import Any, cast
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, as_tensor, distinct, meet, spread
-from nacre.api.primitives import contract, parts, pointwise, reduce, view
+from nacre.api.primitives import contract, matrices, parts, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
 from nacre.base.dtypes import NUMERIC, DType, as_dtype
@@ -158,11 +158,13 @@ def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
 def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     """Einstein summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 
-    Letters that occur in one operand only, and not in the result, are summed over.  `...` is not supported.  With
-    `dtype`, operands are converted to it first, as in `matmul`.
+    Letters that occur in one operand only, and not in the result, are summed over.  A letter that an operand has twice
+    takes its diagonal.  `...` is not supported.  With `dtype`, operands are converted to it first, as in `matmul`.
 
     >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
+    >>> nc.einsum("ii->i", [[1, 2], [3, 4]])
+    Tensor([1, 4], i64[2])
     """
     inputs, output = _subscripts(subscripts, len(xs))
     held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
@@ -172,6 +174,9 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
                 f"einsum: the operand for {letters!r} must have rank {len(letters)}, one axis for each "
                 f"letter; got {x.type}, of rank {len(x.type.shape)}"
             )
+    first = held[0]
+    for k, (letters, x) in enumerate(zip(inputs, held, strict=True)):
+        held[k], inputs[k] = _on_diagonals(x, letters)
     result, letters = held[0], inputs[0]
     for k in range(len(held)):
         later = "".join(inputs[k + 1 :]) + output
@@ -187,7 +192,7 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
         )
     result = as_tensor(result, wide)
     result = view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
-    return distinct(result, held[0])
+    return distinct(result, first)
 
 
 def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
@@ -209,16 +214,31 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
             f"einsum: subscripts must describe as many operands as are given, {count}; got "
             f"{subscripts!r}, which describes {len(inputs)}; separate them by commas"
         )
-    for part in (*inputs, output):
-        if len(set(part)) != len(part):
-            raise ArgumentError(
-                f"einsum: letters of one operand or of the result must be distinct; got {part!r} in "
-                f"{subscripts!r}; take a diagonal with x[i, i] for i = nacre.arange(n)"
-            )
+    if len(set(output)) != len(output):
+        raise ArgumentError(
+            f"einsum: letters of the result must be distinct; got {output!r} in {subscripts!r}; write each once"
+        )
     if not arrow:
         together = "".join(inputs)
         output = "".join(sorted(c for c in set(together) if together.count(c) == 1))
     return inputs, output
+
+
+def _on_diagonals(x: Any, letters: str) -> tuple[Any, str]:
+    """The diagonal of x over the axes of each letter that it has several times, as one axis behind the others."""
+    for letter in sorted({c for c in letters if letters.count(c) > 1}):
+        while letters.count(letter) > 1:
+            i, j = letters.index(letter), letters.rindex(letter)
+            sizes = x.type.shape[i], x.type.shape[j]
+            if sizes[0] != sizes[1]:
+                raise ShapeError(
+                    f"einsum: a letter must have one size; got {sizes[0]} and {sizes[1]} for {letter!r} (operand "
+                    f"{letters!r} {show_shape(x.type.shape)}); change the letters"
+                )
+            rest = [k for k in range(len(letters)) if k not in (i, j)]
+            x = matrices.matrices.diagonal(view.permute(x, (*rest, i, j)))
+            letters = "".join(letters[k] for k in rest) + letter
+    return x, letters
 
 
 def _alone(x: Any, letters: str, needed: str, dtype: DType) -> tuple[Any, str]:

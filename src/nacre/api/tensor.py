@@ -261,11 +261,12 @@ class Tensor(Value, metaclass=ListedClass):
         return self.reshape(*shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Raises KindError: NumPy's arguments are the order of all axes, PyTorch's are two axes to exchange."""
-        two = ", ".join(map(str, axes)) if len(axes) == 2 else "0, 1"
+        """The axes in NumPy's order: all reversed without arguments; raises KindError for two, which PyTorch swaps."""
+        if len(axes) != 2:
+            return self.permute(*(axes or reversed(range(self.ndim))))
         raise KindError(
-            f"transpose: NumPy and PyTorch read its arguments differently; got transpose{axes}; write permute(...) "
-            f"for the order of all axes, nacre.swapaxes(x, {two}) to exchange two, mT for the last two"
+            f"transpose: NumPy and PyTorch read two numbers differently; got transpose{axes}; write "
+            f"permute{axes} for the order of all axes, nacre.swapaxes(x, {axes[0]}, {axes[1]}) to exchange two"
         )
 
     def repeat(self, *counts: Any) -> Tensor:

@@ -9,6 +9,9 @@ from nacre.api.operands import DEFAULT_FLOAT, DEFAULT_INTEGER
 from nacre.base.arguments import require_device
 from nacre.base.dtypes import ALL, DType, bfloat16, float16, int64
 from nacre.base.errors import ArgumentError
+from nacre.base.state import STATE
+from nacre.interpret.batch import Batch
+from nacre.interpret.stage import Staging
 
 MOST_AXES: Final = 32  # that every supported version of NumPy has
 DTYPES: Final = {d.name: d for d in ALL if d not in (float16, bfloat16)}  # those that the standard defines
@@ -22,8 +25,12 @@ class NamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Which optional parts of the standard there are, and the most axes of a tensor."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MOST_AXES}
+        """Which optional parts of the standard there are, and the most axes of a tensor.
+
+        Boolean indexing and shapes that depend on numbers need known numbers: inside `jit` and `vmap` there are none.
+        """
+        known = not any(isinstance(each, Staging | Batch) for each in STATE.interpreters)
+        return {"boolean indexing": known, "data-dependent shapes": known, "max dimensions": MOST_AXES}
 
     def default_device(self) -> str:
         """The device of tensors that are made without one."""
