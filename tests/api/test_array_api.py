@@ -195,6 +195,21 @@ def test_a_mask_without_axes_adds_one() -> None:
         wanted = np.asarray(x)[np.array(mask)]
         found = nc.tensor(x)[nc.tensor(mask)]
         assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+        assert nc.tensor(x)[np.array(mask)].tolist() == wanted.tolist()
     y = nc.tensor(3.0)
     y[nc.tensor(True)] = 4.0
     assert y.item() == 4.0
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize(("shape", "value"), [
+    ((), [4.0]), ((3,), [1.0, 2.0, 3.0]), ((3,), [[1.0, 2.0, 3.0]]), ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]]), ((2, 2), 7.0),
+])  # fmt: skip
+def test_a_mask_without_axes_takes_values_of_the_shape_that_it_selects(
+    mask: bool, shape: tuple[int, ...], value: Any
+) -> None:
+    x, expected = nc.zeros(shape), np.zeros(shape, np.float32)
+    x[nc.tensor(mask)] = nc.tensor(value)
+    if mask:
+        expected[np.array(mask)] = value
+    assert x.shape == shape and x.tolist() == expected.tolist()

@@ -221,8 +221,8 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
     Tensor([30, 10], i64[2])
     """
     held = as_tensor(x)
-    if isinstance(key, Value) and key.type.dtype is bool_ and not key.type.shape:  # a mask of an axis that is added
-        held, key = view.reshape(held, (1, *held.type.shape)), view.reshape(key, (1,))
+    if _is_single_mask(key):
+        held, key = view.reshape(held, (1, *held.type.shape)), view.reshape(as_tensor(key), (1,))
     parsed = parse(key, held.type.shape)
     cut, arrays = _basic(held, parsed)
     axes = [k for k, entry in enumerate(arrays) if entry is not None]
@@ -233,6 +233,13 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
         (at,) = axes
         return picking.take(with_elements(cut, arrays[at], at), arrays[at], at)
     return _pick(cut, [arrays[k] for k in axes], axes, together)
+
+
+def _is_single_mask(key: Any) -> bool:
+    """Whether a key is one bool in a tensor or array: a mask of an axis that is added."""
+    if isinstance(key, Value):
+        return key.type.dtype is bool_ and not key.type.shape
+    return isinstance(key, np.ndarray) and key.dtype == np.bool_ and not key.shape
 
 
 def _are_adjacent(key: Key) -> bool:
@@ -288,6 +295,9 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
             raise ShapeError(f"index_update: the mask must have shape {held.type.shape}; got {whole.type}")
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
+    if _is_single_mask(key):
+        with_axis = view.reshape(held, (1, *held.type.shape))
+        return cast("Any", view.reshape(index_update(with_axis, view.reshape(whole, (1,)), given), held.type.shape))
     parsed = parse(key, held.type.shape, known=True)
     arrays = [parsed.entries[k] for k in parsed.arrays]
     if all(not a.type.shape for a in arrays) and (not arrays or _steps(parsed, held.type.shape) <= {1}):
