@@ -129,6 +129,15 @@ def test_averages_are_those_of_numpy(axis: int | None, weights: Any, keepdims: b
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("f", [np.atleast_1d, np.atleast_2d, np.atleast_3d])
+def test_axes_are_added_as_in_numpy(f: Callable[..., Any]) -> None:
+    arrays = [np.array(1.0), np.arange(3), A, A[None], A[None, None]]
+    for a, x in zip(arrays, f(*map(nc.tensor, arrays)), strict=True):
+        assert isinstance(x, nc.Tensor) and x.shape == f(a).shape and x.tolist() == f(a).tolist()
+        assert f(nc.tensor(a)).shape == x.shape
+    assert nc.jit(f)(X[0]).shape == f(A[0]).shape
+
+
 def test_weights_must_fit_the_axis() -> None:
     for axis in (0, None, 2):
         with pytest.raises(nc.ShapeError, match="average: the weights must have the shape of the tensor"):
