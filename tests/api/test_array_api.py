@@ -203,7 +203,8 @@ def test_a_mask_without_axes_adds_one() -> None:
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize(("shape", "value"), [
-    ((), [4.0]), ((3,), [1.0, 2.0, 3.0]), ((3,), [[1.0, 2.0, 3.0]]), ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]]), ((2, 2), 7.0),
+    ((), [4.0]), ((3,), [1.0, 2.0, 3.0]), ((3,), [[1.0, 2.0, 3.0]]), ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]]),
+    ((2, 2), 7.0),
 ])  # fmt: skip
 def test_a_mask_without_axes_takes_values_of_the_shape_that_it_selects(
     mask: bool, shape: tuple[int, ...], value: Any
