@@ -239,7 +239,10 @@ def _is_single_mask(key: Any) -> bool:
     """Whether a key is one bool in a tensor or array: a mask of an axis that is added."""
     if isinstance(key, Value):
         return key.type.dtype is bool_ and not key.type.shape
-    return isinstance(key, np.ndarray) and key.dtype == np.bool_ and not key.shape
+    if not isinstance(key, np.ndarray):
+        return False
+    array = cast("np.ndarray[Any, Any]", key)
+    return array.dtype == np.bool_ and not array.shape
 
 
 def _are_adjacent(key: Key) -> bool:
@@ -297,7 +300,8 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
         return where(wide, given, held)
     if _is_single_mask(key):
         with_axis = view.reshape(held, (1, *held.type.shape))
-        return cast("Any", view.reshape(index_update(with_axis, view.reshape(whole, (1,)), given), held.type.shape))
+        updated = index_update(with_axis, view.reshape(whole, (1,)), given)
+        return view.reshape(updated, held.type.shape)
     parsed = parse(key, held.type.shape, known=True)
     arrays = [parsed.entries[k] for k in parsed.arrays]
     if all(not a.type.shape for a in arrays) and (not arrays or _steps(parsed, held.type.shape) <= {1}):

@@ -53,9 +53,7 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     return as_tensor(matrices.least_squares.pseudoinverse(held, _cutoff("pinv", held, rtol)), dtype)
 
 
-def lstsq(
-    x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None, rcond: float | None = None
-) -> LstsqResult:
+def lstsq(x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None, rcond: float | None = None) -> LstsqResult:
     """The solution x with the least |x2 - x1 @ x|, for [..., m, n] and [..., m, k], or one vector [m].
 
     Of several solutions it is the shortest.  The residuals are those of each column, also where NumPy leaves them out.
