@@ -210,6 +210,7 @@ def test_a_mask_without_axes_adds_one() -> None:
         wanted = np.asarray(x)[np.array(mask)]
         found = nc.tensor(x)[nc.tensor(mask)]
         assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+        assert nc.tensor(x)[np.array(mask)].tolist() == wanted.tolist()
     y = nc.tensor(3.0)
     y[nc.tensor(True)] = 4.0
     assert y.item() == 4.0
@@ -235,3 +236,18 @@ def test_a_single_bool_selects_and_stores_as_in_numpy(mask: Any, shape: tuple[in
 def test_a_single_bool_in_a_key_of_several_parts_is_refused() -> None:
     with pytest.raises(nc.ShapeError, match=r"write x\[mask\] alone"):
         nc.ones(2)[0, True]
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize(("shape", "value"), [
+    ((), [4.0]), ((3,), [1.0, 2.0, 3.0]), ((3,), [[1.0, 2.0, 3.0]]), ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]]),
+    ((2, 2), 7.0),
+])  # fmt: skip
+def test_a_mask_without_axes_takes_values_of_the_shape_that_it_selects(
+    mask: bool, shape: tuple[int, ...], value: Any
+) -> None:
+    x, expected = nc.zeros(shape), np.zeros(shape, np.float32)
+    x[nc.tensor(mask)] = nc.tensor(value)
+    if mask:
+        expected[np.array(mask)] = value
+    assert x.shape == shape and x.tolist() == expected.tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -221,3 +223,27 @@ def test_slices_of_symbolic_sizes_are_clipped(key: Any) -> None:
         x = np.arange(float(count))
         assert sliced(nc.tensor(x)).tolist() == x[key].tolist()
     assert len(sliced.concrete_functions) == 1
+
+
+def test_several_threads_write_into_one_tensor() -> None:
+    rows, columns = 25, 4
+    kept = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(8):
+            x = nc.zeros((columns, rows)).T
+            together = threading.Barrier(columns)
+
+            def write(column: int, x: Any = x, together: threading.Barrier = together) -> None:
+                together.wait()
+                for row in range(rows):
+                    x[row, column] = row + 1.0
+
+            threads = [threading.Thread(target=write, args=(column,)) for column in range(columns)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert x.tolist() == [[row + 1.0] * columns for row in range(rows)]
+    finally:
+        sys.setswitchinterval(kept)

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -96,19 +97,36 @@ def test_forward_and_reverse_mode_agree_where_a_part_is_empty() -> None:
 # ---- dtypes
 
 
-@pytest.mark.parametrize("other", [
-    np.float32, np.dtype("float32"), np.float64, np.dtype("int8"), np.bool_, "float32", "f64", float, int, bool,
-    np.complex64, np.dtype("complex128"), "c64", complex,
-], ids=repr)  # fmt: skip
-def test_dtypes_are_not_compared_with_those_of_other_libraries(other: Any) -> None:
+@pytest.mark.parametrize("other", ["float32", "f64", float, int, bool, "c64", complex], ids=repr)
+def test_dtypes_are_not_compared_with_names_and_types_of_python(other: Any) -> None:
     meant = dtypes.as_dtype(other)
     for compare in (
         lambda: X.dtype == other, lambda: other == X.dtype, lambda: X.dtype != other, lambda: X.dtype in (other, 1),
     ):  # fmt: skip
-        with pytest.raises(nc.DTypeError, match=f"must be compared with each other; got .*; write {meant!r}$"):
+        with pytest.raises(nc.DTypeError, match=f"dtypes of Nacre or NumPy; got .*; write {meant!r}$"):
             compare()
     assert meant in {d: 1 for d in dtypes.ALL}
     assert isinstance(nc.ones(1).astype(other).numpy(), np.ndarray)
+
+
+@pytest.mark.parametrize("other", [
+    np.float32, np.dtype("float32"), np.float64, np.dtype("int8"), np.bool_, np.complex64, np.dtype("complex128"),
+    ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16),
+], ids=repr)  # fmt: skip
+def test_dtypes_equal_those_of_numpy_with_the_same_elements(other: Any) -> None:
+    meant = dtypes.as_dtype(other)
+    for dtype in dtypes.ALL:
+        same = dtype is meant
+        assert (dtype == other) is same and (other == dtype) is same
+        assert (dtype != other) is not same and (dtype in (1, other)) is same
+    assert nc.float32 != np.dtype(">f4") and nc.float32 != np.dtype("float32, int8")
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="older versions do not ask for the dtype")
+def test_numpy_takes_dtypes() -> None:
+    for dtype in dtypes.ALL:
+        assert np.dtype(dtype) == np.zeros(2, dtype).dtype == np.asarray([1, 0]).astype(dtype).dtype == dtype.numpy
+    assert np.asarray(X, nc.float64).dtype == np.float64
 
 
 def test_dtypes_and_objects_that_are_not_dtypes() -> None:

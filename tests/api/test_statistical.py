@@ -336,6 +336,7 @@ def test_differences(dtype: nc.DType, n: int) -> None:
     for shape, axis in (((6,), -1), ((3, 4), 0), ((3, 4), 1), ((0, 2), 0), ((2, 3, 1), -1)):
         x, more = (rng.integers(0, 9, shape).astype(dtype.numpy) for _ in range(2))
         np.testing.assert_array_equal(nc.diff(nc.tensor(x), axis=axis, n=n).numpy(), np.diff(x, n, axis))
+        np.testing.assert_array_equal(nc.diff(nc.tensor(x), n, axis).numpy(), np.diff(x, n, axis))
         found = nc.diff(nc.tensor(x), axis=axis, n=n, prepend=nc.tensor(more), append=more)
         np.testing.assert_array_equal(found.numpy(), np.diff(np.concatenate([more, x, more], axis), n, axis))
         assert found.dtype is dtype

@@ -213,7 +213,7 @@ class Tensor(Value, metaclass=ListedClass):
                 "x[i] = v: x must be a named tensor; got a temporary one, as `x[i]` is in `x[i][j] = v`; "
                 "the change would be lost; write `x[i, j] = v`, or give the tensor a name"
             )
-        tape.rebind(self, FUNCTIONS.index_update(self, key, value))
+        tape.update(self, lambda x: FUNCTIONS.index_update(x, key, value))
 
     # ---- methods of the public functions
 

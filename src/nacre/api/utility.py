@@ -50,9 +50,9 @@ def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 def diff(
     x: TensorLike,
     /,
+    n: int = 1,
     axis: int = -1,
     *,
-    n: int = 1,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
@@ -70,7 +70,7 @@ def diff(
     require("diff", held.type.dtype, NUMERIC)
     count = whole_number(n, "diff", "n")
     if count < 0:
-        raise ArgumentError(f"diff: n must be at least 0; got {count}")
+        raise ArgumentError(f"diff: n must be at least 0; got {count}; write axis={count} for an axis")
     at = normal_axis(axis, len(held.type.shape), "diff")
     parts = [part for part in (prepend, held, append) if part is not None]
     held = concat(parts, axis=at) if len(parts) > 1 else held

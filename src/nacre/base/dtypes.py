@@ -71,17 +71,20 @@ class DType:
         return self.short
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is this object; raises DTypeError for NumPy's and Python's types and for names of dtypes.
+        """Whether it is this object, or NumPy's dtype or scalar type of the same elements.
 
-        Equal objects must have equal hashes, and NumPy's own types do not, so none of them could be equal.
+        Raises DTypeError for Python's types, whose dtype is another one in NumPy, and for names.  As for NumPy's own
+        types, hashes differ: a set or dictionary with NumPy's dtypes holds none of Nacre's.
         """
         if self is other:
             return True
         if isinstance(other, type | np.dtype | str):
             meant = _meant(cast("object", other))
+            if isinstance(other, np.dtype) or (isinstance(other, type) and issubclass(other, np.generic)):
+                return self is meant
             if meant is not None:
                 raise DTypeError(
-                    f"dtype: Nacre's dtypes must be compared with each other; got {self!r} and {other!r}; "
+                    f"dtype: dtypes must be compared with dtypes of Nacre or NumPy; got {self!r} and {other!r}; "
                     f"write {meant!r}"
                 )
         return False
@@ -90,6 +93,11 @@ class DType:
         return not self == other
 
     __hash__ = object.__hash__
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype:
+        """NumPy's dtype, for NumPy 2.4 and newer: `np.zeros(3, nc.float32)`."""
+        return self.numpy
 
     def __reduce__(self) -> str | tuple[object, ...]:
         return dtype_named, (self.name,)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from nacre.base.dims import noted_needs
 from nacre.base.errors import Error, GradientError
+from nacre.base.locks import renewed
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import flow as flow  # the rules of control flow
@@ -31,6 +32,7 @@ from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
 from nacre.trace.variable import Leaf, Variable, lender, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
+WRITING = renewed()  # held while an object takes another value
 
 
 class TapeNode(Origin):
@@ -154,6 +156,24 @@ def rebind(x: Value, held: Value) -> None:
         owner.rebound(x)
     x.content, x.layout, x.node = held.content, held.layout, held.node
     changed(x)
+
+
+def update(x: Value, change: Callable[[Value], Value]) -> None:
+    """Give an object the value change(x), as `x[i] = v` does.
+
+    Of several threads that write into one tensor, each changes the value that the others have left.
+    """
+    if scope() is not None or lender(x) is not None or not is_concrete(x):
+        rebind(x, change(x))
+        return
+    while True:
+        with WRITING():
+            before = make(x.type, x.content, x.layout, x.node)
+        held = change(before)
+        with WRITING():
+            if x.content is before.content and x.node is before.node:
+                rebind(x, held)
+                return
 
 
 def require_no_record(operation: str, variable: Variable, held: Value) -> None:

@@ -123,11 +123,69 @@ def test_gradients_flow_and_functions_are_compiled() -> None:
     (lambda x: np.fmod(x, 2), "fmod: NumPy's function must have a counterpart.*nacre.copysign"),
     (lambda x: np.add.outer(x, x), r"got a tensor for numpy.add.outer; pass x.numpy\(\) to numpy.add.outer"),
     (lambda x: divmod(A, x), "divmod: NumPy's function must have a counterpart.*nacre.floor_divide"),
-    (lambda x: np.unique(x), "nacre.unique_values"),
+    (lambda x: np.unique(x, axis=0), r"unique: axis= must be left out.*numpy.unique\(x.numpy\(\), axis=axis\)"),
+    (lambda x: np.average(x, returned=True), r"average: returned= must be left out.*got True.*nacre.sum\(weights\)"),
 ])  # fmt: skip
 def test_other_functions_and_settings_are_refused_with_what_to_write(call: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(nc.KindError, match=words):
         call(X)
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"return_inverse": True}, {"return_counts": True, "return_index": True},
+    {"return_inverse": True, "return_counts": True, "equal_nan": False},
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("a", [
+    np.array([[3, 0, 3], [1, 0, 4]]), np.array([1.0, np.nan, 2.0, np.nan, 1.0, np.nan]), np.array([]),
+    np.array([True, False, True]), np.array([1 + 2j, 1 - 2j, 1 + 2j]),
+], ids=repr)  # fmt: skip
+def test_distinct_elements_are_those_of_numpy(a: np.ndarray, settings: dict[str, bool]) -> None:
+    wanted: Any = np.unique(a, **settings)  # type: ignore[call-overload]
+    found: Any = np.unique(nc.tensor(a), **settings)  # type: ignore[call-overload]
+    assert isinstance(found, nc.Tensor) is isinstance(wanted, np.ndarray)
+    for one, other in zip(*((x if isinstance(x, tuple) else (x,)) for x in (wanted, found)), strict=True):
+        assert isinstance(other, nc.Tensor) and other.dtype == one.dtype
+        np.testing.assert_array_equal(np.asarray(other).reshape(one.shape), one)
+
+
+def test_several_complex_nan_as_one_element_are_refused() -> None:
+    x = nc.tensor([complex("nan"), complex("nan"), 1j])
+    with pytest.raises(nc.KindError, match=r"got 2 of them; write numpy\.unique"):
+        np.unique(x)
+    assert np.unique(x, equal_nan=False).shape == (3,)
+
+
+@pytest.mark.parametrize(("axis", "weights", "keepdims"), [
+    (None, None, False), (0, None, True), (None, A + 1, False), (1, A, True), (-1, A[0], False), (0, A[:, 0], True),
+])  # fmt: skip
+def test_averages_are_those_of_numpy(axis: int | None, weights: Any, keepdims: bool) -> None:
+    wanted = np.average(A * A, axis=axis, weights=weights, keepdims=keepdims)
+    for x, scale in ((X * X, weights), (X * X, None if weights is None else nc.tensor(weights))):
+        found: Any = np.average(x, axis=axis, weights=scale, keepdims=keepdims)  # type: ignore[call-overload]
+        assert isinstance(found, nc.Tensor) and found.shape == np.shape(wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [np.atleast_1d, np.atleast_2d, np.atleast_3d])
+def test_axes_are_added_as_in_numpy(f: Callable[..., Any]) -> None:
+    arrays = [np.array(1.0), np.arange(3), A, A[None], A[None, None]]
+    for a, x in zip(arrays, f(*map(nc.tensor, arrays)), strict=True):
+        assert isinstance(x, nc.Tensor) and x.shape == f(a).shape and x.tolist() == f(a).tolist()
+        assert f(nc.tensor(a)).shape == x.shape
+    assert nc.jit(f)(X[0]).shape == f(A[0]).shape
+
+
+def test_weights_must_fit_the_axis() -> None:
+    for axis in (0, None, 2):
+        with pytest.raises(nc.ShapeError, match="average: the weights must have the shape of the tensor"):
+            np.average(X, axis=axis, weights=A[0])  # type: ignore[call-overload]
+
+
+def test_tolerances_may_be_tensors() -> None:
+    np.testing.assert_allclose(X, A + 1e-3, atol=nc.tensor(2e-3))  # type: ignore[arg-type]
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(X, A + 1e-3, rtol=0, atol=nc.tensor(5e-4))  # type: ignore[arg-type]
+    assert np.isclose(X, A).all()  # type: ignore[arg-type]
 
 
 def test_functions_without_arrays_as_results_are_numpys() -> None:

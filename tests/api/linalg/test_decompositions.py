@@ -148,6 +148,11 @@ def test_least_squares(dtype: str) -> None:
     deficient = nc.linalg.lstsq(np.ones((3, 2)), np.array([1.0, 2.0, 3.0]))
     assert deficient.rank.item() == 1
     np.testing.assert_allclose(deficient.solution.numpy(), [1.0, 1.0])
+    few = np.diag([1.0, 1e-3])
+    assert bits(nc.linalg.lstsq(few, np.ones(2), rcond=0.1)) == bits(nc.linalg.lstsq(few, np.ones(2), rtol=0.1))
+    assert nc.linalg.lstsq(few, np.ones(2), rcond=0.1).rank.item() == 1
+    with pytest.raises(nc.ArgumentError, match="rtol and rcond are one setting"):
+        nc.linalg.lstsq(few, np.ones(2), rtol=0.1, rcond=0.1)
     np.testing.assert_allclose(deficient.residuals.item(), 2.0)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from nacre.api.interchange.numpy_composed import COMPOSED
 from nacre.api.interchange.numpy_table import (
     ACCUMULATION,
     ACCUMULATIONS,
@@ -29,8 +30,8 @@ from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
 NO_NUMBERS: Final = ("shape", "ndim", "size", "result_type", "shares_memory", "may_share_memory")
-IN_NUMPY: Final = (  # functions whose results are no arrays, or that write into one or into a file
-    "array_equal", "array_equiv", "allclose", "array_repr", "array_str", "array2string", "save", "savez",
+IN_NUMPY: Final = (  # functions that compare or print arrays, or that write into one or into a file
+    "array_equal", "array_equiv", "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez",
     "savez_compressed", "savetxt", "copyto", "put", "putmask", "place", "put_along_axis",
 )  # fmt: skip
 WRITING: Final = ("copyto", "put", "putmask", "place", "put_along_axis")  # which would lose a gradient
@@ -73,6 +74,8 @@ def of_function(function: Any, types: Sequence[type], args: Sequence[Any], kwarg
         return function._implementation(*args, **kwargs)
     if name in IN_NUMPY:
         return _computed(function, name, args, kwargs)
+    if function in COMPOSED:
+        return COMPOSED[function](*args, **kwargs)
     found = FUNCTIONS_OF_NUMPY.get(function)
     if found is None:
         raise _without_counterpart(f"{function.__module__.removeprefix('numpy').lstrip('.')}.{name}".lstrip("."), name)

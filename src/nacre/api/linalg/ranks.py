@@ -53,15 +53,20 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     return as_tensor(matrices.least_squares.pseudoinverse(held, _cutoff("pinv", held, rtol)), dtype)
 
 
-def lstsq(x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None) -> LstsqResult:
+def lstsq(x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None, rcond: float | None = None) -> LstsqResult:
     """The solution x with the least |x2 - x1 @ x|, for [..., m, n] and [..., m, k], or one vector [m].
 
     Of several solutions it is the shortest.  The residuals are those of each column, also where NumPy leaves them out.
-    Batch axes broadcast.  Gradients are those at a constant rank.
+    Batch axes broadcast.  Gradients are those at a constant rank.  `rcond` is another name of `rtol`, as in NumPy and
+    PyTorch.
 
     >>> nc.linalg.lstsq([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]], [3.0, 4.0, 5.0]).solution
     Tensor([3., 2.], f32[2])
     """
+    if rcond is not None:
+        if rtol is not None:
+            raise ArgumentError(f"lstsq: rtol and rcond are one setting; got {rtol} and {rcond}; leave out rcond")
+        rtol = rcond
     a, b, dtype = pair("lstsq", x1, x2)
     require_matrices("lstsq", a, square=False)
     a, b, restored = right_sides("lstsq", a, b)
