@@ -28,7 +28,7 @@ _LATE = {
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
-    "transform.control": "cond fori_loop scan while_loop",
+    "transform.control": "cond fori_loop scan switch while_loop",
     "transform.checkpoint": "checkpoint",
     "transform.host_call": "host_call",
     "formats.program": "freeze",

@@ -1,4 +1,4 @@
-"""Control flow over tensors: `cond`, `while_loop`, `fori_loop` and `scan` with ordinary functions and trees.
+"""Control flow over tensors: `cond`, `switch` and loops with ordinary functions and trees.
 
 The functions are staged to graphs, inside and outside `jit`, so there is one code path.  Their captured values, and the
 variables that they read and write, become operands and results of the primitive.
@@ -6,18 +6,21 @@ variables that they read and write, become operands and results of the primitive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 from nacre.base import tree
+from nacre.base.arguments import shown
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError
 from nacre.base.types import TensorType, unlike
 from nacre.ir.graph import Graph, Var
 from nacre.ops import control
+from nacre.ops.check import check
 from nacre.ops.pointwise import add, cast, lt
+from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
 
@@ -25,6 +28,7 @@ __all__ = [
     "cond",
     "fori_loop",
     "scan",
+    "switch",
     "while_loop",
 ]
 
@@ -60,22 +64,58 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
             f"cond: the predicate must be a bool scalar; got type {chosen.type}; compare, and reduce with "
             "any() or all()"
         )
-    given = Operands("cond", list(operands))
-    branches = [stage_function("cond", _star(f), [given], given.types, keep=True) for f in (then, orelse)]
-    changed = sorted({k for b in branches for k in b.changed})
-    yes, no = (b.with_changed(changed) for b in branches)
-    _require_equal(
-        "cond",
-        "the result of the second branch",
-        branches[1].types,
-        branches[0].types,
-        (branches[1].structures[0], branches[0].structures[0]),
-    )
-    around = Environment("cond", (yes, no))
-    found = control.cond(chosen, around.graph(yes), around.graph(no), *given.unaliased(changed), *around.operands())
-    around.put_back(found[yes.results :])
-    given.put_back(changed, found[branches[0].results : yes.results])
-    return tree.unflatten(branches[0].structures[0], found[: branches[0].results])
+    named = {"the first branch": then, "the second branch": orelse}
+    return _branch("cond", named, operands, lambda graphs, xs: control.cond(chosen, *graphs, *xs))
+
+
+def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
+    """`branches[index](*operands)`; only the chosen one runs.  The index is an integer scalar, from 0.
+
+    All branches must return trees of one structure with equal types; otherwise ArgumentError, ShapeError or DTypeError
+    is raised.  An index outside of [0, len(branches)) raises AxisError, in compiled code too; it does not count from
+    the end, and it is not clamped.
+
+    >>> import nacre as nc
+    >>> x = nc.tensor(2.0)
+    >>> nc.switch(nc.tensor(1), [nc.sin, lambda x: x * x, nc.exp], x)
+    Tensor(4., f32[])
+    """
+    chosen, branches = as_value(index, "switch"), list(branches)
+    count = len(branches)
+    if chosen.type.shape != () or not chosen.type.dtype.is_integer:
+        raise DTypeError(
+            f"switch: the index must be an integer scalar; got {chosen.type}; for two branches and a bool, write cond"
+        )
+    if not count:
+        raise ArgumentError("switch: at least one branch must be given; got none")
+    for k, f in enumerate(branches):
+        if not callable(f):
+            raise KindError(f"switch: branches must be a list of functions; got {shown(f)} at {k}")
+    check(chosen, 0, count, "axis", "switch: the index must be in [{low}, {high}); got {got}")
+    named = {f"branch {k}": f for k, f in enumerate(branches)}
+    place = cast(chosen, int64)
+    return _branch("switch", named, operands, lambda graphs, xs: control.switch(place, graphs, *xs))
+
+
+def _branch(
+    operation: str,
+    branches: Mapping[str, Function],
+    operands: Sequence[Any],
+    choose: Callable[[list[Graph], list[Value]], tuple[Value, ...]],
+) -> Any:
+    """The result of one of several functions, by name; `choose` binds their graphs to the primitive."""
+    given = Operands(operation, list(operands))
+    staged = [stage_function(operation, _star(f), [given], given.types, keep=True) for f in branches.values()]
+    changed = sorted({k for b in staged for k in b.changed})
+    first, traces = staged[0], [b.with_changed(changed) for b in staged]
+    for name, b in zip(branches, staged, strict=True):
+        structures = b.structures[0], first.structures[0]
+        _require_equal(operation, f"the result of {name}", b.types, first.types, structures)
+    around = Environment(operation, traces)
+    found = choose([around.graph(t) for t in traces], [*given.unaliased(changed), *around.operands()])
+    around.put_back(found[traces[0].results :])
+    given.put_back(changed, found[first.results : traces[0].results])
+    return tree.unflatten(first.structures[0], found[: first.results])
 
 
 def _star(f: Function) -> Function:
