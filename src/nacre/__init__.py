@@ -29,6 +29,7 @@ _LATE = {
     "transform.vmap": "vmap",
     "transform.jit": "jit",
     "transform.control": "cond fori_loop scan switch while_loop",
+    "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",
     "transform.host_call": "host_call",
     "formats.program": "freeze",
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
     from nacre.transform.grad import *
     from nacre.transform.host_call import *
     from nacre.transform.jit import *
+    from nacre.transform.sequences import *
     from nacre.transform.vmap import *
 
     bool = _bool

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def _require_equal(
+def require_equal(
     operation: str,
     what: str,
     found: Sequence[TensorType],
@@ -110,7 +110,7 @@ def _branch(
     first, traces = staged[0], [b.with_changed(changed) for b in staged]
     for name, b in zip(branches, staged, strict=True):
         structures = b.structures[0], first.structures[0]
-        _require_equal(operation, f"the result of {name}", b.types, first.types, structures)
+        require_equal(operation, f"the result of {name}", b.types, first.types, structures)
     around = Environment(operation, traces)
     found = choose([around.graph(t) for t in traces], [*given.unaliased(changed), *around.operands()])
     around.put_back(found[traces[0].results :])
@@ -143,7 +143,7 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
     if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
         raise TraceError("while_loop: the condition must not assign variables; assign in the body")
     t = step.trace
-    _require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
+    require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
     around = Environment("while_loop", (test.trace, t))
     graphs: list[Graph] = []
     for traced, whole in ((test.trace, False), (t, True)):
@@ -227,19 +227,21 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
     >>> sums.tolist()
     [1.0, 3.0, 6.0]
     """
-    carry, rows = Operands("scan", init, numbers=True), Operands("scan", xs)
-    rounds = _length(rows, length)
+    return fold("scan", f, init, xs, length, reverse)
+
+
+def fold(
+    operation: str, f: Function, init: Any, xs: Any, length: Size | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """The scan of a public function of the given name, which its errors begin with."""
+    carry, rows = Operands(operation, init, numbers=True), Operands(operation, xs)
+    rounds = leading_size(operation, rows.values, length)
     types = carry.types + [t.with_shape(t.shape[1:]) for t in rows.types]
-    step = stage_function("scan", f, [carry, rows], types, pair=True)
+    step = stage_function(operation, f, [carry, rows], types, pair=True)
     t, n = step.trace, len(carry.values)
-    _require_equal(
-        "scan",
-        "the carry",
-        step.types[: step.counts[0]],
-        carry.types,
-        (step.structures[0], carry.structure),
-    )
-    around = Environment("scan", (t,))
+    structures = step.structures[0], carry.structure
+    require_equal(operation, "the carry", step.types[: step.counts[0]], carry.types, structures)
+    around = Environment(operation, (t,))
     more = around.inputs(t)
     graph = Graph(
         (*t.graph.inputs[:n], *more, *t.graph.inputs[n : t.arguments]),
@@ -252,14 +254,15 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
     return carry.filled(found[:n]), tree.unflatten(step.structures[1], found[n + len(more) :])
 
 
-def _length(rows: Operands, length: Size | None) -> Size:
+def leading_size(operation: str, xs: Sequence[Value], length: Size | None = None) -> Size:
+    """The one leading size of tensors, which `length` must be if it is given."""
     sizes: list[Size] = [] if length is None else [length]
-    for x in rows.values:
+    for x in xs:
         if not x.type.shape:
-            raise ShapeError(f"scan: xs must have a leading axis; got type {x.type}")
+            raise ShapeError(f"{operation}: xs must have a leading axis; got type {x.type}")
         sizes.append(x.type.shape[0])
     if not sizes:
-        raise ArgumentError("scan: either xs or length must be given; got neither")
+        raise ArgumentError(f"{operation}: either xs or length must be given; got neither")
     if any(s != sizes[0] for s in sizes):
-        raise ShapeError(f"scan: xs must have one leading size; got {', '.join(map(str, sizes))}")
+        raise ShapeError(f"{operation}: xs must have one leading size; got {', '.join(map(str, sizes))}")
     return sizes[0]

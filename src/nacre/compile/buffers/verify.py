@@ -264,7 +264,7 @@ class _Checker:
             low, high, v = low + at, high + at, part.of
         if self.plan.values[v].kind == "input":  # it may be strided; these are the bytes of a dense one
             low, high = max(low, 0), min(high, self.bytes[v])
-        if low < 0 or high > self.bytes[v]:
+        if self.bytes[value] and (low < 0 or high > self.bytes[v]):
             raise _Fault(f"{self.name(value)} must lie within {self.name(v)}")
         return _Access(value, self.place(v), v, (low, high) if self.bytes[value] else (low, low))
 
