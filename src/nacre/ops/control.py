@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dims import Size
+from nacre.base.dims import Dim, Size, lower
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import TensorType
@@ -91,12 +91,16 @@ def _halved(branches: Sequence[Graph], first: int) -> Graph:
     return b.finish(b.add(cond_p, (chosen, index, *inputs), {"then": below, "orelse": above}))
 
 
-def while_loop(cond: Graph, body: Graph, *carry: Value) -> tuple[Value, ...]:
-    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true."""
-    return bind(while_p, *carry, cond=cond, body=body)
+def while_loop(cond: Graph, body: Graph, *carry: Value, bound: Size | None = None) -> tuple[Value, ...]:
+    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times."""
+    if bound is None:
+        return bind(while_p, *carry, cond=cond, body=body)
+    return bind(while_p, *carry, cond=cond, body=body, bound=bound)
 
 
-def _while_type(*carry: TensorType, cond: Graph, body: Graph) -> Types:
+def _while_type(*carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None) -> Types:
+    if bound is not None and (not isinstance(bound, int | Dim) or isinstance(bound, bool) or lower(bound) < 0):
+        raise ArgumentError(f"while: the bound must be a number of iterations; got {bound}")
     _require_types("while: operands of the condition", carry, cond.input_types)
     if len(cond.output_types) != 1:
         raise ArgumentError(f"while: the condition must be one value; got {_shown(cond.output_types)}")

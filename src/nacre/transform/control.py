@@ -11,8 +11,9 @@ from numbers import Integral
 from typing import Any
 
 from nacre.base import tree
-from nacre.base.arguments import shown
+from nacre.base.arguments import shown, whole_number
 from nacre.base.dims import Dim, Size
+from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError
 from nacre.base.types import TensorType, unlike
@@ -65,7 +66,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
             "any() or all()"
         )
     named = {"the first branch": then, "the second branch": orelse}
-    return _branch("cond", named, operands, lambda graphs, xs: control.cond(chosen, *graphs, *xs))
+    return _branch("cond", named, operands, lambda graphs, xs: control.cond(chosen, graphs[0], graphs[1], *xs))
 
 
 def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
@@ -127,16 +128,24 @@ def _star(f: Function) -> Function:
     return starred
 
 
-def while_loop(condition: Function, body: Function, init: Any) -> Any:
+def while_loop(condition: Function, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(carry)` from `init` while `condition(carry)` is true, and returns the last carry.
 
-    The structure and types of the carry must not change.  Forward mode works; for reverse mode use `scan`.  Raises
-    ArgumentError if the body changes no value that the condition reads.
+    With `max_iterations`, the loop ends after that number of iterations, also if the condition is still true.  Such a
+    loop is differentiable in both modes.  For reverse mode it saves values in memory for `max_iterations`, which is
+    known before it runs, and computes only the iterations that happened.  Without it, forward mode works, and reverse
+    mode raises GradientError.
+
+    The structure and types of the carry must not change.  Raises ArgumentError if the body changes no value that the
+    condition reads, and there is no `max_iterations`.
 
     >>> import nacre as nc
     >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
     Tensor(192., f32[])
+    >>> nc.grad(lambda x: nc.while_loop(lambda x: x < 100, lambda x: x * 2, x, max_iterations=50))(nc.tensor(3.0))
+    Tensor(64., f32[])
     """
+    bound = _most(max_iterations, "while_loop")
     given = Operands("while_loop", init, numbers=True)
     test = stage_function("while_loop", condition, [given], given.types)
     step = stage_function("while_loop", body, [given], given.types)
@@ -153,10 +162,21 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
             results += tuple(around.outputs(traced, more))
         inputs = (*traced.graph.inputs[: traced.arguments], *more)
         graphs.append(Graph(inputs, traced.graph.equations, results, traced.graph.name))
-    _require_progress(*graphs)
-    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands())
+    if bound is None:
+        _require_progress(*graphs)
+    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands(), bound=bound)
     around.put_back(around.changed(found[t.results :]))
     return given.filled(found[: t.results])
+
+
+def _most(max_iterations: Any, operation: str) -> Size | None:
+    """The most iterations of a loop, or None; raises KindError or ArgumentError unless it is a size."""
+    if max_iterations is None:
+        return None
+    most = whole_number(max_iterations, operation, "max_iterations")
+    if lowest(most) < 0:
+        raise ArgumentError(f"{operation}: max_iterations must be at least 0; got {max_iterations}")
+    return most
 
 
 def _require_progress(test: Graph, body: Graph) -> None:
@@ -175,19 +195,23 @@ def _require_progress(test: Graph, body: Graph) -> None:
         )
 
 
-def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
     The structure and types of the carry must not change.  With Python ints or symbolic sizes as bounds it is a `scan`
-    and has derivatives in both modes.  With tensors it is a `while_loop`, with forward mode only.
+    and has derivatives in both modes.  With tensors it is a `while_loop`.  This has a reverse mode with
+    `max_iterations`, after which it ends.
 
     >>> import nacre as nc
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
     Tensor(120, i64[])
     """
+    most = _most(max_iterations, "fori_loop")
     if isinstance(lower, Integral | Dim) and isinstance(upper, Integral | Dim):
         lower, upper = (n if isinstance(n, Dim) else int(n) for n in (lower, upper))
         first, rounds = as_value(lower, "fori_loop"), upper - lower
+        if most is not None and rounds > most:
+            rounds = most
 
         def step(state: Any, _: Any) -> Any:
             """One iteration of the body."""
@@ -205,7 +229,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         k, end, carry = state
         return add(k, as_value(1, "fori_loop")), end, body(k, carry)
 
-    return while_loop(more, again, (*bounds, init))[2]
+    return while_loop(more, again, (*bounds, init), most)[2]
 
 
 def _bound(x: Any) -> Any:

@@ -137,7 +137,7 @@ class _Checker:
     def loop(self, row: DriverRow, loop: Loop, top: int) -> None:
         """Run a loop: some iterations, and none at all where that is possible, then its `epilogue`."""
         turn = row.target - 1
-        trips = evaluate(UNKNOWN_TRIPS if loop.trips is None else loop.trips, self.sizes)
+        trips = evaluate(loop.most(UNKNOWN_TRIPS), self.sizes)
         self.trips[loop.number] = max(trips, 0)
         test = next((k for k in range(top, turn) if self._leaves(k, turn)), -1)
         first: dict[int, Held] | None = None
