@@ -29,7 +29,8 @@ _LATE = {
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
-    "transform.control": "cond fori_loop scan while_loop",
+    "transform.control": "cond fori_loop scan switch while_loop",
+    "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",
     "transform.host_call": "host_call",
     "formats.program": "freeze",
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from nacre.transform.grad import *
     from nacre.transform.host_call import *
     from nacre.transform.jit import *
+    from nacre.transform.sequences import *
     from nacre.transform.vmap import *
 
     bool = _bool

@@ -375,12 +375,12 @@ class _Start:
         """The fields of a row that changes the control flow."""
         if row.loop is None:
             return {"target": row.target}
-        number, trips = row.loop.number, row.loop.trips
+        number, most = row.loop.number, row.loop.most(ENDLESS)
         first_move = self.writer.first_move[number]
         return {
             "target": row.target,
             "first_argument": turns[number],
-            "extent": ENDLESS if trips is None else self.a.size(trips),
+            "extent": self.a.size(most),
             "moves": self.f.gep(self.moves, first_move * size_of(Move)),
             "move_count": self.moved[number] - first_move,
             "alone": number in self.writer.alone,

@@ -210,7 +210,8 @@ def _while(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params
         whole = _while_all(batch_graph(cond, mask, size).graph, body, size)
     else:
         whole = batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
-    results = bind(primitive, *_as_masked(xs, start, mask, size), cond=whole[0], body=whole[1])
+    graphs = {**params, "cond": whole[0], "body": whole[1]}
+    results = bind(primitive, *_as_masked(xs, start, mask, size), **graphs)
     return results, mask
 
 

@@ -1,9 +1,10 @@
-"""Reverse mode through control flow: call, cond, scan and while become the same primitives over pulled-back graphs.
+"""Reverse mode through control flow: call, cond and scan become the same primitives over pulled-back graphs.
 
 The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate values.
 `cond` returns those of the branch taken, and zeros for those of the other branch.  `scan` returns those of every
 iteration, stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed
-after the loop if the sum is one product or one reduction (see `interpret/scan_accumulation`).
+after the loop if the sum is one product or one reduction (see `interpret/scan_accumulation`).  For `while` see
+`interpret/loops/bounded`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret import scan_accumulation, tape_errors
 from nacre.interpret.check import without_checks
-from nacre.interpret.forward import carried, no_derivative
+from nacre.interpret.forward import carried
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import Recomputation, Reverse, reverse
 from nacre.ir.graph import Atom, Builder, Graph, Var
@@ -190,31 +191,11 @@ def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[
     return b.finish(b.add(primitive, [chosen, *(inputs[k] for k in kept)], {"then": then, "orelse": orelse}))
 
 
-# ---- while
-
-
-def _while(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
-    body: Graph = params["body"]
-    start = tuple(k in active for k in range(len(types)))
-    moving = carried(lambda mask: _traced_mask(reverse(body, positions(mask)), len(types)), start)
-
-    def make(present: Positions) -> tuple[Graph, Positions]:
-        """Refuse reverse mode through a while loop."""
-        raise no_derivative(
-            primitive,
-            "reverse mode needs the values of all iterations, and their number is not known in advance",
-            "use scan, which has a fixed length, or forward mode (jvp)",
-        )
-
-    n = len(types)
-    return Rule(primitive, params, n, n, 2 * n, positions(moving), active, make)
-
-
-def _traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
-    return tuple(k in back.traced for k in range(count))
-
-
 # ---- scan
+
+
+def traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
+    return tuple(k in back.traced for k in range(count))
 
 
 class _Scan:
@@ -228,7 +209,7 @@ class _Scan:
 
         def after_iteration(mask: tuple[bool, ...]) -> tuple[bool, ...]:
             """The carries that are traced after one more iteration, from those before it."""
-            return _traced_mask(reverse(body, positions(mask) + rows), self.n)
+            return traced_mask(reverse(body, positions(mask) + rows), self.n)
 
         self.moving = positions(carried(after_iteration, tuple(k in active for k in range(self.n))))
         self.back = reverse(body, self.moving + rows)
@@ -417,5 +398,4 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
 
 register_rule(control.call_p, REVERSE, _call)
 register_rule(control.cond_p, REVERSE, _cond)
-register_rule(control.while_p, REVERSE, _while)
 register_rule(control.scan_p, REVERSE, _scan)

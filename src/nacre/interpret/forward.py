@@ -326,7 +326,8 @@ def _while(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapp
     pushed = jvp_graph(body, moving, moving).graph
     n = len(xs)
     ignoring = _with_inputs(cond, chosen(cond.input_types, moving))
-    results = bind(primitive, *xs, *_instantiated(xs, ts, moving), cond=ignoring, body=pushed)
+    graphs = {**params, "cond": ignoring, "body": pushed}
+    results = bind(primitive, *xs, *_instantiated(xs, ts, moving), **graphs)
     return results[:n], spread(results[n:], moving)
 
 

@@ -22,6 +22,7 @@ from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
 from nacre.interpret.conjugation import conjugated
+from nacre.interpret.loops import bounded as bounded
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dims import Size
-from nacre.base.dtypes import bool_
+from nacre.base.dims import Dim, Size, lower
+from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import TensorType
-from nacre.ir.graph import Graph
-from nacre.ir.primitive import Flow, Primitive, Structural
+from nacre.ir.graph import Builder, Graph, scalar
+from nacre.ir.primitive import Flow, Primitive, Structural, applying
+from nacre.ir.rewrite import inline
+from nacre.ops.pointwise import fill, lt
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
 Types = tuple[TensorType, ...]
 CONDITION = TensorType((), bool_)
+INDEX = TensorType((), int64)
 
 
 def _shown(types: Sequence[TensorType]) -> str:
@@ -63,12 +66,41 @@ def _cond_type(pred: TensorType, *xs: TensorType, then: Graph, orelse: Graph) ->
     return then.output_types
 
 
-def while_loop(cond: Graph, body: Graph, *carry: Value) -> tuple[Value, ...]:
-    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true."""
-    return bind(while_p, *carry, cond=cond, body=body)
+def switch(index: Value, branches: Sequence[Graph], *xs: Value) -> tuple[Value, ...]:
+    """`branches[index](*xs)` for an int64 scalar, found by halving; only that one runs.
+
+    An index below 0 means the first branch, one above the last branch means the last.
+    """
+    if len(branches) == 1:
+        return call(branches[0], *xs)
+    middle = len(branches) // 2
+    below, above = _halved(branches[:middle], 0), _halved(branches[middle:], middle)
+    return cond(lt(index, fill(middle, (), int64)), below, above, index, *xs)
 
 
-def _while_type(*carry: TensorType, cond: Graph, body: Graph) -> Types:
+def _halved(branches: Sequence[Graph], first: int) -> Graph:
+    """A graph of (index, operands) that applies one of the branches, of which the first one has this index."""
+    b = Builder(branches[0].name if len(branches) == 1 else "switch")
+    index = b.input(INDEX)
+    inputs = [b.input(t) for t in branches[0].input_types]
+    if len(branches) == 1:
+        return b.finish(inline(b, branches[0], inputs))
+    middle = len(branches) // 2
+    below, above = _halved(branches[:middle], first), _halved(branches[middle:], first + middle)
+    (chosen,) = b.add(applying("lt"), (index, scalar(first + middle, INDEX)))
+    return b.finish(b.add(cond_p, (chosen, index, *inputs), {"then": below, "orelse": above}))
+
+
+def while_loop(cond: Graph, body: Graph, *carry: Value, bound: Size | None = None) -> tuple[Value, ...]:
+    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times."""
+    if bound is None:
+        return bind(while_p, *carry, cond=cond, body=body)
+    return bind(while_p, *carry, cond=cond, body=body, bound=bound)
+
+
+def _while_type(*carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None) -> Types:
+    if bound is not None and (not isinstance(bound, int | Dim) or isinstance(bound, bool) or lower(bound) < 0):
+        raise ArgumentError(f"while: the bound must be a number of iterations; got {bound}")
     _require_types("while: operands of the condition", carry, cond.input_types)
     if len(cond.output_types) != 1:
         raise ArgumentError(f"while: the condition must be one value; got {_shown(cond.output_types)}")

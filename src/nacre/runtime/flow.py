@@ -22,7 +22,7 @@ UNKNOWN_TRIPS = 64  # assumed iterations of a loop of unknown length, for estima
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of nodes: `trips` iterations, or without a number of trips as long as `cell` is true.
+    """A loop of nodes: `trips` iterations, or without a number of trips as long as `cell` is true, up to the `bound`.
 
     `test` computes the cell before each iteration, `epilogue` runs once after the last one.  The two values of a pair
     in `swaps` are exchanged after each iteration: the second one, written in it, is the first one of the next one.
@@ -35,6 +35,11 @@ class Loop:
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     swaps: tuple[tuple[int, int], ...] = ()
+    bound: Size | None = None  # the most iterations, where their number is unknown
+
+    def most(self, otherwise: int) -> Size:
+        """The number of iterations; of a loop of unknown length, the most that are possible."""
+        return self.trips if self.trips is not None else otherwise if self.bound is None else self.bound
 
 
 @dataclass(frozen=True, slots=True)

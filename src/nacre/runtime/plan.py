@@ -452,9 +452,9 @@ class Binding:
         """A row of control flow."""
         made = _new_row(row, place)
         if row.loop is not None:
-            number, trips = row.loop.number, row.loop.trips
+            number, most = row.loop.number, row.loop.most(ENDLESS)
             made.first_argument, made.alone = turns[number], number in self.alone
-            made.extent = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
+            made.extent = max(0, evaluate(most, self.sizes))
             made.moves, made.move_count = address(moves[number]), len(moves[number])
         return made
 

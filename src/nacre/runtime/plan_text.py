@@ -51,7 +51,9 @@ def plan_lines(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]
 
 def _loop(loop: Loop, names: dict[int, str]) -> str:
     """A loop's head: its number of iterations, and the values that are exchanged after each."""
-    often = "as long as" if loop.trips is None else f"{loop.trips} times"
+    often = f"{loop.trips} times" if loop.trips is not None else "as long as"
+    if loop.bound is not None:
+        often += f", at most {loop.bound} times"
     pairs = ", ".join(f"{names[a]} and {names[b]}" for a, b in loop.swaps)
     return f"loop {loop.number}, {often}" + (f", swapping {pairs}" if pairs else "") + ":"
 

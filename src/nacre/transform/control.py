@@ -1,4 +1,4 @@
-"""Control flow over tensors: `cond`, `while_loop`, `fori_loop` and `scan` with ordinary functions and trees.
+"""Control flow over tensors: `cond`, `switch` and loops with ordinary functions and trees.
 
 The functions are staged to graphs, inside and outside `jit`, so there is one code path.  Their captured values, and the
 variables that they read and write, become operands and results of the primitive.
@@ -6,18 +6,22 @@ variables that they read and write, become operands and results of the primitive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 from nacre.base import tree
+from nacre.base.arguments import shown, whole_number
 from nacre.base.dims import Dim, Size
+from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError
 from nacre.base.types import TensorType, unlike
 from nacre.ir.graph import Graph, Var
 from nacre.ops import control
+from nacre.ops.check import check
 from nacre.ops.pointwise import add, cast, lt
+from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
 
@@ -25,11 +29,12 @@ __all__ = [
     "cond",
     "fori_loop",
     "scan",
+    "switch",
     "while_loop",
 ]
 
 
-def _require_equal(
+def require_equal(
     operation: str,
     what: str,
     found: Sequence[TensorType],
@@ -60,22 +65,58 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
             f"cond: the predicate must be a bool scalar; got type {chosen.type}; compare, and reduce with "
             "any() or all()"
         )
-    given = Operands("cond", list(operands))
-    branches = [stage_function("cond", _star(f), [given], given.types, keep=True) for f in (then, orelse)]
-    changed = sorted({k for b in branches for k in b.changed})
-    yes, no = (b.with_changed(changed) for b in branches)
-    _require_equal(
-        "cond",
-        "the result of the second branch",
-        branches[1].types,
-        branches[0].types,
-        (branches[1].structures[0], branches[0].structures[0]),
-    )
-    around = Environment("cond", (yes, no))
-    found = control.cond(chosen, around.graph(yes), around.graph(no), *given.unaliased(changed), *around.operands())
-    around.put_back(found[yes.results :])
-    given.put_back(changed, found[branches[0].results : yes.results])
-    return tree.unflatten(branches[0].structures[0], found[: branches[0].results])
+    named = {"the first branch": then, "the second branch": orelse}
+    return _branch("cond", named, operands, lambda graphs, xs: control.cond(chosen, graphs[0], graphs[1], *xs))
+
+
+def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
+    """`branches[index](*operands)`; only the chosen one runs.  The index is an integer scalar, from 0.
+
+    All branches must return trees of one structure with equal types; otherwise ArgumentError, ShapeError or DTypeError
+    is raised.  An index outside of [0, len(branches)) raises AxisError, in compiled code too; it does not count from
+    the end, and it is not clamped.
+
+    >>> import nacre as nc
+    >>> x = nc.tensor(2.0)
+    >>> nc.switch(nc.tensor(1), [nc.sin, lambda x: x * x, nc.exp], x)
+    Tensor(4., f32[])
+    """
+    chosen, branches = as_value(index, "switch"), list(branches)
+    count = len(branches)
+    if chosen.type.shape != () or not chosen.type.dtype.is_integer:
+        raise DTypeError(
+            f"switch: the index must be an integer scalar; got {chosen.type}; for two branches and a bool, write cond"
+        )
+    if not count:
+        raise ArgumentError("switch: at least one branch must be given; got none")
+    for k, f in enumerate(branches):
+        if not callable(f):
+            raise KindError(f"switch: branches must be a list of functions; got {shown(f)} at {k}")
+    check(chosen, 0, count, "axis", "switch: the index must be in [{low}, {high}); got {got}")
+    named = {f"branch {k}": f for k, f in enumerate(branches)}
+    place = cast(chosen, int64)
+    return _branch("switch", named, operands, lambda graphs, xs: control.switch(place, graphs, *xs))
+
+
+def _branch(
+    operation: str,
+    branches: Mapping[str, Function],
+    operands: Sequence[Any],
+    choose: Callable[[list[Graph], list[Value]], tuple[Value, ...]],
+) -> Any:
+    """The result of one of several functions, by name; `choose` binds their graphs to the primitive."""
+    given = Operands(operation, list(operands))
+    staged = [stage_function(operation, _star(f), [given], given.types, keep=True) for f in branches.values()]
+    changed = sorted({k for b in staged for k in b.changed})
+    first, traces = staged[0], [b.with_changed(changed) for b in staged]
+    for name, b in zip(branches, staged, strict=True):
+        structures = b.structures[0], first.structures[0]
+        require_equal(operation, f"the result of {name}", b.types, first.types, structures)
+    around = Environment(operation, traces)
+    found = choose([around.graph(t) for t in traces], [*given.unaliased(changed), *around.operands()])
+    around.put_back(found[traces[0].results :])
+    given.put_back(changed, found[first.results : traces[0].results])
+    return tree.unflatten(first.structures[0], found[: first.results])
 
 
 def _star(f: Function) -> Function:
@@ -87,23 +128,31 @@ def _star(f: Function) -> Function:
     return starred
 
 
-def while_loop(condition: Function, body: Function, init: Any) -> Any:
+def while_loop(condition: Function, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(carry)` from `init` while `condition(carry)` is true, and returns the last carry.
 
-    The structure and types of the carry must not change.  Forward mode works; for reverse mode use `scan`.  Raises
-    ArgumentError if the body changes no value that the condition reads.
+    With `max_iterations`, the loop ends after that number of iterations, also if the condition is still true.  Such a
+    loop is differentiable in both modes.  For reverse mode it saves values in memory for `max_iterations`, which is
+    known before it runs, and computes only the iterations that happened.  Without it, forward mode works, and reverse
+    mode raises GradientError.
+
+    The structure and types of the carry must not change.  Raises ArgumentError if the body changes no value that the
+    condition reads, and there is no `max_iterations`.
 
     >>> import nacre as nc
     >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
     Tensor(192., f32[])
+    >>> nc.grad(lambda x: nc.while_loop(lambda x: x < 100, lambda x: x * 2, x, max_iterations=50))(nc.tensor(3.0))
+    Tensor(64., f32[])
     """
+    bound = _most(max_iterations, "while_loop")
     given = Operands("while_loop", init, numbers=True)
     test = stage_function("while_loop", condition, [given], given.types)
     step = stage_function("while_loop", body, [given], given.types)
     if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
         raise TraceError("while_loop: the condition must not assign variables; assign in the body")
     t = step.trace
-    _require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
+    require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
     around = Environment("while_loop", (test.trace, t))
     graphs: list[Graph] = []
     for traced, whole in ((test.trace, False), (t, True)):
@@ -113,10 +162,21 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
             results += tuple(around.outputs(traced, more))
         inputs = (*traced.graph.inputs[: traced.arguments], *more)
         graphs.append(Graph(inputs, traced.graph.equations, results, traced.graph.name))
-    _require_progress(*graphs)
-    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands())
+    if bound is None:
+        _require_progress(*graphs)
+    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands(), bound=bound)
     around.put_back(around.changed(found[t.results :]))
     return given.filled(found[: t.results])
+
+
+def _most(max_iterations: Any, operation: str) -> Size | None:
+    """The most iterations of a loop, or None; raises KindError or ArgumentError unless it is a size."""
+    if max_iterations is None:
+        return None
+    most = whole_number(max_iterations, operation, "max_iterations")
+    if lowest(most) < 0:
+        raise ArgumentError(f"{operation}: max_iterations must be at least 0; got {max_iterations}")
+    return most
 
 
 def _require_progress(test: Graph, body: Graph) -> None:
@@ -135,19 +195,23 @@ def _require_progress(test: Graph, body: Graph) -> None:
         )
 
 
-def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
     The structure and types of the carry must not change.  With Python ints or symbolic sizes as bounds it is a `scan`
-    and has derivatives in both modes.  With tensors it is a `while_loop`, with forward mode only.
+    and has derivatives in both modes.  With tensors it is a `while_loop`.  This has a reverse mode with
+    `max_iterations`, after which it ends.
 
     >>> import nacre as nc
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
     Tensor(120, i64[])
     """
+    most = _most(max_iterations, "fori_loop")
     if isinstance(lower, Integral | Dim) and isinstance(upper, Integral | Dim):
         lower, upper = (n if isinstance(n, Dim) else int(n) for n in (lower, upper))
         first, rounds = as_value(lower, "fori_loop"), upper - lower
+        if most is not None and rounds > most:
+            rounds = most
 
         def step(state: Any, _: Any) -> Any:
             """One iteration of the body."""
@@ -165,7 +229,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         k, end, carry = state
         return add(k, as_value(1, "fori_loop")), end, body(k, carry)
 
-    return while_loop(more, again, (*bounds, init))[2]
+    return while_loop(more, again, (*bounds, init), most)[2]
 
 
 def _bound(x: Any) -> Any:
@@ -187,19 +251,21 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
     >>> sums.tolist()
     [1.0, 3.0, 6.0]
     """
-    carry, rows = Operands("scan", init, numbers=True), Operands("scan", xs)
-    rounds = _length(rows, length)
+    return fold("scan", f, init, xs, length, reverse)
+
+
+def fold(
+    operation: str, f: Function, init: Any, xs: Any, length: Size | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """The scan of a public function of the given name, which its errors begin with."""
+    carry, rows = Operands(operation, init, numbers=True), Operands(operation, xs)
+    rounds = leading_size(operation, rows.values, length)
     types = carry.types + [t.with_shape(t.shape[1:]) for t in rows.types]
-    step = stage_function("scan", f, [carry, rows], types, pair=True)
+    step = stage_function(operation, f, [carry, rows], types, pair=True)
     t, n = step.trace, len(carry.values)
-    _require_equal(
-        "scan",
-        "the carry",
-        step.types[: step.counts[0]],
-        carry.types,
-        (step.structures[0], carry.structure),
-    )
-    around = Environment("scan", (t,))
+    structures = step.structures[0], carry.structure
+    require_equal(operation, "the carry", step.types[: step.counts[0]], carry.types, structures)
+    around = Environment(operation, (t,))
     more = around.inputs(t)
     graph = Graph(
         (*t.graph.inputs[:n], *more, *t.graph.inputs[n : t.arguments]),
@@ -212,14 +278,15 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
     return carry.filled(found[:n]), tree.unflatten(step.structures[1], found[n + len(more) :])
 
 
-def _length(rows: Operands, length: Size | None) -> Size:
+def leading_size(operation: str, xs: Sequence[Value], length: Size | None = None) -> Size:
+    """The one leading size of tensors, which `length` must be if it is given."""
     sizes: list[Size] = [] if length is None else [length]
-    for x in rows.values:
+    for x in xs:
         if not x.type.shape:
-            raise ShapeError(f"scan: xs must have a leading axis; got type {x.type}")
+            raise ShapeError(f"{operation}: xs must have a leading axis; got type {x.type}")
         sizes.append(x.type.shape[0])
     if not sizes:
-        raise ArgumentError("scan: either xs or length must be given; got neither")
+        raise ArgumentError(f"{operation}: either xs or length must be given; got neither")
     if any(s != sizes[0] for s in sizes):
-        raise ShapeError(f"scan: xs must have one leading size; got {', '.join(map(str, sizes))}")
+        raise ShapeError(f"{operation}: xs must have one leading size; got {', '.join(map(str, sizes))}")
     return sizes[0]

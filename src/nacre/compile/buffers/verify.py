@@ -137,7 +137,7 @@ class _Checker:
     def loop(self, row: DriverRow, loop: Loop, top: int) -> None:
         """Run a loop: some iterations, and none at all where that is possible, then its `epilogue`."""
         turn = row.target - 1
-        trips = evaluate(UNKNOWN_TRIPS if loop.trips is None else loop.trips, self.sizes)
+        trips = evaluate(loop.most(UNKNOWN_TRIPS), self.sizes)
         self.trips[loop.number] = max(trips, 0)
         test = next((k for k in range(top, turn) if self._leaves(k, turn)), -1)
         first: dict[int, Held] | None = None
@@ -264,7 +264,7 @@ class _Checker:
             low, high, v = low + at, high + at, part.of
         if self.plan.values[v].kind == "input":  # it may be strided; these are the bytes of a dense one
             low, high = max(low, 0), min(high, self.bytes[v])
-        if low < 0 or high > self.bytes[v]:
+        if self.bytes[value] and (low < 0 or high > self.bytes[v]):
             raise _Fault(f"{self.name(value)} must lie within {self.name(v)}")
         return _Access(value, self.place(v), v, (low, high) if self.bytes[value] else (low, low))
 

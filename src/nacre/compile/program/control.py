@@ -13,6 +13,7 @@ once, before the loop.  So does the transpose of an invariant matrix for product
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from nacre.base.dims import Size, product
@@ -242,10 +243,11 @@ def _while(p: GraphWriter, e: Equation) -> None:
     _results(child, carries.made)
     child.write()
     ending = carries.end(child, body.inputs, e)
+    parts = tuple(condition.launches.tree), cell, tuple(child.launches.tree), tuple(ending)
     _place(
         p,
         carries,
-        Loop(number, None, tuple(condition.launches.tree), cell, tuple(child.launches.tree), tuple(ending)),
+        Loop(number, None, *parts, bound=e.params.get("bound")),
         [cell],
     )
 
@@ -271,7 +273,7 @@ def _place(p: GraphWriter, carries: _Carries, loop: Loop, own: Sequence[int]) ->
             once.append(k)
             changing.difference_update(launch.writes)
     test, body = (tuple(n for n in part if n not in once) for part in (loop.test, loop.body))
-    tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.epilogue)]
+    tree += [*once, replace(loop, test=test, body=body)]
 
 
 def _moves(values: Sequence[PlannedValue], value: int, loop: int) -> bool:
