@@ -2,8 +2,8 @@
 
 The file's metadata hold `format` (nacre-program), `version`, `graph` (the text of `ir/text`), and `structure` (the form
 of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
-A file with operations from outside the package has `primitives`, their versions by name in JSON.  A file of a graph with
-named intermediates has `names`: for each name the number of the value, of the inputs and then the results in order.
+A file with operations from outside the package has `primitives`, their versions by name in JSON.  A file of a graph
+with named intermediates has `names`: by name the number of the value, of the inputs and then the results in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
-from nacre.formats.freezing import DynamicShapes, require_no_host_calls
+from nacre.formats.freezing import DynamicShapes, free_name, require_no_host_calls
 from nacre.formats.program import Program, freeze
 from nacre.formats.safetensors import File, opened, save
 from nacre.ir.graph import Graph, Var
@@ -116,7 +116,8 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
     for name, v in zip(weights, graph.inputs[len(inputs) :], strict=True):
         if weights_by_name[name].type is not v.type:
             raise _wrong(path, f"the graph takes {v.type} for {name}, which is {weights_by_name[name].type}")
-    named = _named(path, file.metadata.get("names", "{}"), graph, {*inputs, *weights})
+    weights_by_name = {free_name(n, (*inputs, *(set(weights) - {n}))): x for n, x in weights_by_name.items()}
+    named = _named(path, file.metadata.get("names", "{}"), graph, {*inputs, *weights_by_name})
     return Program(graph, inputs, outputs, weights_by_name, structure, named)
 
 

@@ -401,35 +401,36 @@ class Program:
                 named[free_name(n, (*self.inputs, *weights, *named))] = now[v]
         return Program(builder.finish(outputs), self.inputs, other.outputs, weights, other.structure, named)
 
-    def replace(self, name: str, other: Program | Callable[[Any], Any]) -> Program:
+    def replace(self, name: str, other: Program | Callable[..., Any], inputs: Names | None = None) -> Program:
         """The graph with another computation of one value; all that reads the value reads the new one.
 
-        `other` is a function of the old value, or a graph.  An input of that graph that has the name of a value of this
-        one reads that value; else, a graph of one input reads the old value.
+        `other` is a graph or a function of the old value.  With `inputs`, it takes these values, which must not be
+        computed from the replaced one.
 
         Raises ArgumentError for unknown names and a graph with several outputs, ShapeError for types that do not fit.
 
         >>> graph = nc.Graph.trace(lambda x: nc.sum(nc.name(nc.tanh(x), "hidden")), nc.ones(2))
-        >>> graph.replace("hidden", nc.Graph.trace(nc.exp, nc.ones(2)))(nc.zeros(2))
+        >>> graph.replace("hidden", nc.exp, "x")(nc.zeros(2))
         Tensor(2., f32[])
         """
         at = self._value("Graph.replace", name)
         if at in self.graph.inputs:
             raise ArgumentError(f"Graph.replace: the value must be computed; {name} is an input; use graph.then")
+        taken, _ = names_of("Graph.replace: inputs", name if inputs is None else inputs)
+        values = [self._value("Graph.replace", n) for n in taken]
         if not isinstance(other, Program):
             require_function(other, "Graph.replace")
-            x = placeholder(at.type.shape, at.type.dtype, name=name)
-            other = Program.build(x, other(x), name=name_of(other))
-        if len(other.outputs) != 1:
-            raise ArgumentError(
-                f"Graph.replace: the new graph must have one output; {other.graph.name} has "
-                f"{', '.join(other.outputs)}; write other.between(inputs, output)"
-            )
-        by_name = {n: self._values[n] for n in other.inputs if n in self._values}
-        unknown = [n for n in other.inputs if n not in by_name]
-        if unknown and len(other.inputs) > 1:
-            self._value("Graph.replace", unknown[0])
-        values = list(by_name.values()) if not unknown else [at]
+            xs = [placeholder(v.type.shape, v.type.dtype, name=n) for n, v in zip(taken, values, strict=True)]
+            other = Program.build(xs, other(*xs), name=name_of(other))
+        for what, listed, count in (
+            ("have 1 output", other.outputs, 1),
+            (f"take {len(taken)}", other.inputs, len(taken)),
+        ):
+            if len(listed) != count:
+                raise ArgumentError(
+                    f"Graph.replace: the new graph must {what}; {other.graph.name} has {', '.join(listed)}; write "
+                    "other.between(inputs, output) for a part of it, or name what it takes by inputs="
+                )
         inner = other._fitted("Graph.replace", values)
         if inner.output_types != (at.type,):
             raise ShapeError(
