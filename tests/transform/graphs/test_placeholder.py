@@ -166,11 +166,13 @@ def test_wrong_placeholders_are_named() -> None:
 def test_wrong_graphs_are_named() -> None:
     x, y = nc.placeholder((2,), name="x"), nc.placeholder((2,), name="y")
     build, error = nc.Graph.build, nc.ArgumentError
-    refused(error, r"every placeholder that output output needs must be an input; it needs y", lambda: build(x, x + y))
+    refused(
+        error, r"every placeholder that output 'output' needs must be an input; it needs y", lambda: build(x, x + y)
+    )
     refused(error, r"must be computed from all inputs; none is computed from y", lambda: build([x, y], x * 2))
-    refused(error, r"output output must be a placeholder, or computed from one", lambda: build(x, nc.ones(2)))
-    refused(error, r"input input0 must be a placeholder, or computed from one", lambda: build(nc.ones(2), x))
-    refused(error, r"output output must be a placeholder", lambda: build(x, 3))
+    refused(error, r"output 'output' must be a placeholder, or computed from one", lambda: build(x, nc.ones(2)))
+    refused(error, r"input 'input0' must be a placeholder, or computed from one", lambda: build(nc.ones(2), x))
+    refused(error, r"output 'output' must be a placeholder", lambda: build(x, 3))
     refused(error, r"outputs must be tensors; got \[\]", lambda: build(x, []))
     refused(error, r"each input must be listed once", lambda: build({"a": x, "b": x}, x * 2))
     other = nc.placeholder((2,), name="x")

@@ -191,8 +191,8 @@ class DefinedGraph:
 def defined(inputs: Mapping[str, Value], outputs: Mapping[str, Value], name: str) -> DefinedGraph:
     """The graph of outputs that were computed from inputs.  Raises ArgumentError where they do not fit together."""
     operation = "Graph.build"
-    given = {n: _defined(operation, f"input {n}", x) for n, x in inputs.items()}
-    wanted = {n: _defined(operation, f"output {n}", x) for n, x in outputs.items()}
+    given = {n: _defined(operation, f"input {n!r}", x) for n, x in inputs.items()}
+    wanted = {n: _defined(operation, f"output {n!r}", x) for n, x in outputs.items()}
     _require_one_meaning(operation, given.values())
     known = {x.var for x in given.values()}
     if len(known) < len(given):
@@ -258,7 +258,7 @@ def _needed(
             reached[x.var] = x
             if x.made is None and x.var not in known:
                 raise ArgumentError(
-                    f"{operation}: every placeholder that output {output} needs must be an input; it needs {x}; add it "
+                    f"{operation}: every placeholder that output {output!r} needs must be an input; it needs {x}; add it "
                     "to the inputs"
                 )
             if x.made is not None and x.var not in known and x.made.number not in found:
