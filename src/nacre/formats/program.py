@@ -30,10 +30,10 @@ from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import closed, run, stage
 from nacre.ir import graph as ir
 from nacre.ir.graph import Atom, Builder, Literal, Var
+from nacre.ir.primitive import copies
 from nacre.ir.rewrite import inline, specialised, substitute, without_dead_code
 from nacre.ir.text import print_graph
 from nacre.ops.control import call
-from nacre.ops.identity import copy_p
 from nacre.trace.value import Value, is_concrete
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.dynamic import DynamicShapes
@@ -216,7 +216,7 @@ class Program:
         return self._forms[key]
 
     def run(self, feeds: Mapping[str, Any], fetch: Names) -> Any:
-        """The values of names, computed from those fed: of what the graph computes, only what they need.
+        """The values of names, computed from those fed, by those operations alone that they need.
 
         `feeds` has tensors by name: inputs, weights in the place of the graph's own, or intermediates, behind which
         nothing is computed then.  `fetch` is a name, for one tensor, or several, for a tuple of tensors.
@@ -349,7 +349,7 @@ class Program:
         """
         count = len(self.outputs)
         found = simplify(replace(self.graph, outputs=(*self.graph.outputs, *self.named.values())))
-        copied = {e.outputs[0]: e.inputs[0] for e in found.equations if e.primitive is copy_p}
+        copied = {e.outputs[0]: e.inputs[0] for e in found.equations if copies(e.primitive)}
         graph = without_dead_code(replace(found, outputs=found.outputs[:count]))
         computed = {v for e in graph.equations for v in e.outputs}
         named: dict[str, Var] = {}

@@ -13,8 +13,8 @@ from nacre.ir.rewrite import inline, substitute
 def part(graph: Graph, inputs: Sequence[Var], outputs: Sequence[Atom]) -> tuple[Graph, list[Var]]:
     """The graph of outputs from inputs, which may be any values, and the inputs of the whole graph that it also needs.
 
-    These follow the given ones.  A check is kept where the values that it reads are; other effects only where an output
-    needs a result of theirs.
+    These follow the given ones.  A check is in the part if its operands are; other effects are if an output needs
+    a result of theirs.
     """
     given = set(inputs)
     made = {v: e for e in graph.equations for v in e.outputs if v not in given}
@@ -74,7 +74,7 @@ def _made(graph: Graph) -> set[Var]:
 
 
 def _in_order(equations: Sequence[Equation]) -> Iterator[Equation]:
-    """Equations, each behind those that compute what it reads, and else in the order given."""
+    """Equations, each behind those that compute its operands, and else in the order given."""
     made: Mapping[Var, Equation] = {v: e for e in equations for v in e.outputs}
     done: set[int] = set()
     open_: set[int] = set()

@@ -258,8 +258,8 @@ def _needed(
             reached[x.var] = x
             if x.made is None and x.var not in known:
                 raise ArgumentError(
-                    f"{operation}: every placeholder that output {output!r} needs must be an input; it needs {x}; add it "
-                    "to the inputs"
+                    f"{operation}: every placeholder that output {output!r} needs must be an input; it needs {x}; add "
+                    "it to the inputs"
                 )
             if x.made is not None and x.var not in known and x.made.number not in found:
                 found[x.made.number] = x.made
@@ -304,7 +304,7 @@ class _Captures:
         return self.known[key][0]
 
     def _captured(self, x: Value, source: str) -> Var:
-        """The value of a tensor: an input, or what is broadcast from one, or from a number."""
+        """The value of a tensor: an input, or the result of a broadcast of one, or of a number."""
         base, axes = _unbroadcast(x)
         name = _variable_name(base, x)
         number = None if name else _number(base)
