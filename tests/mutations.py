@@ -52,7 +52,7 @@ PATIENCE = 20  # seconds that one mutation may take in Python; three times as lo
 FIRST = 300  # seconds until the first one begins: on a busy machine, what is mutated takes a while to make
 SHARES = {
     "program": 12_500,
-    "frozen": 5_000,
+    "frozen": 10_000,
     "safetensors": 4_000,
     "checkpoint": 3_000,
     "training": 1_500,
@@ -327,6 +327,19 @@ def program(folder: Path) -> Callable[[random.Random], None]:
     return attack
 
 
+def named_graphs() -> Iterator[Any]:
+    """Graphs with named values: one traced, with a loop and a branch; one of placeholders, with a symbolic size."""
+
+    def f(x: Any, n: Any) -> Any:
+        looped = nc.name(nc.scan(lambda c, r: (c + r, c * r), x[0], x)[0], "looped")
+        return {"taken": looped[n], "either": nc.name(nc.cond(nc.sum(x) > 0, nc.exp, nc.sin, x), "either")}
+
+    yield nc.Graph.trace(f, nc.ones((4, 3)), nc.tensor([0, 2]))
+    x = nc.placeholder((nc.Dim("rows", max=8), 3), name="x")
+    hidden = nc.name(nc.tanh(x @ nc.reshape(nc.arange(6.0), (3, 2))), "hidden")
+    yield nc.Graph.build(x, (nn.functional.softmax(hidden), nc.name(nc.sum(hidden, axis=1), "total")))
+
+
 def frozen(folder: Path) -> Callable[[random.Random], None]:
     """Files of saved programs: their bytes, their metadata, their text."""
     models = [
@@ -335,8 +348,10 @@ def frozen(folder: Path) -> Callable[[random.Random], None]:
     ]
     held: list[tuple[bytes, dict[str, str], dict[str, Any]]] = []
     path = folder / "frozen.safetensors"
-    for model, shape in models:
-        nc.save_program(model.eval(), path, nc.ones(shape), dynamic_shapes={"x": {0: nc.Dim("batch", max=8)}})
+    sizes = {"x": {0: nc.Dim("batch", max=8)}}
+    saved = [nc.Graph.trace(model.eval(), nc.ones(shape), dynamic_shapes=sizes) for model, shape in models]
+    for program in (*saved, *named_graphs()):
+        nc.save_program(program, path)
         with opened(path) as file:
             held.append((path.read_bytes(), file.metadata, nc.load(path)))
     texts = [metadata["graph"] for _, metadata, _ in held]
@@ -355,7 +370,11 @@ def frozen(folder: Path) -> Callable[[random.Random], None]:
             nc.save(weights, path, metadata | {name: changed})
         loaded = nc.load_program(path)
         with contextlib.suppress(_TooLarge):
-            loaded(*given_to(loaded.input_types))
+            inputs = given_to(loaded.input_types)
+            loaded(*inputs)
+            if loaded.named:
+                loaded.run(dict(zip(loaded.inputs, inputs, strict=True)), rng.choice(sorted(loaded.named)))
+                loaded.optimize()(*inputs)
 
     return attack
 

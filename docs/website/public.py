@@ -93,9 +93,10 @@ def defined(module: ModuleType) -> list[str]:
 RETURNED = {  # what public functions give, beside tensors
     "nacre.transform.jit": ["nacre.transform.jit.Jitted"],
     "nacre.transform.concrete": [f"nacre.transform.concrete.{n}" for n in ("ConcreteFunction", "Cost", "Memory")],
-    "nacre.formats.program": ["nacre.formats.program.Program"],
+    "nacre.formats.program": ["nacre.formats.values.GraphNode"],
 }
 MADE = {name for names in RETURNED.values() for name in names} | {  # classes whose objects Nacre makes
+    "nacre.Graph",
     "nacre.Variable",
     "nacre.DType",
     "nacre.Tensor",

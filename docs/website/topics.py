@@ -158,6 +158,12 @@ PROGRAMS = Group(
             },
         ),
         Topic(
+            "graphs",
+            "Graphs",
+            "Computations as values: traced or written by hand, run in part, cut, changed and saved.",
+            {"nacre": "Graph placeholder name formats.values.GraphNode"},
+        ),
+        Topic(
             "control_flow",
             "Control flow",
             "Branches and loops inside of compiled functions, and calls of Python.",
@@ -385,8 +391,8 @@ TOOLS = Group(
         Topic(
             "saving",
             "Saving and formats",
-            "Files of tensors and of programs.",
-            {"nacre": "save load freeze save_program load_program formats.program.Program"},
+            "Files of tensors and of graphs.",
+            {"nacre": "save load freeze save_program load_program"},
         ),
         Topic(
             "deployment", "Deployment", "Programs compiled ahead of time.", {"nacre.deploy": "compile Deployed KINDS"}

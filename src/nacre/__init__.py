@@ -33,7 +33,9 @@ _LATE = {
     "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",
     "transform.host_call": "host_call",
-    "formats.program": "freeze",
+    "transform.graphs.placeholder": "placeholder",
+    "transform.graphs.naming": "name",
+    "formats.program": "Graph freeze",
     "formats.safetensors": "load save",
     "formats.frozen": "load_program save_program",
 }  # in addition to the names of nacre.api
@@ -139,6 +141,8 @@ if TYPE_CHECKING:
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
     from nacre.transform.grad import *
+    from nacre.transform.graphs.naming import *
+    from nacre.transform.graphs.placeholder import *
     from nacre.transform.host_call import *
     from nacre.transform.jit import *
     from nacre.transform.sequences import *

@@ -90,7 +90,7 @@ def test_members_leave_out_what_public_bases_have() -> None:
 def test_refusals_are_no_methods() -> None:
     members = public.members(NAMES["nacre.Tensor"])
     assert "sum" in members and "add_" not in members
-    assert public.is_property(public.members(NAMES["nacre.formats.program.Program"])["closed"])
+    assert public.is_property(public.members(NAMES["nacre.Graph"])["closed"])
 
 
 # ---- the contents

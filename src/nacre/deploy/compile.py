@@ -22,7 +22,8 @@ from nacre.deploy.library import Interface
 from nacre.deploy.objects import program_object
 from nacre.deploy.sizes import ceiling, solvers
 from nacre.deploy.target import CompileTarget, aim
-from nacre.formats.program import DynamicShapes, Program, freeze, require_no_host_calls
+from nacre.formats.freezing import DynamicShapes, require_no_host_calls
+from nacre.formats.program import Program, freeze
 from nacre.formats.safetensors import replaceable, replacing
 from nacre.ir.graph import Equation, Graph
 from nacre.ir.rewrite import without_calls

@@ -2,7 +2,8 @@
 
 The file's metadata hold `format` (nacre-program), `version`, `graph` (the text of `ir/text`), and `structure` (the form
 of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
-A file with operations from outside the package has `primitives`, their versions by name in JSON.
+A file with operations from outside the package has `primitives`, their versions by name in JSON.  A file of a graph
+with named intermediates has `names`: by name the number of the value, of the inputs and then the results in order.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any, cast
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
-from nacre.formats.program import DynamicShapes, Program, freeze, require_no_host_calls
+from nacre.formats.freezing import DynamicShapes, free_name, require_no_host_calls
+from nacre.formats.program import Program, freeze
 from nacre.formats.safetensors import File, opened, save
-from nacre.ir.graph import Graph
+from nacre.ir.graph import Graph, Var
 from nacre.ir.parse import parse
 from nacre.ir.primitive import Primitive, known_primitive
 from nacre.ir.text import print_graph
@@ -44,7 +46,7 @@ def save_program(
 
     >>> _ = nc.save_program(nn.Linear(3, 2).eval(), "linear.safetensors", nc.ones((4, 3)))
     >>> nc.load_program("linear.safetensors")
-    <program Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
+    <graph Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
     """
     program = freeze(function, *examples, dynamic_shapes=dynamic_shapes)
     require_no_host_calls("save_program", program.graph)
@@ -63,6 +65,9 @@ def save_program(
     }
     if versions:
         listed["primitives"] = dict(sorted(versions.items()))
+    if program.named:
+        numbers = {v: k for k, v in enumerate(_values(program.graph))}
+        listed["names"] = {name: numbers[v] for name, v in program.named.items()}
     texts = {name: json.dumps(value) for name, value in listed.items()}
     save(program.weights, path, {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts})
     return program
@@ -111,7 +116,29 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
     for name, v in zip(weights, graph.inputs[len(inputs) :], strict=True):
         if weights_by_name[name].type is not v.type:
             raise _wrong(path, f"the graph takes {v.type} for {name}, which is {weights_by_name[name].type}")
-    return Program(graph, inputs, outputs, weights_by_name, structure)
+    weights_by_name = {free_name(n, (*inputs, *(set(weights) - {n}))): x for n, x in weights_by_name.items()}
+    named = _named(path, file.metadata.get("names", "{}"), graph, {*inputs, *weights_by_name})
+    return Program(graph, inputs, outputs, weights_by_name, structure, named)
+
+
+def _values(graph: Graph) -> list[Var]:
+    """The values of a graph: its inputs, then the results of its equations in order."""
+    return [*graph.inputs, *(v for e in graph.equations for v in e.outputs)]
+
+
+def _named(path: str | os.PathLike[str], text: str, graph: Graph, taken: set[str]) -> dict[str, Var]:
+    """The named values of a graph."""
+    found, values = json.loads(text), _values(graph)
+    if not isinstance(found, dict):
+        raise _wrong(path, "its names are not numbers of values by name")
+    named: dict[str, Var] = {}
+    for name, number in cast("dict[str, object]", found).items():
+        if type(number) is not int or not 0 <= number < len(values):
+            raise _wrong(path, f"{name[:80]!r} is not the name of one of its {len(values)} values")
+        if name in taken or not name:
+            raise _wrong(path, f"{name[:80]!r} is a name of two values")
+        named[name] = values[number]
+    return named
 
 
 def _versions(path: str | os.PathLike[str], text: str) -> dict[str, str]:

@@ -1,51 +1,117 @@
-"""`Program`: a function frozen to one graph with its weights, which runs without the original Python code.
+"""`Program`, publicly `nacre.Graph`: a graph with names and weights, which runs without the original Python code.
 
-`freeze` traces a function or module once.  A program can then be run, saved and loaded (`formats/frozen`), and compiled
-ahead of time (`deploy`).
+It is traced from a function, or built of placeholders.  It can then be called, differentiated, run in part, cut and
+changed, saved and loaded (`formats/frozen`), and compiled ahead of time (`deploy`).
 """
 
 from __future__ import annotations
 
-import inspect
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, cast
 
 import numpy as np
 
 from nacre.api.operands import as_tensor
 from nacre.base import tree
+from nacre.base.arguments import shown
 from nacre.base.cached_property import cached_property
-from nacre.base.errors import ArgumentError, GradientError, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError
+from nacre.base.hints import closest
 from nacre.base.records import dataclass
 from nacre.base.size_binding import solve
 from nacre.base.state import STATE, gradients
 from nacre.base.types import TensorType
+from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import EXECUTOR
+from nacre.formats.freezing import free_name, frozen, paths, plain_structure
+from nacre.formats.values import GraphNode, Names, inputs_by_name, labels_of, names_of, nodes_of, require_fit
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import Trace, stage
-from nacre.ir.graph import Graph, Literal
-from nacre.ir.primitive import Host, ProcessParameter
-from nacre.ir.rewrite import substitute
-from nacre.nn.module import Module
+from nacre.interpret.stage import closed, run, stage
+from nacre.ir import graph as ir
+from nacre.ir.graph import Atom, Builder, Literal, Var
+from nacre.ir.primitive import copies
+from nacre.ir.rewrite import inline, specialised, substitute, without_dead_code
+from nacre.ir.text import print_graph
+from nacre.ops.control import call
 from nacre.trace.value import Value, is_concrete
-from nacre.trace.variable import Variable
-from nacre.transform.arguments import name_of
-from nacre.transform.dynamic import DynamicShapes, checked, dynamic_type
-from nacre.transform.jit import Jitted
+from nacre.transform.arguments import name_of, require_function
+from nacre.transform.dynamic import DynamicShapes
+from nacre.transform.grad import grad
+from nacre.transform.graphs.naming import name as give_name
+from nacre.transform.graphs.parts import part, read, spliced
+from nacre.transform.graphs.placeholder import defined, placeholder
 
-__all__ = ["freeze"]
+__all__ = ["Graph", "freeze"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """A graph, the names of its inputs and outputs, and its weights, which are the last inputs of the graph."""
+    """A computation as a value: a graph, the names of its inputs and outputs, and its weights.
 
-    graph: Graph
+    `nc.Graph.trace` makes one of a function, `nc.Graph.build` one of placeholders.  A graph is called like a function,
+    also inside `nc.jit`, `nc.grad` and `nc.vmap`.  It never changes; methods return other graphs.
+
+    Values have names: inputs, weights and outputs their own, intermediates those of `nc.name`, and others the letters
+    that `print` shows.
+
+    >>> graph = nc.Graph.trace(lambda x: nc.sum(nc.sin(x) ** 2), nc.ones(2))
+    >>> print(graph(nc.zeros(2)), graph.inputs, graph.outputs)
+    0.0 ('x',) ('output',)
+    """
+
+    graph: ir.Graph
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    weights: Mapping[str, Value]
+    weights: Mapping[str, Value]  # by name, the last inputs of the graph
     structure: tree.Structure  # of a call's result
+    named: Mapping[str, Var] = field(default_factory=dict[str, Var])  # values that `nc.name` has named
+
+    @staticmethod
+    def trace(function: Callable[..., Any], *examples: Any, dynamic_shapes: DynamicShapes | None = None) -> Program:
+        """The graph of a function, module or jitted function, traced on example arguments; its weights are copied.
+
+        `dynamic_shapes` names the axes whose size a call may choose, as for `nc.jit`.
+
+        Raises TraceError for a function that changes variables (a module in training mode, random numbers), and
+        ArgumentError for arguments and results that are not tensors.
+
+        >>> graph = nc.Graph.trace(nn.Linear(3, 2), nc.ones((4, 3)))
+        >>> graph
+        <graph Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
+        """
+        if isinstance(function, Program) and not examples:
+            return function
+        parts = frozen("Graph.trace", function, examples, dynamic_shapes)
+        return Program(parts.graph, parts.inputs, parts.outputs, parts.weights, parts.structure, parts.named)
+
+    @staticmethod
+    def build(inputs: Any, outputs: Any, *, name: str = "graph") -> Program:
+        """The graph of outputs that were computed from placeholders.
+
+        `inputs` is a placeholder, several of them, or a dict of them by name; results computed from placeholders may be
+        inputs, too.  `outputs` is a tensor, or a tuple, list or dict of them, which a call of the graph returns.
+        Tensors and variables that were read are weights.
+
+        Raises ArgumentError for an output that needs another placeholder, or none, and for an input without use.
+
+        >>> x = nc.placeholder((2,), name="x")
+        >>> graph = nc.Graph.build(x, {"double": x * 2, "square": x * x})
+        >>> graph(nc.tensor([1.0, 3.0]))["square"].tolist()
+        [1.0, 9.0]
+        """
+        found, structure = tree.flatten(outputs)
+        wanted = dict(zip(paths(outputs, "output"), found, strict=True))
+        if not found:
+            raise ArgumentError(f"Graph.build: outputs must be tensors; got {shown(outputs)}")
+        parts = defined(inputs_by_name(inputs), wanted, name)
+        weights: dict[str, Value] = {}
+        for k, (label, x) in enumerate(parts.captures):
+            taken = (*parts.inputs, *parts.names, *weights)
+            weights[free_name(label or f"constant{k}", taken)] = EXECUTOR.dense(x)
+        return Program(parts.graph, parts.inputs, tuple(wanted), weights, plain_structure(structure), parts.names)
+
+    # ---- inspection
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -58,7 +124,41 @@ class Program:
         return self.graph.output_types
 
     @cached_property
-    def closed(self) -> Graph:
+    def names(self) -> Mapping[str, TensorType]:
+        """The type of each value by its name: inputs, weights, and results in order."""
+        return {n: v.type for v, n in self._labels.items()}
+
+    @cached_property
+    def nodes(self) -> tuple[GraphNode, ...]:
+        """The operations in order.  Operations inside of loops and branches are parameters of these."""
+        return nodes_of(self.graph, self._labels)
+
+    @cached_property
+    def _labels(self) -> dict[Var, str]:
+        """The name of each value."""
+        return labels_of(self.graph, (*self.inputs, *self.weights), self.outputs, self.named)
+
+    @cached_property
+    def _values(self) -> dict[str, Var]:
+        """The values by name, also by second names."""
+        return {**self.named, **{n: v for v, n in self._labels.items()}}
+
+    def _value(self, operation: str, name: str) -> Var:
+        found = self._values.get(name)
+        if found is None:
+            listed = ", ".join(list(self._values)[:20])
+            raise ArgumentError(
+                f"{operation}: the name must be one of a value of {self.graph.name}; got {shown(name)}"
+                f"{closest(str(name), self._values) or f'; its values are {listed}'}"
+            )
+        return found
+
+    def _fetched(self, operation: str, name: str) -> Atom:
+        """The value of a name, which is first looked for among the outputs."""
+        return self.graph.outputs[self.outputs.index(name)] if name in self.outputs else self._value(operation, name)
+
+    @cached_property
+    def closed(self) -> ir.Graph:
         """The graph with its weights as constants."""
         weight_vars = self.graph.inputs[len(self.inputs) :]
         known = {
@@ -66,8 +166,23 @@ class Program:
         }
         return substitute(self.graph, known)
 
+    def __str__(self) -> str:
+        return print_graph(self.graph, names=self._labels)
+
+    def __repr__(self) -> str:
+        taken = ", ".join(f"{n}: {t}" for n, t in zip(self.inputs, self.input_types, strict=True))
+        given = ", ".join(f"{n}: {t}" for n, t in zip(self.outputs, self.output_types, strict=True))
+        return f"<graph {self.graph.name}({taken}) -> ({given}), {len(self.weights)} weights>"
+
+    @property
+    def __name__(self) -> str:
+        """The name in errors of transformations."""
+        return self.graph.name
+
+    # ---- calls
+
     def __call__(self, *args: Any) -> Any:
-        """Run the program on tensors or arrays, in the order of `inputs`; nested arguments are flattened.
+        """Run the graph on tensors or arrays, in the order of `inputs`; nested arguments are flattened.
 
         Returns tensors in the structure of the original result.  Raises ArgumentError for a wrong number of tensors,
         ShapeError for shapes or dtypes that do not fit.
@@ -83,176 +198,291 @@ class Program:
                 raise ShapeError(f"{self.graph.name}: {name} must be {type}; got {x.type}")
         sizes = solve(self.input_types, [x.type.shape for x in given])
         for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
-            _fits(self.graph.name, name, type, x.type, sizes)
-        self._require_plain(given)
-        return tree.unflatten(self.structure, EXECUTOR.execute(self.graph, [*given, *self.weights.values()]))
+            require_fit(self.graph.name, name, type, x.type, sizes)
+        inputs = [*given, *self.weights.values()]
+        if STATE.word or any(not is_concrete(x) or (x.node is not None and STATE.gradients) for x in given):
+            return tree.unflatten(self.structure, call(self._at(sizes), *inputs))  # as one operation
+        return tree.unflatten(self.structure, EXECUTOR.execute(self.graph, inputs))
 
-    def _require_plain(self, given: Sequence[Value]) -> None:
-        """Raise an error for tensors that are traced, or whose gradient would be lost."""
-        for name, x in zip(self.inputs, given, strict=True):
-            if not is_concrete(x):
-                raise TraceError(
-                    f"{self.graph.name}: a program must be called outside of traced functions; got a "
-                    f"traced tensor for {name}; call the function that the program was made from"
+    @cached_property
+    def _forms(self) -> dict[object, Any]:
+        """The graph for sizes of the symbols, and parts of the graph, as they were needed."""
+        return {}
+
+    def _at(self, sizes: Mapping[str, Any]) -> ir.Graph:
+        key = tuple(sorted((n, str(size)) for n, size in sizes.items()))
+        if key not in self._forms:
+            self._forms[key] = specialised(self.graph, sizes) if sizes else self.graph
+        return self._forms[key]
+
+    def run(self, feeds: Mapping[str, Any], fetch: Names) -> Any:
+        """The values of names, computed from those fed, by those operations alone that they need.
+
+        `feeds` has tensors by name: inputs, weights in the place of the graph's own, or intermediates, behind which
+        nothing is computed then.  `fetch` is a name, for one tensor, or several, for a tuple of tensors.
+
+        Raises ArgumentError for unknown names and for an input that is needed and not fed.
+
+        >>> graph = nc.Graph.trace(lambda x: nc.sum(nc.name(x * 2, "double")), nc.ones(2))
+        >>> graph.run({"x": nc.ones(2)}, "double")
+        Tensor([2., 2.], f32[2])
+        >>> graph.run({"double": nc.ones(2)}, "output")
+        Tensor(2., f32[])
+        """
+        if not isinstance(cast("object", feeds), Mapping):
+            raise KindError(f'Graph.run: feeds must be a dict of tensors by name, as {{"x": x}}; got {shown(feeds)}')
+        wanted, structure = names_of("Graph.run: fetch", fetch)
+        key = (tuple(feeds), wanted, structure)
+        if key not in self._forms:
+            self._forms[key] = self._cut("Graph.run", tuple(feeds), wanted, structure, spare=True)
+        found: Program = self._forms[key]
+        return found(*[feeds[n] for n in found.inputs])
+
+    # ---- other graphs
+
+    def between(self, inputs: Names, outputs: Names) -> Program:
+        """The part of the graph that computes some values from others, as a graph of its own.
+
+        Both are names of inputs, outputs or intermediates.  One output is a tensor of calls, a sequence a tuple.  The
+        part has those weights that it needs.
+
+        Raises ArgumentError for unknown names, for an input that is needed and missing, and for one without use.
+
+        >>> graph = nc.Graph.trace(lambda x: nc.exp(nc.name(x * 2, "double")), nc.ones(2))
+        >>> graph.between("double", "output")
+        <graph <lambda>(double: f32[2]) -> (output: f32[2]), 0 weights>
+        """
+        given, _ = names_of("Graph.between: inputs", inputs)
+        return self._cut("Graph.between", given, *names_of("Graph.between: outputs", outputs))
+
+    def _cut(
+        self, operation: str, given: Names, wanted: Names, structure: tree.Structure, *, spare: bool = False
+    ) -> Program:
+        """The graph of values from others; with `spare`, inputs without use are left out, else refused."""
+        places = {n: self._value(operation, n) for n in given}
+        if len(set(places.values())) < len(places):
+            raise ArgumentError(
+                f"{operation}: each value must be given once; two of {', '.join(given)} are the same one"
+            )
+        graph, more = part(self.graph, list(places.values()), [self._fetched(operation, n) for n in wanted])
+        missing = [v for v in more if self._labels[v] not in self.weights]
+        if missing:
+            raise ArgumentError(
+                f"{operation}: every input that {', '.join(wanted)} needs must be given; {self._labels[missing[0]]} "
+                f"({missing[0].type}) is not; add it, or a value that is computed from it"
+            )
+        needed = read(graph, list(places.values()))
+        useless = [n for n, v in places.items() if v not in needed]
+        if useless and not spare:
+            raise ArgumentError(
+                f"{operation}: {', '.join(wanted)} must need every input; {useless[0]} is not needed; leave it out"
+            )
+        graph = replace(graph, inputs=(*(v for v in places.values() if v in needed), *more))
+        weights = {n: self.weights[n] for n in map(self._labels.__getitem__, more)}
+        computed = {v for e in graph.equations for v in e.outputs}
+        named = {n: v for n, v in self.named.items() if v in computed}
+        return Program(graph, tuple(n for n in given if n not in useless), tuple(wanted), weights, structure, named)
+
+    def grad(self, wrt: Names | None = None, *, of: str | None = None) -> Program:
+        """The graph of the gradients of an output, which must be a floating-point scalar.
+
+        `wrt` names inputs or weights, by default all inputs of a floating-point dtype; for one name a call returns one
+        tensor, else a tuple.  `of` names the output, or an intermediate, where the graph has several outputs.  The new
+        graph has the inputs, weights and names of this one.
+
+        Raises GradientError and DTypeError as `nc.grad` does, ArgumentError for unknown names.
+
+        >>> graph = nc.Graph.trace(lambda x: nc.sum(x * x), nc.ones(2))
+        >>> graph.grad("x")(nc.tensor([1.0, 3.0])).tolist()
+        [2.0, 6.0]
+        """
+        if of is None and len(self.outputs) > 1:
+            raise GradientError(
+                f"Graph.grad: one output must be differentiated; {self.graph.name} has {', '.join(self.outputs)}; "
+                f'write grad(of="{self.outputs[0]}")'
+            )
+        output = self.graph.outputs[0] if of is None else self._fetched("Graph.grad", of)
+        floats = [n for n, t in zip(self.inputs, self.input_types, strict=True) if t.dtype.is_differentiable]
+        names, structure = names_of("Graph.grad: wrt", tuple(floats) if wrt is None else wrt)
+        places = [self._place(n) for n in names]
+        if not places:
+            raise ArgumentError(
+                f"Graph.grad: wrt must name an input or a weight; {self.graph.name} has no float inputs"
+            )
+        graph = replace(self.graph, outputs=(output, *self.named.values()))
+
+        def scalar(*inputs: Value) -> Value:
+            """The output; other values get their names again."""
+            result, *rest = run(graph, inputs)
+            for n, x in zip(self.named, rest, strict=True):
+                give_name(x, n)
+            return result
+
+        with gradients(True):
+            traced = stage(
+                lambda *xs: list(grad(scalar, places)(*xs)), self.graph.input_types, f"{self.graph.name}.grad"
+            )
+        found = without_dead_code(closed(traced))
+        results = {v for e in found.equations for v in e.outputs}
+        named = {n: v for n, v, _ in traced.names if isinstance(v, Var) and v in results}
+        outputs = tuple(f"grad.{n}" for n in names)
+        return Program(found, self.inputs, outputs, self.weights, structure, named)._without_unused_weights()
+
+    def _place(self, name: str) -> int:
+        listed = (*self.inputs, *self.weights)
+        if name not in listed:
+            self._value("Graph.grad", name)
+            raise ArgumentError(
+                f"Graph.grad: wrt must name inputs or weights; {name} is computed; write "
+                f'graph.between("{name}", …).grad("{name}") for the part behind it'
+            )
+        return listed.index(name)
+
+    def optimize(self) -> Program:
+        """The simplified graph, with the same bits: calls are inlined, equal and unused operations are gone.
+
+        These are the passes that come first when a graph is compiled.  Names of values that are still computed stay.
+
+        >>> graph = nc.Graph.trace(lambda x: nc.sin(x) * nc.sin(x), nc.ones(2))
+        >>> len(graph.nodes), len(graph.optimize().nodes)
+        (3, 2)
+        """
+        count = len(self.outputs)
+        found = simplify(replace(self.graph, outputs=(*self.graph.outputs, *self.named.values())))
+        copied = {e.outputs[0]: e.inputs[0] for e in found.equations if copies(e.primitive)}
+        graph = without_dead_code(replace(found, outputs=found.outputs[:count]))
+        computed = {v for e in graph.equations for v in e.outputs}
+        named: dict[str, Var] = {}
+        for n, v in zip(self.named, found.outputs[count:], strict=True):
+            place = next((a for a in (v, copied.get(v)) if isinstance(a, Var) and a in computed), None)  # type: ignore[arg-type]
+            if place is not None:
+                named[n] = place
+        return replace(self, graph=graph, named=named)._without_unused_weights()
+
+    def _without_unused_weights(self) -> Program:
+        places = self.graph.inputs[len(self.inputs) :]
+        needed = read(self.graph, places)
+        graph = replace(
+            self.graph, inputs=(*self.graph.inputs[: len(self.inputs)], *(v for v in places if v in needed))
+        )
+        weights = {n: x for (n, x), v in zip(self.weights.items(), places, strict=True) if v in needed}
+        return replace(self, graph=graph, weights=weights)
+
+    def then(self, other: Program) -> Program:
+        """The graph of `other(self(…))`: the outputs are the inputs of the other graph, in order.
+
+        Names of the other graph that are taken get a number.  Raises ArgumentError for another number of outputs,
+        ShapeError for types that do not fit.
+
+        >>> double = nc.Graph.trace(lambda x: x * 2, nc.ones(2))
+        >>> double.then(double)(nc.ones(2)).tolist()
+        [4.0, 4.0]
+        """
+        if not isinstance(cast("object", other), Program):
+            raise KindError(
+                f"Graph.then: the other must be a graph; got {shown(other)}; write nc.Graph.trace(f, …) first"
+            )
+        if len(other.inputs) != len(self.outputs):
+            raise ArgumentError(
+                f"Graph.then: the other graph must take {len(self.outputs)} tensors ({', '.join(self.outputs)}); "
+                f"{other.graph.name} takes {len(other.inputs)} ({', '.join(other.inputs)})"
+            )
+        inner = other._fitted("Graph.then", self.graph.outputs)
+        weights, operands = self._with_weights(other)
+        builder = Builder(self.graph.name)
+        builder.inputs = [*self.graph.inputs, *(v for v in operands if v not in self.graph.inputs)]
+        builder.equations = list(self.graph.equations)
+        outputs = inline(builder, inner, (*self.graph.outputs, *operands))
+        made = builder.equations[len(self.graph.equations) :]
+        now = {v: w for e, f in zip(other.graph.equations, made, strict=True) for v, w in zip(e.outputs, f.outputs)}
+        named = dict(self.named)
+        for n, v in other.named.items():
+            if v in now:
+                named[free_name(n, (*self.inputs, *weights, *named))] = now[v]
+        return Program(builder.finish(outputs), self.inputs, other.outputs, weights, other.structure, named)
+
+    def replace(self, name: str, other: Program | Callable[..., Any], inputs: Names | None = None) -> Program:
+        """The graph with another computation of one value; all that reads the value reads the new one.
+
+        `other` is a graph or a function of the old value.  With `inputs`, it takes these values, which must not be
+        computed from the replaced one.
+
+        Raises ArgumentError for unknown names and a graph with several outputs, ShapeError for types that do not fit.
+
+        >>> graph = nc.Graph.trace(lambda x: nc.sum(nc.name(nc.tanh(x), "hidden")), nc.ones(2))
+        >>> graph.replace("hidden", nc.exp, "x")(nc.zeros(2))
+        Tensor(2., f32[])
+        """
+        at = self._value("Graph.replace", name)
+        if at in self.graph.inputs:
+            raise ArgumentError(f"Graph.replace: the value must be computed; {name} is an input; use graph.then")
+        taken, _ = names_of("Graph.replace: inputs", name if inputs is None else inputs)
+        values = [self._value("Graph.replace", n) for n in taken]
+        if not isinstance(other, Program):
+            require_function(other, "Graph.replace")
+            xs = [placeholder(v.type.shape, v.type.dtype, name=n) for n, v in zip(taken, values, strict=True)]
+            other = Program.build(xs, other(*xs), name=name_of(other))
+        for what, listed, count in (
+            ("have 1 output", other.outputs, 1),
+            (f"take {len(taken)}", other.inputs, len(taken)),
+        ):
+            if len(listed) != count:
+                raise ArgumentError(
+                    f"Graph.replace: the new graph must {what}; {other.graph.name} has {', '.join(listed)}; write "
+                    "other.between(inputs, output) for a part of it, or name what it takes by inputs="
                 )
-            if x.node is not None and STATE.gradients:
-                raise GradientError(
-                    f"{self.graph.name}: a program has no derivative; got a tensor that requires a "
-                    f"gradient for {name}; write x.detach(), or call the function that the program was "
-                    "made from"
-                )
+        inner = other._fitted("Graph.replace", values)
+        if inner.output_types != (at.type,):
+            raise ShapeError(
+                f"Graph.replace: the new value must have type {at.type}, as {name} has; {other.graph.name} gives "
+                f"{inner.output_types[0]}"
+            )
+        weights, operands = self._with_weights(other)
+        graph, made = spliced(self.graph, at, inner, (*values, *operands))
+        named = {n: made if v is at else v for n, v in self.named.items()}
+        graph = without_dead_code(graph)
+        computed = {v for e in graph.equations for v in e.outputs}
+        named = {n: v for n, v in named.items() if isinstance(v, Var) and v in computed}
+        return replace(self, graph=graph, weights=weights, named=named)._without_unused_weights()
 
-    def __repr__(self) -> str:
-        taken = ", ".join(f"{n}: {t}" for n, t in zip(self.inputs, self.input_types, strict=True))
-        given = ", ".join(f"{n}: {t}" for n, t in zip(self.outputs, self.output_types, strict=True))
-        return f"<program {self.graph.name}({taken}) -> ({given}), {len(self.weights)} weights>"
+    def _fitted(self, operation: str, operands: Sequence[Atom]) -> ir.Graph:
+        """The graph for operands of other sizes in the place of its inputs.  Raises ShapeError for other types."""
+        for n, t, a in zip(self.inputs, self.input_types, operands, strict=True):
+            if t.dtype is not a.type.dtype or t.rank != a.type.rank:
+                raise ShapeError(f"{operation}: {n} of {self.graph.name} must be {t}; got {a.type}")
+        sizes = solve(self.input_types, [a.type.shape for a in operands])
+        for n, t, a in zip(self.inputs, self.input_types, operands, strict=True):
+            require_fit(self.graph.name, n, t, a.type, sizes)
+        return specialised(self.graph, sizes) if sizes else self.graph
+
+    def _with_weights(self, other: Program) -> tuple[dict[str, Value], list[Var]]:
+        """The weights of both, the other's after these, and the other's inputs for them; equal tensors are shared."""
+        weights = dict(self.weights)
+        own = dict(zip(self.weights, self.graph.inputs[len(self.inputs) :], strict=True))
+        operands: list[Var] = []
+        for n, x in other.weights.items():
+            if n in own and self.weights[n].content is x.content and self.weights[n].type is x.type:
+                operands.append(own[n])
+            else:
+                weights[free_name(n, (*self.inputs, *self.named, *weights))] = x
+                operands.append(Var(x.type))
+        return weights, operands
 
 
-def _fits(program: str, name: str, wanted: TensorType, found: TensorType, sizes: Mapping[str, int]) -> None:
-    for n, actual in zip(wanted.shape, found.shape, strict=True):
-        low, high = (n, n) if isinstance(n, int) else n.bounds()
-        exact = n if isinstance(n, int) else n.evaluate(sizes)
-        if actual != exact or not low <= exact <= high:
-            bounds = "" if isinstance(n, int) else f" with {n} from {low} to {high}"
-            raise ShapeError(f"{program}: {name} must be {wanted}{bounds}; got {found}")
+Graph = Program
 
 
 def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None = None) -> Program:
-    """Trace a function, module or jitted function on example arguments into a program; its weights are copied.
-
-    `dynamic_shapes` names the axes whose size may change, as for `jit`; a jitted function has its own.
+    """The graph of a function, module or jitted function on example arguments; the same as `nc.Graph.trace`.
 
     Raises TraceError for functions that change variables (a module in training mode, random numbers), ArgumentError for
     arguments and results that are not tensors.
 
-    >>> program = freeze(nn.Linear(3, 2), nc.ones((4, 3)))
-    >>> program.inputs, program.output_types, list(program.weights)
+    >>> graph = freeze(nn.Linear(3, 2), nc.ones((4, 3)))
+    >>> graph.inputs, graph.output_types, list(graph.weights)
     (('x',), (f32[4, 2],), ['weight', 'bias'])
     """
     if isinstance(function, Program):
         return function
-    if isinstance(function, Jitted):
-        dynamic_shapes = dynamic_shapes or function.dynamic_shapes
-        function = function.function
-    name = name_of(function)
-    names, leaves = _named_arguments(function, examples, name)
-    dynamic = checked("freeze", name, _signature(function).parameters, dynamic_shapes)
-    types = [
-        dynamic_type(name, path, x.type, dynamic.get(path.partition(".")[0]))
-        for path, x in zip(names, leaves, strict=True)
-    ]
-    _, structure = tree.flatten(examples)
-    results: list[tree.Structure] = []
-    outputs: list[str] = []
-
-    def flat(*staged: Value) -> Sequence[Value]:
-        """The function on flat values; it records the names and the structure of its result."""
-        answer = function(*tree.unflatten(structure, staged))
-        found, shape = tree.flatten(answer)
-        results.append(shape)
-        outputs.extend(_paths(answer, "output"))
-        if not all(isinstance(x, Value | Variable) for x in found):
-            raise ArgumentError(f"freeze: {name} must return tensors; got {answer!r}")
-        return [x.value if isinstance(x, Variable) else x for x in found]
-
-    with gradients(False):
-        trace = stage(flat, types, name)
-    _require_unchanging(trace, name)
-    return Program(trace.graph, tuple(names), tuple(outputs), _weights(function, trace), _plain(results[0]))
-
-
-def require_no_host_calls(operation: str, graph: Graph) -> None:
-    """Raise ArgumentError for a program that calls Python functions, which exist only in this process."""
-    for e in graph.equations:
-        for p in e.params.values():
-            if isinstance(p, Graph):
-                require_no_host_calls(operation, p)
-            elif isinstance(p, ProcessParameter):
-                raise ArgumentError(
-                    f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls "
-                    f"{p}, a Python function; leave the call out, or call the function before or after the program"
-                )
-        if isinstance(e.primitive.lowering, Host):
-            raise ArgumentError(
-                f"{operation}: a program must not need Python; got one with {e.primitive.name}, which NumPy computes; "
-                "compute it before or after the program"
-            )
-
-
-def _signature(function: Any) -> inspect.Signature:
-    return inspect.signature(function.forward if isinstance(function, Module) else function)
-
-
-def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple[list[str], list[Any]]:
-    """The tensors among the arguments, and their names: the parameter's, and the path into nested ones."""
-    try:
-        signature = _signature(function)
-        bound = signature.bind(*examples)
-    except (TypeError, ValueError) as fault:
-        raise ArgumentError(f"freeze: pass an example of every argument of {name}; {fault}") from None
-    names: list[str] = []
-    for parameter, value in bound.arguments.items():
-        several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
-        names += _paths(list(value) if several else value, parameter)
-    found, _ = tree.flatten(tuple(examples))
-    tensors = Value | np.ndarray | np.generic | Variable
-    wrong = [n for n, x in zip(names, found, strict=True) if not isinstance(x, tensors)]
-    if wrong:
-        raise ArgumentError(
-            f"freeze: the examples must be tensors or arrays; {wrong[0]} is not; make it part of the function, as "
-            "functools.partial does"
-        )
-    return names, [as_tensor(x) for x in found]
-
-
-def _paths(value: Any, name: str) -> Iterator[str]:
-    """A name for each leaf of a container: keys and positions, joined by dots."""
-    if isinstance(value, dict):
-        for key, child in value.items():  # type: ignore[reportUnknownVariableType]
-            yield from _paths(child, f"{name}.{key}" if name != "output" else str(key))  # type: ignore[reportUnknownArgumentType]
-    elif isinstance(value, list | tuple):
-        for k, child in enumerate(value):  # type: ignore[reportUnknownVariableType]
-            yield from _paths(child, f"{name}.{k}")
-    else:
-        count = tree.flatten(value)[1].leaves
-        yield from [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
-
-
-def _require_unchanging(trace: Trace, name: str) -> None:
-    changed = [*trace.variable_outputs, *trace.gradient_outputs]
-    if changed:
-        shown = ", ".join(sorted({v.name or f"a variable of {v.type}" for v in changed}))
-        raise TraceError(
-            f"freeze: the function must not change variables; {name} changes {shown}; call `.eval()` on the model "
-            "first, and pass random keys as arguments"
-        )
-
-
-def _weights(function: Callable[..., Any], trace: Trace) -> dict[str, Value]:
-    """The inputs of the graph besides the arguments: captured tensors, then variables by their names."""
-    found: dict[str, Value] = {}
-    paths: dict[int, str] = {}
-    if isinstance(function, Module):
-        paths = {id(v): n for n, v in (*function.named_parameters(), *function.named_buffers())}
-
-    def add(name: str, value: Value) -> None:
-        """Enter a value under a name that no other has."""
-        numbered = (f"{name}.{k}" for k in itertools.count(1))
-        found[next(n for n in itertools.chain([name], numbered) if n not in found)] = EXECUTOR.dense(value)
-
-    for k, x in enumerate(trace.captures):
-        add(f"constant{k}", x)
-    for v in trace.variable_inputs:
-        add(paths.get(id(v)) or v.name or "variable", v.value)
-    for v in trace.gradient_inputs:
-        add(f"{v.name or 'variable'}.grad", v.gradient)  # type: ignore[arg-type]
-    return found
-
-
-def _plain(structure: tree.Structure) -> tree.Structure:
-    """The structure with tuples in place of all containers except tuples, lists, dicts and None."""
-    kind = structure.kind
-    if kind not in (None, tuple, list, dict, type(None)):
-        kind = tuple
-    children = tuple(map(_plain, structure.children))
-    return tree.Structure(kind, structure.data if kind is dict else None, children)
+    parts = frozen("freeze", function, examples, dynamic_shapes)
+    return Program(parts.graph, parts.inputs, parts.outputs, parts.weights, parts.structure, parts.named)

@@ -101,6 +101,7 @@ class Trace:
     variables: tuple[VariableRecord, ...]
     swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would reach if they had nodes
     fixed: frozenset[int] = frozenset()  # the captures that were made while the function ran
+    names: tuple[tuple[str, Atom, str], ...] = ()  # given by `nc.name` to values, with the lines that gave them
 
     @property
     def variable_inputs(self) -> list[Variable]:
@@ -144,6 +145,7 @@ class Staging(Changes):
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
         self.swept: set[Atom] = set()  # inputs that a `backward` reached
+        self.names: list[tuple[str, Atom, str]] = []  # as of the trace
         self.silent: dict[Atom, Var | None] = {}  # atoms made in `no_grad`, and detached for other equations
 
     # ---- equations
@@ -303,7 +305,8 @@ class Staging(Changes):
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
         swept = tuple(k for k, v in enumerate(self.arguments) if v in self.swept)
-        return Trace(graph, len(self.arguments), len(outputs), tuple(x for _, x, _ in captured), records, swept)
+        captures, names = tuple(x for _, x, _ in captured), tuple(self.names)
+        return Trace(graph, len(self.arguments), len(outputs), captures, records, swept, names=names)
 
 
 def is_written(variable: Variable) -> bool:

@@ -345,8 +345,9 @@ class _Parser:
         return tuple(found)
 
     def _declaration(self, line: _Line, values: _Values, known: dict[str, Var]) -> Var:
-        name = line.word("name", "a name")
-        if name in known or name in RESERVED:
+        quoted = line.kind() == "string"
+        name = values.string(line) if quoted else line.word("name", "a name")
+        if name in known or (name in RESERVED and not quoted):
             line.at -= 1
             line.fail("a new name")
         line.expect(":")
@@ -397,7 +398,10 @@ class _Parser:
             if found:
                 line.expect(",")
             token = line.tokens[line.at] if line.at < len(line.tokens) else ("", "")
-            if token[0] == "name" and token[1] in known:
+            if token[0] == "string":
+                name = values.string(line)
+                found.append(known[name] if name in known else line.fail("the name of a value"))
+            elif token[0] == "name" and token[1] in known:
                 line.at += 1
                 found.append(known[token[1]])
             else:

@@ -15,7 +15,8 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -35,9 +36,9 @@ RESERVED: Final = DTYPES | WORDS
 NUMPY_LITTLE: Final = sys.byteorder == "little"
 
 
-def print_graph(graph: Graph, *, sources: bool = True) -> str:
-    """The text of a graph, with or without the source lines of its equations."""
-    return "\n".join(_graph_lines(graph, "graph", sources))
+def print_graph(graph: Graph, *, sources: bool = True, names: Mapping[Var, str] | None = None) -> str:
+    """The text of a graph, with or without the source lines of its equations, and with given names of values."""
+    return "\n".join(_graph_lines(graph, "graph", sources, names or {}))
 
 
 def value_names() -> Iterator[str]:
@@ -51,13 +52,16 @@ def value_names() -> Iterator[str]:
         length += 1
 
 
-def _graph_lines(graph: Graph, head: str, sources: bool = True) -> Iterator[str]:
-    fresh = value_names()
+def _graph_lines(
+    graph: Graph, head: str, sources: bool = True, given: Mapping[Var, str] = MappingProxyType({})
+) -> Iterator[str]:
+    taken = set(given.values())
+    fresh = (name for name in value_names() if name not in taken)
     names: dict[Var, str] = {}
 
     def declare(v: Var) -> str:
-        """A fresh name for the variable, with its type."""
-        names[v] = next(fresh)
+        """The variable's name, a fresh one if it has none, with its type."""
+        names[v] = _name_text(given[v]) if v in given else next(fresh)
         return f"{names[v]}: {v.type}"
 
     def use(a: Atom) -> str:

@@ -1,9 +1,9 @@
 """`bind`: the only way to apply a primitive; it calls the innermost interpreter concerned.
 
-Interpreters nest.  Level 0 is plain evaluation, and every active transformation adds a level.  A value with a payload
-belongs to the level of its payload; a tape node wraps the payload of its level.  The keys of values (2·level for a
-payload, 2·level + 1 for a node) order them, and the greatest key decides.  Active staging takes all values up to its
-level.
+Interpreters nest.  Level 0 is plain evaluation, level 1 belongs to placeholders, whose interpreter is never active, and
+every active transformation adds a level.  A value with a payload belongs to the level of its payload; a tape node wraps
+the payload of its level.  The keys of values (2·level for a payload, 2·level + 1 for a node) order them, and the
+greatest key decides.  Active staging takes all values up to its level.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
-from nacre.trace.value import Payload, Value
+from nacre.trace.value import PLACEHOLDERS, Payload, Value
 
 # In all threads: active interpreters, and these with numerics that are not exact.  Native entries want 0.
 INTERPRETING, ACTIVE = ctypes.c_int64(0), ctypes.c_int64(0)
@@ -78,11 +78,20 @@ class Executor(Protocol):
         ...
 
 
+class SizedByPlaceholders(Interpreter, Protocol):
+    """The interpreter of placeholders."""
+
+    def takes(self, params: Mapping[str, Any]) -> bool:
+        """Whether parameters have a size of a placeholder, so that even a result of constants has no numbers yet."""
+        ...
+
+
 class _Parts:
-    """Components that higher packages register at import."""
+    """Components that higher packages register at import; the last one once a placeholder has a symbolic size."""
 
     tape: Tape
     executor: Executor
+    definition: SizedByPlaceholders | None = None
 
 
 PARTS = _Parts()
@@ -96,6 +105,11 @@ def register_tape(tape: Tape) -> None:
 def register_executor(executor: Executor) -> None:
     """Register the executor of primitives and graphs (`compile.pipeline` calls this)."""
     PARTS.executor = executor
+
+
+def register_definition(definition: SizedByPlaceholders) -> None:
+    """Register the interpreter of placeholders (the first one with a symbolic size calls this)."""
+    PARTS.definition = definition
 
 
 def executor() -> Executor:
@@ -138,6 +152,8 @@ def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, An
             k = 2 * data.level
             if k > key:
                 key, handler = k, data.interpreter
+    if key < 2 * PLACEHOLDERS and PARTS.definition is not None and PARTS.definition.takes(params):
+        return PARTS.definition.process(primitive, inputs, params)
     if handler is None:
         return PARTS.executor.evaluate(primitive, inputs, params)
     if key & 1:
@@ -172,7 +188,7 @@ def _dynamic() -> tuple[int, Any]:
 
 def next_level() -> int:
     """The level of a new interpreter."""
-    return len(STATE.interpreters) + 1
+    return len(STATE.interpreters) + PLACEHOLDERS + 1
 
 
 def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:

@@ -20,6 +20,8 @@ from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Layout
 from nacre.runtime.buffer import allocate
 
+PLACEHOLDERS: Final = 1  # the level of placeholders: above the tape of plain tensors, below every transformation
+
 
 class Payload:
     """The content of a value without numbers, owned by an interpreter.  `level` orders nested interpreters."""

@@ -21,7 +21,7 @@ from nacre.base.errors import TRACED, DTypeError, ShapeError, StateError, TraceE
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
-from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
+from nacre.trace.value import PLACEHOLDERS, Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 
 _numbers = itertools.count()
 
@@ -330,9 +330,15 @@ def _traced(value: Value) -> TraceError:
 
 
 def _outlived(variable: Variable, value: Value) -> TraceError:
+    name = variable.name or variable.number
+    if value.content.level == PLACEHOLDERS:
+        return TraceError(
+            f"variable {name}: a graph of placeholders must not change variables; got a value of type {value.type} for "
+            "one; call .eval() on the model first, or make the new value an output of the graph"
+        )
     return TraceError(
         explain(
-            f"variable {variable.name or variable.number}: the value must have known numbers; got a value of type "
+            f"variable {name}: the value must have known numbers; got a value of type "
             f"{value.type} inside a transformation",
             "def f(x):\n    total.assign(total.value + x)    # which of the batch's values should it hold?\n"
             "    return x * 2\nnc.vmap(f)(xs)",

@@ -26,6 +26,7 @@ from nacre.trace.reads import array_capture
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from nacre.transform.plain import is_plain
+from nacre.transform.remedies import remedy_of
 
 if TYPE_CHECKING:
     from nacre.compile.pipeline import Compiled
@@ -128,6 +129,17 @@ class ConcreteFunction:
         more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
         more = more or self.captures.places
         return self.structure == tree.LEAF and not more
+
+    @property
+    def remedy(self) -> str:
+        """What would have avoided this variant; empty for the first call.
+
+        >>> power = nc.jit(lambda x, n: x**n)
+        >>> _ = power(nc.ones(2), 2), power(nc.ones(2), 3)
+        >>> power.concrete_functions[1].remedy
+        'pass n as a tensor: nc.tensor(n)'
+        """
+        return remedy_of(self.reason)
 
     @property
     def overwritten(self) -> dict[int, int]:

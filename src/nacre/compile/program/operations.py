@@ -37,7 +37,7 @@ from nacre.interpret.tape import active_operands, recorded
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
 from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
-from nacre.trace.bind import NATIVE, apply, plain_params
+from nacre.trace.bind import NATIVE, PARTS, apply, plain_params
 from nacre.trace.value import Payload, Value, is_concrete, make
 
 REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are prepared again
@@ -129,7 +129,8 @@ class Operations:
         found = self._served(key, inputs)
         if found is not None:
             return found
-        if has_effects(primitive, params):
+        sized = PARTS.definition is not None and PARTS.definition.takes(params)
+        if sized or has_effects(primitive, params):
             return apply(primitive, inputs, params)
         params = plain_params(params) if params else params
 

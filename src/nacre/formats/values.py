@@ -1,0 +1,118 @@
+"""The values of a graph for its user: their names, and the operations as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from nacre.base import tree
+from nacre.base.arguments import shown
+from nacre.base.errors import ArgumentError, KindError, ShapeError
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType
+from nacre.ir.graph import Graph, Var
+from nacre.ir.text import literal_text, value_names
+from nacre.trace.value import Value
+from nacre.transform.graphs.placeholder import DefinedValue, twice
+
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNode:
+    """An operation of a graph: its name, parameters and line, the values that it reads, and its results."""
+
+    names: tuple[str, ...]
+    operation: str
+    inputs: tuple[str, ...]
+    types: tuple[TensorType, ...]
+    params: Mapping[str, Any]
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The name of the result, or of the first one."""
+        return self.names[0] if self.names else ""
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the result, or of the first one."""
+        return self.types[0].shape if self.types else ()
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the result, or of the first one; None for a check, which has none."""
+        return self.types[0].dtype if self.types else None
+
+    def __repr__(self) -> str:
+        results = ", ".join(f"{n}: {t}" for n, t in zip(self.names, self.types, strict=True))
+        return f"<{results or 'no result'} = {self.operation}({', '.join(self.inputs)})>"
+
+
+def labels_of(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], named: Mapping[str, Var]) -> dict[Var, str]:
+    """The name of each value: its own, or that of the output that it is, or letters."""
+    found: dict[Var, str] = dict(zip(graph.inputs, inputs, strict=True))
+    taken = set(found.values())
+    results_named = [(n, a) for n, a in zip(outputs, graph.outputs, strict=True) if isinstance(a, Var)]
+    results = {v for e in graph.equations for v in e.outputs}
+    for n, v in (*named.items(), *results_named):
+        if v in results and v not in found and n not in taken:
+            found[v] = n
+            taken.add(n)
+    letters = (n for n in value_names() if n not in taken)
+    fresh = {v: found.get(v) or next(letters) for e in graph.equations for v in e.outputs}
+    return {**{v: found[v] for v in graph.inputs}, **fresh}
+
+
+def nodes_of(graph: Graph, names: Mapping[Var, str]) -> tuple[GraphNode, ...]:
+    """The operations of a graph in order."""
+    return tuple(
+        GraphNode(
+            tuple(names[v] for v in e.outputs),
+            e.primitive.name,
+            tuple(names[a] if isinstance(a, Var) else literal_text(a) for a in e.inputs),
+            tuple(v.type for v in e.outputs),
+            dict(e.params),
+            e.source,
+        )
+        for e in graph.equations
+    )
+
+
+def inputs_by_name(inputs: Any) -> dict[str, Any]:
+    """The inputs of a graph that is built, by their names."""
+    if isinstance(inputs, Mapping):
+        return dict(cast("Mapping[str, Any]", inputs))
+    listed = cast("Iterable[Any]", inputs if isinstance(inputs, tuple | list) else (inputs,))
+    found: dict[str, Any] = {}
+    for k, x in enumerate(listed):
+        content = x.content if isinstance(x, Value) else None
+        n = (content.name if isinstance(content, DefinedValue) else "") or f"input{k}"
+        if n in found:
+            raise twice("Graph.build", n, [v.content.source for v in (found[n], x)])
+        found[n] = x
+    return found
+
+
+def names_of(what: str, given: object) -> tuple[tuple[str, ...], tree.Structure]:
+    """Names as a tuple, each once, and the structure of their tensors in a result."""
+    names = cast("Sequence[Any]", (given,) if isinstance(given, str) else given)
+    if not isinstance(names, tuple | list) or not all(isinstance(n, str) for n in names):
+        raise KindError(f"{what} must be a name or a sequence of names; got {shown(given)}")
+    if not names:
+        raise ArgumentError(f"{what} must have at least one name; got none")
+    for n in names:
+        if names.count(n) > 1:
+            raise ArgumentError(f"{what} must have each name once; got {n!r} twice")
+    one = isinstance(given, str)
+    return tuple(names), tree.LEAF if one else tree.Structure(tuple, None, (tree.LEAF,) * len(names))
+
+
+def require_fit(program: str, name: str, wanted: TensorType, found: TensorType, sizes: Mapping[str, Any]) -> None:
+    for n, actual in zip(wanted.shape, found.shape, strict=True):
+        low, high = (n, n) if isinstance(n, int) else n.bounds()
+        exact = n if isinstance(n, int) else n.substitute(sizes)
+        least, most = (exact, exact) if isinstance(exact, int) else exact.bounds()
+        if actual != exact or not low <= least <= most <= high:
+            bounds = "" if isinstance(n, int) else f" with {n} from {low} to {high}"
+            raise ShapeError(f"{program}: {name} must be {wanted}{bounds}; got {found}")

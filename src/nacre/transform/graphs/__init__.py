@@ -1,0 +1,1 @@
+"""Graphs that are defined before they run: placeholders, names of values, parts of graphs."""
