@@ -30,6 +30,7 @@ _LATE = {
     "transform.jit": "jit",
     "transform.control": "cond fori_loop scan while_loop",
     "transform.checkpoint": "checkpoint",
+    "transform.derivatives.custom": "custom_jvp custom_vjp",
     "transform.host_call": "host_call",
     "formats.program": "freeze",
     "formats.safetensors": "load save",
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
+    from nacre.transform.derivatives.custom import *
     from nacre.transform.grad import *
     from nacre.transform.host_call import *
     from nacre.transform.jit import *

@@ -23,10 +23,11 @@ from nacre.base.state import STATE, gradients
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.forward import as_kind
 from nacre.interpret.stage import Trace, stage
-from nacre.ir.graph import Graph, Literal
-from nacre.ir.primitive import Host, ProcessParameter
-from nacre.ir.rewrite import substitute
+from nacre.ir.graph import Equation, Graph, Literal
+from nacre.ir.primitive import Flow, Host, ProcessParameter
+from nacre.ir.rewrite import substitute, without_calls
 from nacre.nn.module import Module
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
@@ -158,7 +159,25 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
     with gradients(False):
         trace = stage(flat, types, name)
     _require_unchanging(trace, name)
-    return Program(trace.graph, tuple(names), tuple(outputs), _weights(function, trace), _plain(results[0]))
+    return Program(
+        _without_rules(trace.graph), tuple(names), tuple(outputs), _weights(function, trace), _plain(results[0])
+    )
+
+
+def _without_rules(graph: Graph) -> Graph:
+    """The graph without rules of derivatives, because a program has none: their functions are inlined."""
+
+    def inner(p: object) -> object:
+        return as_kind(p, _without_rules(p)) if isinstance(p, Graph) else p
+
+    graph = without_calls(graph, lambda e: "rule" not in e.params)
+    equations = [
+        Equation(e.primitive, e.inputs, {k: inner(p) for k, p in e.params.items()}, e.outputs, e.source)
+        if isinstance(e.primitive.lowering, Flow)
+        else e
+        for e in graph.equations
+    ]
+    return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
 
 
 def require_no_host_calls(operation: str, graph: Graph) -> None:
