@@ -152,9 +152,9 @@ PROGRAMS = Group(
             "Transforms",
             "Derivatives, batching and compilation of functions.",
             {
-                "nacre": "grad value_and_grad vjp jvp jacrev jacfwd hessian vmap jit checkpoint Dim "
-                "transform.jit.Jitted transform.concrete.ConcreteFunction transform.concrete.Cost "
-                "transform.concrete.Memory"
+                "nacre": "grad value_and_grad vjp jvp jacrev jacfwd hessian custom_jvp custom_vjp "
+                "vmap jit checkpoint Dim transform.jit.Jitted transform.concrete.ConcreteFunction "
+                "transform.concrete.Cost transform.concrete.Memory"
             },
         ),
         Topic(

@@ -32,6 +32,7 @@ _LATE = {
     "transform.control": "cond fori_loop scan switch while_loop",
     "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",
+    "transform.derivatives.custom": "custom_jvp custom_vjp",
     "transform.host_call": "host_call",
     "transform.graphs.placeholder": "placeholder",
     "transform.graphs.naming": "name",
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
+    from nacre.transform.derivatives.custom import *
     from nacre.transform.grad import *
     from nacre.transform.graphs.naming import *
     from nacre.transform.graphs.placeholder import *

@@ -116,7 +116,7 @@ def _compiled(
     static: bool,
 ) -> Deployed:
     """Compile a function to a file whose path and target are checked."""
-    program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
+    program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes).without_rules()
     require_no_host_calls("deploy", program.graph)
     stem = place.name.split(".")[0]
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ from nacre.base.errors import ArgumentError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.state import gradients
 from nacre.compile.program.executor import EXECUTOR
+from nacre.interpret.forward import as_kind
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Graph, Var
-from nacre.ir.primitive import Host, ProcessParameter
+from nacre.ir.primitive import Flow, Host, ProcessParameter
+from nacre.ir.rewrite import without_calls
 from nacre.nn.module import Module
+from nacre.ops.control import DerivativeRule
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import name_of
@@ -85,12 +89,33 @@ def _named(operation: str, trace: Trace, taken: Sequence[str]) -> dict[str, Var]
     return {name: v for name, (v, _) in found.items()}
 
 
+def without_rules(graph: Graph) -> Graph:
+    """The graph with functions inlined that have derivative rules of their own."""
+
+    def inner(p: object) -> object:
+        """A parameter, if it is a graph in the same way."""
+        return as_kind(p, without_rules(p)) if isinstance(p, Graph) else p
+
+    graph = without_calls(graph, lambda e: "rule" not in e.params)
+    equations = [
+        replace(e, params={k: inner(p) for k, p in e.params.items()}) if isinstance(e.primitive.lowering, Flow) else e
+        for e in graph.equations
+    ]
+    return replace(graph, equations=tuple(equations))
+
+
 def require_no_host_calls(operation: str, graph: Graph) -> None:
     """Raise ArgumentError for a program that calls Python functions, which exist only in this process."""
     for e in graph.equations:
         for p in e.params.values():
             if isinstance(p, Graph):
                 require_no_host_calls(operation, p)
+            elif isinstance(p, DerivativeRule):
+                raise ArgumentError(
+                    f"{operation}: a program must not need this process; got one with {p.name}, whose derivative rule "
+                    "is Python code; write nc.freeze(f, …).without_rules(), whose derivatives are those of its "
+                    "operations"
+                )
             elif isinstance(p, ProcessParameter):
                 raise ArgumentError(
                     f"{operation}: a program must not need this process; got one with {e.primitive.name}, which calls "

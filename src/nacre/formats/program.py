@@ -24,7 +24,7 @@ from nacre.base.state import STATE, gradients
 from nacre.base.types import TensorType
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import EXECUTOR
-from nacre.formats.freezing import free_name, frozen, paths, plain_structure
+from nacre.formats.freezing import free_name, frozen, paths, plain_structure, without_rules
 from nacre.formats.values import GraphNode, Names, inputs_by_name, labels_of, names_of, nodes_of, require_fit
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import closed, run, stage
@@ -337,6 +337,18 @@ class Program:
                 f'graph.between("{name}", …).grad("{name}") for the part behind it'
             )
         return listed.index(name)
+
+    def without_rules(self) -> Program:
+        """The graph with functions of `custom_jvp` and `custom_vjp` inlined, whose rules are Python code.
+
+        It can be saved.  Its derivatives are those of its operations.
+
+        >>> nc.Graph.trace(nc.custom_jvp(nc.sin), nc.ones(2)).without_rules().nodes[0].operation
+        'sin'
+        """
+        found = without_rules(self.graph)
+        computed = {v for e in found.equations for v in e.outputs}
+        return replace(self, graph=found, named={n: v for n, v in self.named.items() if v in computed})
 
     def optimize(self) -> Program:
         """The simplified graph, with the same bits: calls are inlined, equal and unused operations are gone.

@@ -15,6 +15,7 @@ from nacre.base.records import dataclass
 from nacre.interpret.pullback import Positions, Rule, rule_for
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph
 from nacre.ir.rewrite import inline, without_calls, without_dead_code
+from nacre.ops.control import call_p
 from nacre.ops.pointwise import add_p
 
 
@@ -25,6 +26,11 @@ class Recomputation(Graph):
     def key(self) -> Hashable:
         """The graph's key, different from that of the graph it copies."""
         return "recomputed", Graph.key.function(self)
+
+
+def _has_own_pullback(e: Equation) -> bool:
+    """Whether an equation with an expansion is pulled back as a whole: all except plain calls are."""
+    return e.primitive is not call_p or isinstance(e.params["graph"], Recomputation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +118,7 @@ class Reverse:
 def reverse(graph: Graph, active: Positions) -> Reverse:
     """Prepare a graph to be pulled back to its inputs `active`."""
     if any(e.primitive.expansion is not None for e in graph.equations):
-        graph = without_calls(graph, Recomputation)
+        graph = without_calls(graph, _has_own_pullback)
     moving: set[Atom] = {graph.inputs[k] for k in active}
     same: dict[Atom, Atom] = {}  # results of a call that are operands of it, or its earlier results
     equations: list[Equation] = []

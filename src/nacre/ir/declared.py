@@ -57,6 +57,7 @@ KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signatur
     "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
     "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
     "HostFunction": (lambda x: isinstance(x, ProcessParameter), "a function of this process, which text cannot hold"),
+    "DerivativeRule": (lambda x: isinstance(x, ProcessParameter), "a rule of this process, which text cannot hold"),
 }
 NAMED = {  # by the name of a parameter without an annotation: those of windows, and of rules that are lambdas
     "size": "Extents", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",

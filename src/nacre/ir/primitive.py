@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
@@ -28,6 +28,10 @@ class ProcessParameter:
     """A parameter that exists only in this process, such as a Python function.  Text shows its name."""
 
     name: str
+
+    def with_sizes(self, sizes: Mapping[str, Any]) -> Self:
+        """The parameter with numbers, or other sizes, for its symbolic sizes."""
+        return self
 
 
 TypeRule = Callable[..., Any]  # (*types, **params) -> TensorType, or a tuple of them if `multiple`

@@ -13,7 +13,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.errors import GraphError
 from nacre.base.types import TensorType
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Primitive, ProcessParameter
 
 Substitution = Mapping[Var, Atom]
 
@@ -88,6 +88,8 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
             return p.substitute(sizes)
         if isinstance(p, tuple):
             return tuple(map(fixed, p))  # type: ignore[arg-type]
+        if isinstance(p, ProcessParameter):
+            return p.with_sizes(sizes)
         return specialised(p, sizes) if isinstance(p, Graph) else p
 
     builder = Builder(graph.name)
@@ -149,13 +151,13 @@ class FixedGraph(Graph):
         return self.whole.calls_host
 
 
-def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
-    """The graph with every equation that has an expansion inlined, except for graphs of the class `kept`."""
+def without_calls(graph: Graph, kept: Callable[[Equation], bool] | None = None) -> Graph:
+    """The graph with every equation that has an expansion inlined, except where `kept` is true."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         """The outputs of an inlined expansion; None for other equations."""
         inner = None if e.primitive.expansion is None else e.primitive.expansion(e.params)
-        if inner is None or (kept is not None and isinstance(inner, kept)):
+        if inner is None or (kept is not None and kept(e)):
             return None
         return inline(rewriter.builder, without_calls(inner, kept), e.inputs, e.source)
 

@@ -1,4 +1,4 @@
-"""Control flow: primitives whose parameters are graphs.
+"""Control flow, and functions with derivatives of their own: primitives whose parameters are graphs.
 
 The inputs of a graph are exactly its operands; values that a user's function captures are passed as operands.
 `interpret` registers how the primitives are differentiated and batched, `compile` how they are simplified and written
@@ -7,15 +7,17 @@ into programs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from nacre.base.dims import Dim, Size, lower
-from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.base.types import TensorType
+from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from nacre.base.types import Shape, TensorType
 from nacre.ir.graph import Builder, Graph, scalar
-from nacre.ir.primitive import Flow, Primitive, Structural, applying
-from nacre.ir.rewrite import inline
+from nacre.ir.primitive import Flow, Host, Primitive, ProcessParameter, Structural, applying
+from nacre.ir.rewrite import inline, specialised
 from nacre.ops.pointwise import fill, lt
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -134,6 +136,112 @@ def _scan_type(*operands: TensorType, body: Graph, carries: int, length: Size, r
     return (*carry, *stacked)
 
 
+# ---- functions with derivatives of their own
+
+
+class _Comparisons(threading.local):
+    """The pairs of rules that this thread compares."""
+
+    def __init__(self) -> None:
+        self.pairs: set[tuple[int, int]] = set()
+
+
+_comparing = _Comparisons()
+
+
+class DerivativeRule(ProcessParameter):
+    """The derivative of a function, as graphs, for the operands at `places`; `make` gives them when first needed.
+
+    For `custom_jvp` there is one graph, (operands, tangents) → (results, tangents of the results).  The tangents are
+    those of the operands at `places`, and of the results that have one.
+
+    For `custom_vjp` there are two: operands → (results, residuals), and (operands, residuals, cotangents) → cotangents
+    of the operands at `places`.  Of the operands, the second graph reads only those behind the arguments.
+
+    The graphs of a rule may have equations with this rule itself.  Rules are equal if their graphs are.
+    """
+
+    def __init__(self, name: str, places: tuple[int, ...], make: Callable[[], tuple[Graph, ...]] | None = None) -> None:
+        self.name, self.places, self.make = name, places, make
+        self.made: tuple[Graph, ...] | None = None
+        self.changed: dict[object, DerivativeRule] = {}
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs; GradientError while the rule is being traced."""
+        if self.made is None:
+            if self.make is None:
+                raise GradientError(
+                    f"{self.name}: the rule must not differentiate {self.name} itself; write its derivative out"
+                )
+            self.made = self.make()
+        return self.made
+
+    def over(
+        self, key: object, places: tuple[int, ...], change: Callable[[tuple[Graph, ...]], tuple[Graph, ...]]
+    ) -> DerivativeRule:
+        """The rule with changed graphs; a change with one key is made once."""
+        found = self.changed.get(key)
+        if found is None:
+            found = self.changed[key] = DerivativeRule(self.name, places, lambda: change(self.graphs))
+        return found
+
+    def with_sizes(self, sizes: Any) -> DerivativeRule:
+        """The rule for other sizes in the place of its symbolic ones."""
+        key = "sizes", *sorted(sizes.items())
+        return self.over(key, self.places, lambda graphs: tuple(specialised(g, sizes) for g in graphs))
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.places))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, DerivativeRule) or (self.name, self.places) != (other.name, other.places):
+            return False
+        pair = id(self), id(other)
+        if pair in _comparing.pairs:  # of graphs that have the rules themselves: equal unless another part differs
+            return True
+        _comparing.pairs.add(pair)
+        try:
+            return self.graphs == other.graphs
+        finally:
+            _comparing.pairs.discard(pair)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def with_derivative(primitive: Primitive, graph: Graph, rule: DerivativeRule, *xs: Value) -> tuple[Value, ...]:
+    """The outputs of a graph, with the derivative of a rule; the primitive is `custom_jvp_p` or `custom_vjp_p`."""
+    return bind(primitive, *xs, graph=graph, rule=rule)
+
+
+def _custom_type(*xs: TensorType, graph: Graph, rule: DerivativeRule) -> Types:
+    _require_types(f"{rule.name}: operands", xs, graph.input_types)
+    return graph.output_types
+
+
+custom_jvp_p, custom_vjp_p = (
+    Primitive(name, _custom_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
+    for name in ("custom_jvp", "custom_vjp")
+)
+
+
+def _refused_type(given: TensorType, shape: Shape, dtype: DType, text: str) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+def _refuse(*given: Any, text: str, **type: Any) -> NoReturn:
+    raise GradientError(text)
+
+
+def _refused_of_a_batch(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, None]:
+    return bind(refused_p, *inputs, **params), None
+
+
+# a cotangent that does not exist: an error where something needs it
+refused_p = Primitive("refused", _refused_type, Host(_refuse), batch=_refused_of_a_batch)
 call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
 cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
 while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)

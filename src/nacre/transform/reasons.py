@@ -135,9 +135,9 @@ def leaf_names(function: Callable[..., Any], structure: Structure) -> Iterator[s
     positional = _parameters(function)
     args, kwargs = structure.children
     for k, child in enumerate(args.children):
-        yield from _paths(positional(k), child)
+        yield from paths(positional(k), child)
     for key, child in zip(_keys(kwargs), kwargs.children, strict=True):
-        yield from _paths(str(key), child)
+        yield from paths(str(key), child)
 
 
 def _parameters(function: Callable[..., Any]) -> Callable[[int], str]:
@@ -158,7 +158,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[[int], str]:
     return name
 
 
-def _paths(name: str, container: Structure) -> Iterator[str]:
+def paths(name: str, container: Structure) -> Iterator[str]:
     """The names of the leaves of a container."""
     if container.kind is None:
         yield name
@@ -170,4 +170,4 @@ def _paths(name: str, container: Structure) -> Iterator[str]:
     )
     known = container.kind in (tuple, list, dict) and len(keys) == len(container.children)
     for k, child in enumerate(container.children):
-        yield from _paths(f"{name}[{keys[k]}]" if known else name, child)
+        yield from paths(f"{name}[{keys[k]}]" if known else name, child)

@@ -178,16 +178,14 @@ NACRE: Final = by_name(
         "set_float32_matmul_precision autocast amp": "Nothing rounds to fewer bits by itself; write model.bfloat16()",
         "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
         # gradients and transforms
-        "autograd GradientTape": "nacre.grad(f)(x), or loss.backward(); for autograd.Function write "
-        "f(x).detach() + (g(x) - g(x).detach()), with g's gradient",
+        "autograd GradientTape": "nacre.grad(f)(x), or loss.backward(); for autograd.Function write nacre.custom_vjp",
         "inference_mode": "nacre.no_grad()",
         "set_grad_enabled": "nacre.no_grad() or nacre.enable_grad()",
         "stop_gradient": "x.detach()",
         "func functorch": "nacre.grad, nacre.vmap, nacre.jvp, nacre.vjp",
         "jacobian": "nacre.jacrev(f)(x)",
         "linearize": "nacre.jvp(f, (x,), (t,))",
-        "custom_vjp custom_jvp custom_gradient": "f(x).detach() + (g(x) - g(x).detach()), which has f's "
-        "value where g is finite, and g's gradient",
+        "custom_gradient": "nacre.custom_vjp, with a forward and a backward function",
         "remat": "nacre.checkpoint(f)",
         "compile function": "nacre.jit(f)",
         "pmap": "One machine computes; nacre.vmap(f) batches, and kernels use all threads",

@@ -1,0 +1,1 @@
+"""Functions with derivatives of their own, products of the Hessian, checks and graphs of derivatives."""
