@@ -75,7 +75,7 @@ def test_a_graph_of_placeholders_gives_the_bits_of_the_function(name: str) -> No
     same(nc.jit(graph)(given), f(given))
 
 
-@pytest.mark.parametrize("name", set(FUNCTIONS) - {"hessian", "linalg", "another graph", "indices"})
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("hessian", "linalg", "another graph", "indices")])
 def test_sizes_that_a_call_chooses(name: str) -> None:
     f = FUNCTIONS[name]
     x = nc.placeholder((nc.Dim("rows", min=2), 3), name="x")
