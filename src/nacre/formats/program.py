@@ -339,11 +339,11 @@ class Program:
         return listed.index(name)
 
     def without_rules(self) -> Program:
-        """The graph with functions of `custom_jvp` and `custom_vjp` inlined, whose rules are Python code.
+        """The graph with functions inlined that have rules (`custom_jvp`); it can be saved, and derives by operations.
 
-        It can be saved.  Its derivatives are those of its operations.
-
-        >>> nc.Graph.trace(nc.custom_jvp(nc.sin), nc.ones(2)).without_rules().nodes[0].operation
+        >>> f = nc.custom_jvp(lambda x: nc.sin(x))
+        >>> _ = f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+        >>> nc.Graph.trace(f, nc.ones(2)).without_rules().nodes[0].operation
         'sin'
         """
         found = without_rules(self.graph)
