@@ -19,7 +19,7 @@ from nacre.base.cached_property import cached_property
 from nacre.base.errors import ArgumentError, GradientError, ShapeError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.size_binding import solve
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
@@ -28,6 +28,7 @@ from nacre.ir.graph import Graph, Literal
 from nacre.ir.primitive import Host, ProcessParameter
 from nacre.ir.rewrite import substitute
 from nacre.nn.module import Module
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import name_of
