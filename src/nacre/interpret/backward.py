@@ -205,7 +205,7 @@ class Sweep:
             return function(*given)
 
     def call(self, pull: CalledPull, values: Sequence[Value], parents: Sequence[AnyNode]) -> None:
-        """Give a function what it saved and its gradients, and put those that it returns."""
+        """Call a function with its saved values and gradients, and put the gradients that it returns."""
         count = len(values) - len(pull.present)
         given = [conjugated(c if self.create else lowered(c, self.level)) for c in values[count:]]
         found: list[tuple[int, Value]] = self.quietly(pull.called, [*values[:count], *given])

@@ -1,4 +1,4 @@
-"""`Function`: an operation with a derivative of one's own, as two static methods."""
+"""`Function`: an operation with a custom derivative, as two static methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING: Final = Graph((), (), (), "function")
 
 
 class FunctionContext:
-    """What `forward` and `backward` of one call share: saved tensors, and attributes of one's own."""
+    """What `forward` and `backward` of one call share: saved tensors, and further attributes."""
 
     needs_input_grad: tuple[bool, ...]
 
@@ -74,7 +74,7 @@ class FunctionContext:
 
 
 class Function:
-    """The base class of operations with a derivative of one's own, with PyTorch's protocol.
+    """The base class of operations with a custom derivative, with PyTorch's protocol.
 
     `forward(ctx, *args)` computes the results, with nothing recorded.  `backward(ctx, *gradients)` gets a gradient for
     each result, and returns one for each argument of `forward`: None for arguments that are no tensors, or have no
@@ -137,7 +137,7 @@ class Function:
             return answer
         outputs = list(cast("Sequence[Any]", answer)) if isinstance(answer, tuple | list) else [answer]
         made = _recorded(cls, ctx, inputs, outputs)
-        return type(answer)(made) if isinstance(answer, tuple | list) else made[0]
+        return (tuple(made) if isinstance(answer, tuple) else made) if isinstance(answer, tuple | list) else made[0]
 
 
 def _require_plain(name: str, inputs: Sequence[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from weakref import ref
 
 from nacre.api.operands import TensorLike, as_tensor
@@ -19,9 +19,6 @@ from nacre.ops.pointwise import full_like
 from nacre.trace.hooks import HookHandle, added, removed
 from nacre.trace.value import Payload, Value, make, owned
 from nacre.trace.variable import Leaf, Variable, scope
-
-if TYPE_CHECKING:
-    from nacre.api.tensor import Tensor
 
 
 class Differentiable(Value):
@@ -64,7 +61,7 @@ class Differentiable(Value):
         return self
 
     @property
-    def grad(self) -> Tensor | None:
+    def grad(self) -> Self | None:
         """The gradient accumulated by `backward`, or None."""
         node = self.node
         if node is None and _FROZEN:
@@ -74,7 +71,7 @@ class Differentiable(Value):
         return None if node is None else tape.retained(node)  # type: ignore[return-value]
 
     @grad.setter
-    def grad(self, value: Tensor | None) -> None:
+    def grad(self, value: Self | None) -> None:
         """Set or clear the gradient of a leaf, or of a result that retains it; its type must be the tensor's own."""
         if value is not None and not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KindError(f"grad: the gradient must be a tensor or None; got a {type(value).__name__}")
@@ -96,7 +93,7 @@ class Differentiable(Value):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether this is the result of an operation whose gradient is kept after `retain_grad`."""
+        """Whether `backward` stores the gradient of this result, after `retain_grad`."""
         hooks = None if self.node is None else tape.hooks_of(self.node)
         return hooks is not None and hooks.retains
 
@@ -127,8 +124,8 @@ class Differentiable(Value):
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call `hook(tensor)` after each time that a backward pass added to the `grad` of this leaf.
 
-        The gradient is complete then, also while the backward pass goes on.  Raises GradientError for the result of an
-        operation, and for a tensor that requires no gradient.
+        The gradient is complete then, also while the backward pass continues.  Raises GradientError for the result of
+        an operation, and for a tensor that requires no gradient.
 
         >>> x = nc.tensor(3.0).requires_grad_()
         >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
@@ -189,7 +186,7 @@ class Differentiable(Value):
             inputs=None if inputs is None else tracked_values("backward", inputs),
         )
 
-    def detach(self) -> Tensor:
+    def detach(self) -> Self:
         """The same numbers without the recorded operations."""
         held = detach(self)
         return make(held.type, held.content, held.layout) if held is self else held  # type: ignore[return-value]

@@ -55,7 +55,7 @@ def grad(
     """The gradients of the sum of outputs with respect to inputs, as a tuple; the `grad` of leaves is unchanged.
 
     Inputs are leaves, parameters, or results on the way.  `grad_outputs` are the cotangents of the outputs, each with
-    its output's type; None is allowed for an output of one element.  Only what is between outputs and inputs is
+    its output's type; None is allowed for an output of one element.  Only the operations between outputs and inputs are
     computed, and released unless `retain_graph`, whose default is `create_graph`.  `create_graph` records the backward
     pass, so that the gradients can be differentiated.  An input without influence has the gradient None with
     `allow_unused`, zeros with `materialize_grads`, and otherwise raises GradientError.
