@@ -131,6 +131,7 @@ def _core() -> tuple[Part, ...]:
     return tuple(parts)
 
 
+HALVES = ("Differentiable",)  # classes whose members are those of the one public class that inherits them
 INSPECT = {
     "explain": "explain Explanation",
     "profile": "profile Profile Row",
@@ -147,6 +148,7 @@ def spaces() -> tuple[Space, ...]:
     made = [
         Space("nacre", "nc", _core()),
         Space("nacre.linalg", "nc.linalg", (_whole("nacre.api.linalg", "nacre.linalg"),)),
+        Space("nacre.autograd", "nc.autograd", (_whole("nacre.api.autograd", "nacre.autograd"),)),
         Space("nacre.fft", "nc.fft", (_whole("nacre.api.fft", "nacre.fft"),)),
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
@@ -191,7 +193,7 @@ def members(held: type) -> dict[str, Any]:
 
     What an underscored class above it has counts as the class's own.
     """
-    own = [base for k, base in enumerate(held.__mro__[:-1]) if k == 0 or base.__name__.startswith("_")]
+    own = [held, *(b for b in held.__mro__[1:-1] if b.__name__.startswith("_") or b.__name__ in HALVES)]
     above = {name for base in held.__mro__[:-1] if base not in own for name in vars(base)} - {"forward"}
     return {
         name: member

@@ -164,6 +164,12 @@ PROGRAMS = Group(
             {"nacre": "Graph placeholder name formats.values.GraphNode"},
         ),
         Topic(
+            "autograd",
+            "Recorded gradients",
+            "Backward passes over recorded operations, and operations with a custom derivative, as in PyTorch.",
+            {"nacre.autograd": "grad backward Function once_differentiable"},
+        ),
+        Topic(
             "control_flow",
             "Control flow",
             "Branches and loops inside of compiled functions, and calls of Python.",
@@ -412,7 +418,8 @@ TOOLS = Group(
             "Errors and settings",
             "Settings of the process, printing, and the errors that Nacre raises.",
             {
-                "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit "
+                "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
+                "is_inference_mode_enabled numerics get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
                 "DepthError DeviceError ExchangeError ForbiddenFile GradientError GraphError KindError LinAlgError "
                 "MissingAttribute "

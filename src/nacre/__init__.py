@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
-_NAMESPACES = ("fft", "linalg")  # of functions on tensors
+_NAMESPACES = ("autograd", "fft", "linalg")  # of functions on tensors
 _STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
     "api.interchange.dlpack": "from_dlpack",
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre import train as train
+    from nacre.api import autograd as autograd
     from nacre.api import fft as fft
     from nacre.api import linalg as linalg
     from nacre.api import random as random

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from nacre.base.state import STATE, gradients, signature
+from nacre.base.state import STATE, signature
+from nacre.trace.modes import gradients
 
 
 def test_contexts_restore_the_previous_mode() -> None:

@@ -14,7 +14,6 @@ import pytest
 import nacre as nc
 from nacre.base import state
 from nacre.base.errors import OutOfMemory
-from nacre.base.state import gradients
 from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import Recording
 from nacre.codegen.entry.slots import SLOTS, different_slots
@@ -27,6 +26,7 @@ from nacre.ir.primitive import primitive_named
 from nacre.runtime import buffer
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import inside
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, make
 from nacre.trace.variable import Leaf
 

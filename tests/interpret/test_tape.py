@@ -10,7 +10,6 @@ import pytest
 
 from nacre.base.dtypes import float32
 from nacre.base.errors import GradientError, StateError
-from nacre.base.state import gradients
 from nacre.base.types import TensorType
 from nacre.interpret import forward, tape
 from nacre.interpret.backward import backward, gradients_of
@@ -23,6 +22,7 @@ from nacre.ops.pointwise import add, eq, exp, full_like, mul, neg, sin, sub
 from nacre.ops.reduce import sum_
 from nacre.ops.view import broadcast
 from nacre.trace.bind import executor
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, make
 from nacre.trace.variable import Leaf, Variable
 

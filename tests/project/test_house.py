@@ -42,6 +42,7 @@ LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}  # the same, of functions, by fi
 MOST_EXCEPTIONS = 10  # of both kinds together
 SHARED_CLASS_NAMES = {  # public class names that stand for two things, and why
     "Buffer": "memory, a kernel's storage, and PyTorch's name for a module's tensor",
+    "Function": "a function of LLVM text, and PyTorch's name for an operation with a custom derivative",
     "Linear": "a derivative that is linear, and PyTorch's name for a layer",
     "Writer": "the writer of a nest, and the protocol of training logs",
 }

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from nacre.base.errors import StateError
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.interpret.evaluate import from_numpy
 from nacre.ir.primitive import primitive_named
 from nacre.trace import bind as binding
 from nacre.trace.bind import ACTIVE, bind, executor, inside, next_level, register_executor
+from nacre.trace.modes import gradients
 from nacre.trace.value import Payload, Value, make
 from nacre.trace.variable import Leaf
 

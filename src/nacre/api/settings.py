@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
-from nacre.base.arguments import is_whole, whole_number
+from nacre.base.arguments import is_whole, require_flag, whole_number
 from nacre.base.errors import ArgumentError
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.codegen.entry.points import forget_packed, rebind
 from nacre.native.pool import pool
 from nacre.runtime import buffer
 from nacre.trace import bind as binding
+from nacre.trace.modes import ModeFromHere, StateBlock, gradients, inference, recorded_unless_inference
 
 __all__ = [
     "empty_cache",
     "enable_grad",
     "get_threads",
+    "inference_mode",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "no_grad",
     "numerics",
+    "set_grad_enabled",
     "set_memory_limit",
     "set_threads",
 ]
@@ -40,28 +44,88 @@ class SettingsBlock(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
-def no_grad() -> SettingsBlock:
-    """A context or, as `@no_grad()`, a decorator in which nothing is recorded for `backward`.
+@overload
+def no_grad() -> SettingsBlock: ...
+@overload
+def no_grad(function: F, /) -> F: ...
+def no_grad(function: Any = None, /) -> Any:
+    """A context or, as `@no_grad()` or `@no_grad`, a decorator in which nothing is recorded for `backward`.
 
-    No derivative passes through values computed in it, in compiled functions too.
+    No derivative passes through values computed in it, in compiled functions too.  A decorated generator computes in it
+    between its `yield`s.  Raises KindError for a decorated class or coroutine function.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad():
     ...     (x * 2).requires_grad
     False
     """
-    return gradients(False)
+    return _decorated(gradients(False, "no_grad()"), function)
 
 
-def enable_grad() -> SettingsBlock:
-    """A context in which operations are recorded again inside `no_grad`.
+@overload
+def enable_grad() -> SettingsBlock: ...
+@overload
+def enable_grad(function: F, /) -> F: ...
+def enable_grad(function: Any = None, /) -> Any:
+    """A context or decorator in which operations are recorded again inside `no_grad`, but not in `inference_mode`.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad(), nc.enable_grad():
     ...     (x * 2).requires_grad
     True
     """
-    return gradients(True)
+    return _decorated(recorded_unless_inference(True, "enable_grad()"), function)
+
+
+def set_grad_enabled(mode: bool) -> SettingsBlock:
+    """Record operations for `backward` from here on, or do not; as a context or decorator, only inside.
+
+    `with set_grad_enabled(training):` chooses by a flag.  Raises KindError unless `mode` is True or False.
+
+    >>> x = nc.tensor(1.0).requires_grad_()
+    >>> with nc.set_grad_enabled(False):
+    ...     (x * 2).requires_grad
+    False
+    >>> (x * 2).requires_grad
+    True
+    """
+    require_flag(mode, "set_grad_enabled")
+    return ModeFromHere(recorded_unless_inference(bool(mode), f"set_grad_enabled({bool(mode)})"))
+
+
+@overload
+def inference_mode(mode: bool = True) -> SettingsBlock: ...
+@overload
+def inference_mode(mode: F, /) -> F: ...
+def inference_mode(mode: Any = True) -> Any:
+    """A context or decorator like `no_grad`, inside which `enable_grad` has no effect; `inference_mode(False)` ends it.
+
+    Tensors made inside are ordinary tensors: a later recorded operation takes them as constants.  Raises KindError
+    unless `mode` is True or False.
+
+    >>> x = nc.tensor(1.0).requires_grad_()
+    >>> with nc.inference_mode(), nc.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad, (x * y).requires_grad
+    (False, True)
+    """
+    if callable(mode):
+        return inference(True)(mode)
+    require_flag(mode, "inference_mode")
+    return inference(bool(mode))
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether the code runs in `inference_mode`.
+
+    >>> nc.is_inference_mode_enabled()
+    False
+    """
+    return STATE.inference
+
+
+def _decorated(block: StateBlock[bool], function: Any) -> Any:
+    return block if function is None else block(function)
 
 
 def is_grad_enabled() -> bool:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from nacre.api.autograd.methods import Differentiable
 from nacre.api.constants import require_version
 from nacre.api.interchange.conversions import deep_copy, finite, real_number, reduced, to_array, to_buffer, whole
-from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers
+from nacre.api.operands import TensorLike, numbers, plain_numbers
 from nacre.api.printing import as_html, as_text, represent
-from nacre.base.arguments import require_device, require_flag
+from nacre.base.arguments import require_device
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import (
     TRACED,
     ArgumentError,
     DTypeError,
-    GradientError,
     KindError,
     MissingAttribute,
     ShapeError,
@@ -35,14 +35,13 @@ from nacre.base.errors import (
 from nacre.base.hints import Absent, ListedClass, listed, mark_absent
 from nacre.base.lazy import LateModule
 from nacre.base.porting.methods import TENSOR
-from nacre.base.types import ElementCount, unlike
+from nacre.base.state import STATE
+from nacre.base.types import ElementCount
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
-from nacre.interpret.backward import backward
-from nacre.ops.identity import detach
 from nacre.trace.bind import NATIVE
-from nacre.trace.value import Payload, Value, is_concrete, make, owned, register_public
-from nacre.trace.variable import Leaf, Variable, lender
+from nacre.trace.value import Value, is_concrete, make, register_public
+from nacre.trace.variable import Variable, lender
 
 if TYPE_CHECKING:
     from nacre.api.interchange import borrow, of_numpy
@@ -56,7 +55,7 @@ FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for t
 Axes = int | tuple[int, ...] | None
 
 
-class Tensor(Value, metaclass=ListedClass):
+class Tensor(Differentiable, metaclass=ListedClass):
     """An n-dimensional array with one dtype.
 
     >>> x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -213,7 +212,7 @@ class Tensor(Value, metaclass=ListedClass):
                 "x[i] = v: x must be a named tensor; got a temporary one, as `x[i]` is in `x[i][j] = v`; "
                 "the change would be lost; write `x[i, j] = v`, or give the tensor a name"
             )
-        tape.update(self, lambda x: FUNCTIONS.index_update(x, key, value))
+        tape.write(self, lambda x: FUNCTIONS.index_update(x, key, value))
 
     # ---- methods of the public functions
 
@@ -329,103 +328,6 @@ class Tensor(Value, metaclass=ListedClass):
         """Whether all elements are true."""
         return FUNCTIONS.all(self, axis=axis, keepdims=keepdims)
 
-    # ---- gradients
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`."""
-        return self.node is not None
-
-    @requires_grad.setter
-    def requires_grad(self, required: bool) -> None:
-        self.requires_grad_(required)
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether `backward` stops here: no recorded operation computed this tensor."""
-        return self.node is None or isinstance(self.node, Leaf)
-
-    def requires_grad_(self, required: bool = True) -> Tensor:
-        """Make this tensor a leaf whose `grad` is filled by `backward`, or undo that.  Returns itself."""
-        require_flag(required, "requires_grad_")
-        if required and not self.type.dtype.is_differentiable:
-            raise DTypeError(f"requires_grad_: dtype must be floating-point; got {self.dtype.name}")
-        if not self.is_leaf:
-            if required:
-                return self
-            raise GradientError("requires_grad_: the tensor must be a leaf; got a result of an operation; use detach()")
-        if not required:
-            self.node = None
-        elif self.node is None:
-            held = owned(self)
-            self.content, self.layout = held.content, held.layout
-            self.node = Leaf(self.content.level if isinstance(self.content, Payload) else 0)
-        return self
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient accumulated by `backward`, or None."""
-        node = self.node
-        if isinstance(node, Leaf):
-            return node.owner.gradient if node.owner is not None else node.gradient  # type: ignore[return-value]
-        return None if node is None else tape.retained(node)  # type: ignore[return-value]
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        """Set or clear the gradient of a leaf; its type must be the tensor's own."""
-        if not isinstance(self.node, Leaf):
-            raise GradientError("grad: only the gradient of a leaf can be set; got the result of an operation")
-        if value is not None and value.type is not self.type:
-            raise unlike("grad: the gradient", self.type, value.type)
-        if self.node.owner is not None:
-            self.node.owner.gradient = value
-        else:
-            self.node.gradient = value
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this result in `grad` when `backward` reaches it."""
-        if self.node is None:
-            raise GradientError(
-                "retain_grad: the tensor must require a gradient; got one that does not; call "
-                "requires_grad_() on its inputs"
-            )
-        if not isinstance(self.node, Leaf):
-            tape.retain(self.node)
-
-    def backward(
-        self, gradient: TensorLike | None = None, retain_graph: bool = False, create_graph: bool = False
-    ) -> None:
-        """Add the gradient of this tensor to the `grad` of the leaves that it was computed from.
-
-        `gradient` is the cotangent, with this tensor's type.  It may be omitted for a tensor of one element.  Raises
-        GradientError if no operation was recorded.
-
-        >>> x = nc.tensor(3.0).requires_grad_()
-        >>> (x * x).backward()
-        >>> x.grad
-        Tensor(6., f32[])
-        """
-        if self.node is None:
-            raise GradientError(
-                "backward: the tensor must be computed from one with requires_grad; got none.  "
-                "Call requires_grad_() on an input first, outside nacre.no_grad().  A compiled, batched or "
-                "differentiated function records only variables (nn.Parameter); use nacre.grad there"
-            )
-        if gradient is None and self.type.size != 1:
-            raise GradientError(
-                f"backward: without `gradient` the tensor must have one element; got shape {self.shape}; "
-                "sum it, or pass gradient= of that shape"
-            )
-        seed = FUNCTIONS.ones_like(self) if gradient is None else as_tensor(gradient)
-        if seed.type is not self.type:
-            raise unlike("backward: `gradient`", self.type, seed.type)
-        backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
-
-    def detach(self) -> Tensor:
-        """The same numbers without the recorded operations."""
-        held = detach(self)
-        return make(held.type, held.content, held.layout) if held is self else held  # type: ignore[return-value]
-
     if TYPE_CHECKING:
 
         def __add__(self, other: TensorLike, /) -> Tensor: ...
@@ -536,6 +438,10 @@ BINARY: Final = (
     ("mod", "remainder"), ("pow", "pow"), ("matmul", "matmul"), ("and", "bitwise_and"), ("or", "bitwise_or"),
     ("xor", "bitwise_xor"), ("lshift", "bitwise_left_shift"), ("rshift", "bitwise_right_shift"),
 )  # fmt: skip
+SYMBOLS: Final = dict(
+    add="+", sub="-", mul="*", truediv="/", floordiv="//", mod="%", pow="**", matmul="@", lshift="<<", rshift=">>",
+    **{"and": "&", "or": "|", "xor": "^"},
+)  # fmt: skip
 COMPARISONS: Final = (
     ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"), ("eq", "equal"),
     ("ne", "not_equal"),
@@ -618,6 +524,17 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
     return operator
 
 
+def _augmented(method: str, symbol: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        """The operation; inside `no_grad`, a leaf that requires a gradient gets the result as its value."""
+        result = getattr(self, method)(other)
+        if self.node is None or STATE.gradients or result is NotImplemented:
+            return result
+        return tape.updated(f"x {symbol}= v", self, result)
+
+    return operator
+
+
 def _unary(function: str) -> Callable[[Tensor], Any]:
     def operator(self: Tensor) -> Any:
         """The operator method of one operand."""
@@ -634,6 +551,7 @@ def _install() -> None:
     for name, function in BINARY:
         setattr(Tensor, f"__{name}__", _forward(function))
         setattr(Tensor, f"__r{name}__", _reflected(function))
+        setattr(Tensor, f"__i{name}__", _augmented(f"__{name}__", SYMBOLS[name]))
     for name, function in COMPARISONS:
         setattr(Tensor, f"__{name}__", _forward(function))
     for name, function in UNARY:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.base.locks import forkable, of_threads_there
@@ -15,52 +14,40 @@ class State(threading.local):
     """The ambient state of the code that a thread runs.
 
     `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
-    interpreter is active, so that operations on plain tensors run at once.  `ambient` combines the gradient and
-    numerics modes; compiled functions depend on it.
+    interpreter is active, so that operations on plain tensors run at once.  `inference` is whether `enable_grad` has no
+    effect.  `ambient` combines these modes and the numerics mode; compiled functions depend on it.
     """
 
     def __init__(self) -> None:
         self.interpreters: list[Any] = []
         self.word = 0
         self.gradients = True
+        self.inference = False
         self.numerics = "exact"
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
         self.note_error: Callable[[Any], None] | None = None  # called with each of Nacre's errors, also handled ones
 
     def settle(self) -> None:
-        """Update `ambient` from both modes; equal states share one object."""
-        ambient = self.gradients, self.numerics
+        """Update `ambient` from the modes; equal states share one object."""
+        ambient = self.gradients, self.numerics, self.inference
         self.ambient = _ambients.setdefault(ambient, ambient)
 
 
-EXACT: Final = (True, "exact")
-_ambients: dict[tuple[bool, str], tuple[bool, str]] = {EXACT: EXACT}
+Ambient = tuple[bool, str, bool]
+EXACT: Final[Ambient] = (True, "exact", False)
+_ambients: dict[Ambient, Ambient] = {EXACT: EXACT}
 STATE = State()
 SILENT = (ctypes.c_uint64 * 2)()  # for native entries: the number of threads that do not record, and one of them
 _silent: dict[int, None] = {}  # the threads that do not record, as an ordered set
 _counting = forkable()
 
 
-@contextmanager
-def gradients(enabled: bool) -> Generator[None]:
-    """A context in which operations are recorded for `backward`, or are not."""
-    before = STATE.gradients
-    try:
-        _record(enabled)
-        yield
-    finally:
-        try:
-            _record(before)
-        except BaseException:  # an interrupt: the mode must be restored completely
-            _record(before)
-            raise
-
-
-def _record(enabled: bool) -> None:
-    """Set the gradient mode of this thread and inform native code."""
+def record_gradients(enabled: bool, inference: bool | None = None) -> None:
+    """Set the gradient mode of this thread, perhaps also whether it infers, and inform native code."""
     with _counting:
         STATE.gradients = enabled
+        STATE.inference = STATE.inference if inference is None else inference
         STATE.settle()
         if enabled:
             _silent.pop(threading.get_ident(), None)

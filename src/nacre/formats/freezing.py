@@ -14,7 +14,6 @@ from nacre.api.operands import as_tensor
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, TraceError
 from nacre.base.records import dataclass
-from nacre.base.state import gradients
 from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.forward import as_kind
 from nacre.interpret.stage import Trace, stage
@@ -23,6 +22,7 @@ from nacre.ir.primitive import Flow, Host, ProcessParameter
 from nacre.ir.rewrite import without_calls
 from nacre.nn.module import Module
 from nacre.ops.control import DerivativeRule
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import name_of

@@ -20,7 +20,7 @@ from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeErro
 from nacre.base.hints import closest
 from nacre.base.records import dataclass
 from nacre.base.size_binding import solve
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import EXECUTOR
@@ -34,6 +34,7 @@ from nacre.ir.primitive import copies
 from nacre.ir.rewrite import inline, specialised, substitute, without_dead_code
 from nacre.ir.text import print_graph
 from nacre.ops.control import call
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, is_concrete
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.dynamic import DynamicShapes
@@ -110,8 +111,6 @@ class Program:
             taken = (*parts.inputs, *parts.names, *weights)
             weights[free_name(label or f"constant{k}", taken)] = EXECUTOR.dense(x)
         return Program(parts.graph, parts.inputs, tuple(wanted), weights, plain_structure(structure), parts.names)
-
-    # ---- inspection
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:

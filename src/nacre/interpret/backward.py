@@ -1,7 +1,7 @@
 """The backward pass over the tape, from outputs to leaves.
 
 Nodes are processed in descending order of their numbers.  The cotangents of a value are added in that order, starting
-from the given ones, then in the order of operands.
+from the given ones, then in the order of operands.  Hooks of a value run when its cotangent is complete.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from nacre.base.errors import GradientError
@@ -18,11 +19,24 @@ from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import Positions, Pull
 from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
-from nacre.interpret.tape import CHANGED, RETAINED, AnyNode, CotangentFunction, Part, TapeEnd, TapeNode, lowered
+from nacre.interpret.tape import (
+    CHANGED,
+    AnyNode,
+    CalledPull,
+    Part,
+    TapeEnd,
+    TapeNode,
+    hooks_of,
+    lowered,
+    note_hooks,
+    retain,
+)
 from nacre.interpret.unfused import unfuse
 from nacre.ir.rewrite import specialised
 from nacre.ops.pointwise import add
 from nacre.trace.bind import executor
+from nacre.trace.hooks import LIVE, GradientHooks
+from nacre.trace.modes import gradients
 from nacre.trace.value import Payload, Value, make
 from nacre.trace.variable import Leaf, scope
 
@@ -33,26 +47,30 @@ class Sweep:
     def __init__(self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]) -> None:
         self.level, self.create = level, create_graph
         self.keep = retain_graph or create_graph
-        self.wanted = {id(t) for t in targets}
+        self.targets = targets
+        self.wanted = {_key(t) for t in targets}
         self.pending: dict[TapeNode, dict[int, Value]] = {}
         self.queue: list[tuple[float, TapeNode]] = []
-        # cotangents of leaves and targets, by identity
-        self.ends: dict[int, tuple[AnyNode, Value]] = {}
-        self.parts: dict[tuple[int, int], Part] = {}
+        # cotangents of leaves and targets, by their keys
+        self.ends: dict[object, tuple[AnyNode, Value]] = {}
+        self.idle: dict[int, AnyNode] = {}  # by identity: the nodes that lead to no target, which are left as they are
+        self.last: list[tuple[float, AnyNode]] = []  # ends with hooks, by the number of the last node that adds to them
 
     def put(self, node: AnyNode, cotangent: Value) -> None:
         """Add to the cotangent of a node."""
         if isinstance(node, Part):
-            if id(node) in self.wanted or node in RETAINED:
-                self.parts[id(node.node), node.index] = node
             target, index = node.node, node.index
         elif isinstance(node, TapeNode):
             target, index = node, 0
         else:
+            if self.idle and id(node) in self.idle and id(node) not in self.wanted:
+                return
             before = self.ends.get(id(node))
             if before is None and isinstance(node, TapeEnd):
                 raise node.fault()
             self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
+            return
+        if self.idle and id(target) in self.idle and (id(target), index) not in self.wanted:
             return
         waiting = self.pending.get(target)
         if waiting is None:
@@ -63,10 +81,18 @@ class Sweep:
 
     def run(self) -> None:
         """Process every node that has cotangents, latest first."""
+        observed = bool(self.wanted or len(LIVE))
+        if observed:
+            self.prepare()
         while self.queue:
+            if self.last:
+                self.complete(-self.queue[0][0])
             _, node = heapq.heappop(self.queue)
             given = self.pending.pop(node)
-            self.note(node, given)
+            if observed:
+                self.observe(node, given)
+                if id(node) in self.idle:
+                    continue
             if self.create and isinstance(node.rule.whole, FusedRule):
                 unfuse(node, node.rule.whole.reverse, self.saved(node))
             present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
@@ -79,12 +105,17 @@ class Sweep:
                 values = [*self.saved(node), *(given[k] for k in present), *held]
             if not self.keep:
                 node.saved, node.parents = None, ()
+            if isinstance(pull, CalledPull):
+                self.call(pull, values, parents)
+                observed = observed or bool(len(LIVE))
+                continue
             if pull.direct is not None:
                 found: Sequence[Value] = [values[k] for k in pull.direct]
             else:
                 found = self.evaluate(pull, values, getattr(node, "source", ""))
             for k, cotangent in zip(pull.places, found, strict=True):
                 self.put(parents[k], cotangent)
+        self.complete(-inf)
 
     def gathered(self, node: TapeNode, present: Positions) -> tuple[Pull, Sequence[Value]]:
         """The pullback that adds to the cotangents that operands have received, and these cotangents."""
@@ -107,17 +138,81 @@ class Sweep:
         found = self.ends.pop(id(node), None)
         return None if found is None else found[1]
 
-    def note(self, node: TapeNode, given: Mapping[int, Value]) -> None:
-        """Store cotangents that the caller requested."""
-        if RETAINED or self.wanted:
-            for k, cotangent in given.items():
-                place = node if not node.rule.primitive.multiple else self.parts.get((id(node), k))
-                if place is None:
-                    continue
-                if place in RETAINED:
-                    RETAINED[place] = cotangent
-                if id(place) in self.wanted:
-                    self.ends[id(place)] = place, cotangent
+    # ---- hooks and targets
+
+    def prepare(self) -> None:
+        """Find the nodes that lead to no target, and the ends with hooks, before the first node is processed."""
+        nodes = reachable(self.pending)
+        ends = {id(p): p for node in nodes for p in node.parents if not isinstance(p, TapeNode | Part)}
+        if self.wanted:
+            wanted = {id(_place(t)[0]) for t in self.targets}
+            leading: set[int] = set()  # to a target behind it
+            for node in sorted(nodes, key=_number):
+                parents = [id(_place(p)[0]) for p in node.parents]
+                if not leading.isdisjoint(parents) or not wanted.isdisjoint(parents):
+                    leading.add(id(node))
+            self.idle = {id(n): n for n in nodes if id(n) not in leading} | ends
+            self.ends = {k: end for k, end in self.ends.items() if k in self.wanted}
+        last = {k: inf for k, (end, _) in self.ends.items() if hooks_of(end) is not None}
+        watched = {k for k, end in ends.items() if hooks_of(end) is not None}
+        if watched:
+            for node in nodes:
+                for p in node.parents:
+                    if id(p) in watched:
+                        last[id(p)] = min(node.number, last.get(id(p), inf))
+        known = {**ends, **{k: end for k, (end, _) in self.ends.items()}}
+        self.last = sorted(((number, known[k]) for k, number in last.items()), key=lambda pair: pair[0])  # type: ignore[index]
+
+    def complete(self, number: float) -> None:
+        """Complete the ends with hooks to which only nodes after a number add."""
+        while self.last and self.last[-1][0] > number:
+            _, end = self.last.pop()
+            if id(end) in self.ends:
+                self.end(end)
+
+    def end(self, node: AnyNode) -> None:
+        """Let the hooks of an end see its cotangent, which is complete."""
+        hooks = hooks_of(node)
+        if hooks is not None:
+            self.ends[id(node)] = node, self.heard(hooks, self.ends[id(node)][1])
+
+    def observe(self, node: TapeNode, given: dict[int, Value]) -> None:
+        """Let hooks see the cotangents of a node, and store those that the caller requested."""
+        hooks: Mapping[int, GradientHooks] = getattr(node, "hooks", {})
+        for k in list(given):
+            if k in hooks:
+                given[k] = self.heard(hooks[k], given[k])
+            if (id(node), k) in self.wanted:
+                self.ends[id(node), k] = node, given[k]
+
+    def heard(self, hooks: GradientHooks, cotangent: Value) -> Value:
+        """A cotangent after the hooks of its value."""
+        gradient = first = conjugated(cotangent if self.create else lowered(cotangent, self.level))
+        for _, function in hooks.before:
+            answer = self.quietly(function, gradient)
+            if answer is not None:
+                gradient = _answered(answer, gradient)
+        gradient = gradient if self.create else lowered(gradient, self.level)
+        if hooks.retains:
+            hooks.gradient = gradient if hooks.gradient is None else add(hooks.gradient, gradient)
+        return cotangent if gradient is first else conjugated(gradient)
+
+    def quietly(self, function: Any, *given: Any) -> Any:
+        """The result of a user's function, which is recorded only if the backward pass is."""
+        if self.level:
+            return function(*given)
+        with gradients(self.create):
+            return function(*given)
+
+    def call(self, pull: CalledPull, values: Sequence[Value], parents: Sequence[AnyNode]) -> None:
+        """Call a function with its saved values and gradients, and put the gradients that it returns."""
+        count = len(values) - len(pull.present)
+        given = [conjugated(c if self.create else lowered(c, self.level)) for c in values[count:]]
+        found: list[tuple[int, Value]] = self.quietly(pull.called, [*values[:count], *given])
+        for k, c in found:
+            self.put(parents[k], conjugated(c if self.create else lowered(c, self.level)))
+
+    # ---- saved values and pullbacks
 
     def saved(self, node: TapeNode) -> Sequence[Value]:
         """The values that a node saved, with nodes of its level only if the backward pass itself is recorded."""
@@ -133,8 +228,6 @@ class Sweep:
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""
-        if isinstance(pull, CotangentFunction):
-            return pull.intercepted(values)
         if STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
@@ -147,6 +240,59 @@ class Sweep:
                 e, places = pull.single
                 return (executor().evaluate(e.primitive, [values[k] for k in places], e.params),)
         return run(pull.graph if pull.sizes is None else specialised(pull.graph, pull.sizes), values, source)
+
+
+class Accumulation(Sweep):
+    """A backward pass that adds the cotangents of leaves to their gradients, as soon as they are complete."""
+
+    def end(self, node: AnyNode) -> None:
+        """Add to the gradient of a leaf, between its hooks."""
+        super().end(node)
+        _, cotangent = self.ends.pop(id(node))
+        if not isinstance(node, Leaf):
+            raise tape_errors.followed()
+        held = conjugated(cotangent if self.create else lowered(cotangent, self.level))
+        place = node if node.owner is None else node.owner
+        before = place.gradient
+        place.gradient = held if before is None else add(before, held)
+        if STATE.word and node.owner is not None:
+            note_hooks(node.owner)
+        hooks = hooks_of(node)
+        for _, function in () if hooks is None else hooks.after:
+            with gradients(self.create):
+                function()
+
+
+def _number(node: TapeNode) -> float:
+    return node.number
+
+
+def _answered(answer: Any, gradient: Value) -> Value:
+    """The gradient that a hook returned; its type must be that of the gradient that it got."""
+    if not isinstance(answer, Value) or answer.type is not gradient.type:
+        given = answer.type if isinstance(answer, Value) else type(answer).__name__
+        raise GradientError(
+            f"register_hook: the hook must return a gradient of type {gradient.type}, or None to leave it; got {given}"
+        )
+    return answer
+
+
+def reachable(starts: Sequence[AnyNode] | Mapping[TapeNode, Any]) -> list[TapeNode]:
+    """The nodes of equations that a backward pass from some nodes can reach."""
+    found: dict[int, TapeNode] = {}
+    waiting: list[AnyNode] = list(starts)
+    while waiting:
+        at = waiting.pop()
+        at = at.node if isinstance(at, Part) else at
+        if isinstance(at, TapeNode) and id(at) not in found:
+            found[id(at)] = at
+            waiting += at.parents
+    return list(found.values())
+
+
+def _key(node: AnyNode) -> object:
+    """The key of a node's cotangent among `ends`."""
+    return (id(_place(node)[0]), _place(node)[1]) if isinstance(node, TapeNode | Part) else id(node)
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:
@@ -176,8 +322,9 @@ def backward(
     *,
     retain_graph: bool = False,
     create_graph: bool = False,
+    inputs: Sequence[Value] | None = None,
 ) -> None:
-    """Add the gradients of outputs to the leaves that they were computed from.
+    """Add the gradients of outputs to the leaves that they were computed from, or to `inputs` alone.
 
     With `create_graph` the backward pass itself is recorded.  Raises GradientError if an output has no node, or depends
     on an input of a functional `vjp`; StateError if its computation was released.
@@ -186,17 +333,15 @@ def backward(
     staging = scope()
     if isinstance(staging, Staging) and staging.level == level:
         staging.sweep(outputs)
-    sweep = Sweep(level, retain_graph, create_graph, ())
-    for y, c in zip(outputs, cotangents, strict=True):
-        sweep.put(y.node, conjugated(c))
-    sweep.run()
-    for leaf, cotangent in sweep.ends.values():
-        if not isinstance(leaf, Leaf):
-            raise tape_errors.followed()
-        held = conjugated(cotangent if create_graph else lowered(cotangent, level))
-        place = leaf if leaf.owner is None else leaf.owner
-        before = place.gradient
-        place.gradient = held if before is None else add(before, held)
+    targets = [_tracked(x, level, "backward") for x in inputs or ()]
+    for node in targets:
+        if not isinstance(node, Leaf):
+            retain(node)
+    sweep = Accumulation(level, retain_graph, create_graph, targets)
+    _run(sweep, outputs, cotangents)
+    for node, _ in list(sweep.ends.values()):
+        if not isinstance(node, TapeNode):
+            sweep.end(node)
 
 
 def gradients_of(
@@ -207,17 +352,38 @@ def gradients_of(
     retain_graph: bool = False,
     create_graph: bool = False,
 ) -> list[Value | None]:
-    """The gradients of outputs with respect to values that they were computed from; leaves are unchanged."""
+    """The gradients of outputs with respect to values that they were computed from; leaves are unchanged.
+
+    Only nodes between the outputs and these values are processed, and their saved values released.
+    """
     level = level_of(outputs)
-    for x in inputs:
-        if x.node is None or x.node.level != level:
-            raise GradientError("gradient: inputs must have been tracked when the outputs were computed")
-    sweep = Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
+    sweep = Sweep(level, retain_graph, create_graph, [_tracked(x, level, "grad") for x in inputs])
+    _run(sweep, outputs, cotangents)
+    for node in sweep.targets if STATE.word else ():
+        if isinstance(node, Leaf) and node.owner is not None:
+            note_hooks(node.owner)
+    found = [sweep.ends.get(_key(node)) for node in sweep.targets]
+    return [None if f is None else conjugated(f[1] if create_graph else lowered(f[1], level)) for f in found]
+
+
+def _run(sweep: Sweep, outputs: Sequence[Value], cotangents: Sequence[Value]) -> None:
     for y, c in zip(outputs, cotangents, strict=True):
         sweep.put(y.node, conjugated(c))
-    sweep.run()
-    found = [sweep.ends.get(id(x.node)) for x in inputs]
-    return [None if f is None else conjugated(f[1]) for f in found]
+    if sweep.create and not (STATE.gradients or STATE.inference):
+        with gradients(True):
+            sweep.run()
+    else:
+        sweep.run()
+
+
+def _tracked(x: Value, level: int, operation: str) -> Any:
+    """The node of an input, which must have one of this level."""
+    if x.node is None or x.node.level != level:
+        raise GradientError(
+            f"{operation}: inputs must require a gradient, and the outputs must be computed from them; got a tensor of "
+            f"type {x.type} that " + ("requires none" if x.node is None else "belongs to another transformation")
+        )
+    return x.node
 
 
 def level_of(outputs: Sequence[Value]) -> int:

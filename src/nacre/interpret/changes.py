@@ -53,3 +53,15 @@ class Changes:
                 f"def f(x):\n    seen = nc.zeros(3)\n    seen[0] = x.sum()\n    return x, seen\nnc.{self.name}(f)",
             )
         )
+
+
+def mode_left(name: str) -> TraceError:
+    """The error for a traced function that sets the gradient mode and does not restore it."""
+    return TraceError(
+        explain(
+            f"{name}: a compiled function must leave the gradient mode as it was; this one changed it",
+            "@nc.jit\ndef f(x):\n    nc.set_grad_enabled(False)\n    return x * 2",
+            "The function runs once, while it is traced; later calls would not change the mode.",
+            "@nc.jit\ndef f(x):\n    with nc.set_grad_enabled(False):\n        return x * 2",
+        )
+    )

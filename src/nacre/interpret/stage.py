@@ -20,10 +20,10 @@ import numpy as np
 from nacre.base.errors import GradientError, TraceError, explain
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
-from nacre.base.state import STATE
+from nacre.base.state import STATE, record_gradients
 from nacre.base.types import TensorType
 from nacre.interpret.called import fault_place
-from nacre.interpret.changes import Changes
+from nacre.interpret.changes import Changes, mode_left
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
@@ -31,6 +31,7 @@ from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
 from nacre.ops.identity import detach_p
 from nacre.trace.bind import bind, inside, next_level
+from nacre.trace.hooks import GradientHooks
 from nacre.trace.reads import is_capture, note_frames
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope, standing_in
@@ -60,6 +61,7 @@ class VariableRecord:
         "gradient_output",
         "gradient_was_none",
         "gradient_written",
+        "hooks",
         "input",
         "leaf",
         "output",
@@ -77,6 +79,7 @@ class VariableRecord:
         self.written = False
         self.output: Atom | None = None  # its value at the end, if it was written
         self.leaf: Leaf | None = None
+        self.hooks: tuple[GradientHooks | None] | None = None  # at entry, if a backward pass read them
         self.gradient_known = False  # whether `gradient` is the current `.gradient`
         self.gradient: Value | None = None
         self.gradient_was_none: bool | None = None  # at entry; None if it was not read
@@ -89,9 +92,8 @@ class VariableRecord:
 class Trace:
     """The result of staging a function.
 
-    The graph's inputs are the arguments, then the captures, then `variable_inputs`, then
-    `gradient_inputs`; its outputs are the function's results, then `variable_outputs`, then
-    `gradient_outputs`.
+    The graph's inputs are the arguments, then the captures, then `variable_inputs`, then `gradient_inputs`; its outputs
+    are the function's results, then `variable_outputs`, then `gradient_outputs`.
     """
 
     graph: Graph
@@ -146,9 +148,8 @@ class Staging(Changes):
         self.equations: list[Equation] = []
         self.swept: set[Atom] = set()  # inputs that a `backward` reached
         self.names: list[tuple[str, Atom, str]] = []  # as of the trace
+        self.checks: list[Callable[[Sequence[Value]], None]] = []  # of the results, at the end
         self.silent: dict[Atom, Var | None] = {}  # atoms made in `no_grad`, and detached for other equations
-
-    # ---- equations
 
     def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Record an equation; its results are staged values."""
@@ -287,6 +288,8 @@ class Staging(Changes):
 
     def finish(self, outputs: Sequence[Value]) -> Trace:
         """The graph, with its captures and variables."""
+        for check in self.checks:
+            check([*outputs, *self.written_gradients()])
         results = [self.read_atom(y) for y in outputs]
         records = tuple(self.records.values())
         for r in records:
@@ -342,13 +345,23 @@ def stage(
     The source line of equations is `source`, or by default the user's line.
     """
     staging = Staging(name, source)
+    ambient = STATE.ambient
+
+    def recorded() -> Trace:
+        """What f did, unless it leaves another mode behind."""
+        outputs = f(*map(staging.argument, types))
+        if STATE.ambient is not ambient:
+            raise mode_left(name)
+        return staging.finish(outputs)
+
     try:
-        trace = inside(staging, lambda: staging.finish(f(*map(staging.argument, types))))
+        trace = inside(staging, recorded)
     except BaseException:
         staging.restore()
         raise
     finally:
         staging.ended = True
+        record_gradients(ambient[0], ambient[2])
     staging.require_none_outside()
     objects = [(x, given()) for _, x, given in staging.captured.values()]
     fixed = frozenset(k for k, (_, now) in enumerate(objects) if now is None)

@@ -11,17 +11,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 from nacre.base.dims import noted_needs
 from nacre.base.errors import Error, GradientError
 from nacre.base.locks import renewed
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
+from nacre.base.types import unlike
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
-from nacre.interpret.conjugation import conjugated
 from nacre.interpret.loops import bounded as bounded
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging
@@ -29,6 +29,7 @@ from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
 from nacre.trace.bind import PARTS, bind, register_tape
+from nacre.trace.hooks import GradientHooks
 from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
 from nacre.trace.variable import Leaf, Variable, lender, scope
 
@@ -42,7 +43,8 @@ class TapeNode(Origin):
     The node of an equation with one result is the value's `node`; with several, values have `Part`s.
     """
 
-    __slots__ = ("number", "outer", "parents", "rule", "saved", "source")
+    __slots__ = ("hooks", "number", "outer", "parents", "rule", "saved", "source")
+    hooks: dict[int, GradientHooks]  # by result; left unset while there are none
     number: float
     outer: Any  # left unset at level 0, below which there is none
     parents: Sequence[Any]
@@ -73,10 +75,11 @@ class Part(Origin):
 class Alias(Origin):
     """The end of a functional `vjp`'s tape: an input."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("hooks", "outer")
 
     def __init__(self, level: int, outer: Any) -> None:
         self.level, self.outer = level, outer
+        self.hooks: GradientHooks | None = None
 
 
 class TapeEnd(Origin):
@@ -134,15 +137,23 @@ def changed(x: Value) -> None:
 
 
 def require_no_leaf(x: Value) -> None:
-    """Raise GradientError if `x[i] = v` would change a leaf that accumulates a gradient."""
-    if isinstance(x.node, Leaf):
+    """Raise GradientError if `x[i] = v` would change a variable's leaf, or outside of `no_grad` another leaf."""
+    if not isinstance(x.node, Leaf):
+        return
+    if x.node.owner is not None:
         raise GradientError(
-            "x[i] = v: x must not be a leaf with requires_grad; write into `x.detach()` or assign to a variable"
+            "x[i] = v: x must not be the value of a variable that requires a gradient; write into the variable inside "
+            "`with nacre.no_grad():`, as in `p[i] = v`, or assign to it"
+        )
+    if STATE.gradients:
+        raise GradientError(
+            "x[i] = v: x must not be a leaf with requires_grad here; write it inside `with nacre.no_grad():`, or into "
+            "`y = x * 1`, whose gradient reaches x"
         )
 
 
 def rebind(x: Value, held: Value) -> None:
-    """Give an object another value, as `x[i] = v` does."""
+    """Give an object another value, as `x[i] = v` does; a leaf stays one."""
     require_no_leaf(x)
     staging, variable = scope(), lender(x)
     if variable is not None and is_concrete(x) is (staging is None):
@@ -155,11 +166,12 @@ def rebind(x: Value, held: Value) -> None:
     owner = held.content.interpreter if isinstance(held.content, Payload) else None
     if isinstance(owner, Changes) and not isinstance(owner, Staging):
         owner.rebound(x)
-    x.content, x.layout, x.node = held.content, held.layout, held.node
+    x.content, x.layout = held.content, held.layout
+    x.node = x.node if isinstance(x.node, Leaf) else held.node
     changed(x)
 
 
-def update(x: Value, change: Callable[[Value], Value]) -> None:
+def write(x: Value, change: Callable[[Value], Value]) -> None:
     """Give an object the value change(x), as `x[i] = v` does.
 
     Of several threads that write into one tensor, each changes the value that the others have left.
@@ -175,6 +187,16 @@ def update(x: Value, change: Callable[[Value], Value]) -> None:
             if x.content is before.content and x.node is before.node:
                 rebind(x, held)
                 return
+
+
+def updated(operation: str, x: Value, held: Value) -> Value:
+    """A leaf that requires a gradient, with another value of its type; the other value itself for other tensors."""
+    if not isinstance(x.node, Leaf):
+        return held
+    if held.type is not x.type:
+        raise unlike(f"{operation}: x is a leaf with requires_grad, so the result", x.type, held.type)
+    rebind(x, held)
+    return x
 
 
 def require_no_record(operation: str, variable: Variable, held: Value) -> None:
@@ -294,21 +316,31 @@ CotangentHook = Callable[[list[Value | None]], Sequence[Value | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class CotangentFunction(Pull):
-    """The cotangents of watched values, some of which may be missing, passed through a function."""
+class CalledPull(Pull):
+    """A pullback that is a function of a user."""
+
+    present: Positions  # the results that have cotangents
+
+    def called(self, values: Sequence[Value]) -> list[tuple[int, Value]]:
+        """Places of parents and their gradients, from the saved values and the gradients of the results `present`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class CotangentFunction(CalledPull):
+    """The gradients of watched values, some of which may be missing, passed through a function."""
 
     function: CotangentHook
     slots: Positions  # positions of the watched values among the given ones
     count: int
-    present: Positions
 
-    def intercepted(self, cotangents: Sequence[Value]) -> Sequence[Value]:
-        """The function's result for the cotangents that are present."""
+    def called(self, values: Sequence[Value]) -> list[tuple[int, Value]]:
+        """The function's result for the gradients that are present."""
         every: list[Value | None] = [None] * self.count
-        for k, c in zip(self.present, cotangents, strict=True):
+        for k, c in zip(self.present, values, strict=True):
             every[self.slots[k]] = c
         answer = self.function(every)
-        return [x for k in self.present if (x := answer[self.slots[k]]) is not None]
+        return [(k, x) for k in self.present if (x := answer[self.slots[k]]) is not None]
 
 
 _NOTHING = Graph((), (), (), "watched")
@@ -324,7 +356,7 @@ class _CotangentRule(Rule):
 
     def pull(self, present: Positions) -> Pull:
         """The function applied to the cotangents that are present."""
-        return CotangentFunction(_NOTHING, present, present, None, None, None, *self.hook, present)
+        return CotangentFunction(_NOTHING, present, present, None, None, None, present, *self.hook)
 
 
 def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:
@@ -340,26 +372,95 @@ def watched(values: Sequence[Value], function: CotangentHook) -> list[Value]:
     level = max(levels)
     slots = active_operands(values, level)
     node = new_node(_CotangentRule(function, slots, len(values)), [values[k] for k in slots], (), level)
+    require_heard("register_full_backward_hook", node)
     for place, k in enumerate(slots):
         x = values[k]
         made[k] = make(x.type, x.content, x.layout, Part(node, place, lowered(x, level).node))
     return made
 
 
-# ---- gradients that are stored on request for results of operations
+# ---- hooks of values: functions of their gradients, and gradients that are stored on request
 
-RETAINED: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
+
+def hooks_of(node: AnyNode) -> GradientHooks | None:
+    """What a backward pass does with the gradient of a value with this node, if anything."""
+    if isinstance(node, TapeNode | Part):
+        owner, index = (node.node, node.index) if isinstance(node, Part) else (node, 0)
+        return getattr(owner, "hooks", _NO_HOOKS).get(index)
+    if isinstance(node, Leaf):
+        return node.hooks if node.owner is None else node.owner.hooks
+    return node.hooks if isinstance(node, Alias) else None
+
+
+_NO_HOOKS: dict[int, GradientHooks] = {}
+
+
+def set_hooks(node: AnyNode, hooks: GradientHooks | None) -> None:
+    """Replace what a backward pass does with the gradient of a value."""
+    if isinstance(node, TapeNode | Part):
+        owner, index = (node.node, node.index) if isinstance(node, Part) else (node, 0)
+        others = {k: held for k, held in getattr(owner, "hooks", _NO_HOOKS).items() if k != index}
+        owner.hooks = others if hooks is None else {**others, index: hooks}
+    elif isinstance(node, Leaf):
+        place = node if node.owner is None else node.owner
+        place.hooks = hooks
+    elif isinstance(node, Alias):
+        node.hooks = hooks
+
+
+def note_hooks(variable: Variable) -> None:
+    """Note that functions which are being staged depend on the hooks of a variable's gradient."""
+    for interpreter in STATE.interpreters:
+        if isinstance(interpreter, Staging):
+            record = interpreter.record(variable)
+            record.hooks = record.hooks or (variable.hooks,)
 
 
 def retain(node: AnyNode) -> None:
-    """Store the cotangent of a node in a backward pass."""
-    RETAINED.setdefault(node, None)
+    """Accumulate the gradient of a result in backward passes."""
+    held = hooks_of(node)
+    if held is None or not held.retains:
+        set_hooks(node, GradientHooks(() if held is None else held.before, (), True))
 
 
 def retained(node: AnyNode) -> Value | None:
-    """The stored cotangent of a node, or None."""
-    found = RETAINED.get(node)
-    return None if found is None else conjugated(found)
+    """The accumulated gradient of a result, or None."""
+    held = hooks_of(node)
+    return None if held is None else held.gradient
+
+
+def reaches(starts: Sequence[AnyNode], end: AnyNode) -> bool:
+    """Whether a backward pass from some nodes would reach a node."""
+    end = end.node if isinstance(end, Part) else end
+    seen: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        at = waiting.pop()
+        at = at.node if isinstance(at, Part) else at
+        if at is end:
+            return True
+        if id(at) not in seen and isinstance(at, TapeNode):
+            waiting += at.parents
+        seen.add(id(at))
+    return False
+
+
+def require_heard(what: str, node: AnyNode) -> None:
+    """Let the function that is being traced raise GradientError at its end, if only a later `backward` reaches a node.
+
+    The recorded call has no such hooks.
+    """
+    staging = scope()
+    if not isinstance(staging, Staging) or node.level != staging.level:
+        return
+
+    def check(outputs: Sequence[Value]) -> None:
+        """Raise GradientError if a backward pass from the results would reach the node."""
+        released = isinstance(node, TapeNode | Part) and node.released
+        if not released and reaches([y.node for y in outputs if y.node is not None], node):
+            raise tape_errors.unheard(what, staging.name)
+
+    staging.checks.append(check)
 
 
 register_tape(record)

@@ -45,6 +45,20 @@ def superseded() -> GradientError:
     )
 
 
+def unheard(what: str, name: str) -> GradientError:
+    """The error for a hook in a traced function whose gradient only a later `backward` computes."""
+    return GradientError(
+        explain(
+            f"{what}: compiled code ({name}) with hooks must also contain the backward pass that calls them; here a "
+            "later backward would reach the tensor",
+            "@nc.jit\ndef error(x):\n    h = layer(x)\n    h.register_hook(change)\n    return h.sum()\n"
+            "error(x).backward()",
+            "A call of compiled code is one operation for a backward pass outside of it, without tensors inside.",
+            "@nc.jit\ndef step(x):\n    h = layer(x)\n    h.register_hook(change)\n    h.sum().backward()\nstep(x)",
+        )
+    )
+
+
 def followed() -> GradientError:
     """The error for a `backward` that reaches an input of a functional `vjp`."""
     return GradientError(

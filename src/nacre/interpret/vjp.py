@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.errors import GradientError, StateError
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.interpret.backward import Sweep
 from nacre.interpret.conjugation import conjugated
 from nacre.interpret.tape import Alias, AnyNode, lowered
 from nacre.ir.primitive import Primitive
 from nacre.ops.identity import detach
 from nacre.trace.bind import inside, next_level
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, make, stripped
 
 
@@ -66,8 +67,7 @@ class Pullback:
         self.level = level
 
     def __call__(self, cotangents: Sequence[Value | None], retain_graph: bool = True) -> list[Value | None]:
-        targets = [n for n in self.inputs if n is not None]
-        sweep = Sweep(self.level, retain_graph, False, targets)
+        sweep = Sweep(self.level, retain_graph, False, ())  # all ends are inputs
         for (type, node), c in zip(self.outputs, cotangents, strict=True):
             if c is not None and c.type is not type:
                 raise GradientError(f"vjp: the cotangent must have type {type}; got {c.type}")

@@ -12,7 +12,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
 from nacre.base.dtypes import float32, float64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, StateError
-from nacre.base.state import gradients
+from nacre.trace.modes import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 

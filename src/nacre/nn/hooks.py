@@ -14,7 +14,7 @@ from nacre.trace.variable import Variable
 When = Literal["before", "after", "backward before", "backward"]
 
 
-class Hook(NamedTuple):
+class ModuleHook(NamedTuple):
     """A function that runs before or after `forward`, or before or after the module's part of the backward pass."""
 
     call: Callable[..., Any]
@@ -22,18 +22,7 @@ class Hook(NamedTuple):
     with_kwargs: bool = False
 
 
-class HookHandle:
-    """The handle of a registered hook; `remove` removes the hook."""
-
-    def __init__(self, forget: Callable[[], None]) -> None:
-        self.forget = forget
-
-    def remove(self) -> None:
-        """Remove the hook; it is not called any more."""
-        self.forget()
-
-
-def hooked(module: Any, hooks: Sequence[Hook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def hooked(module: Any, hooks: Sequence[ModuleHook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `forward` of a module, with the hooks' changes to its arguments, its result and their gradients."""
     for hook in hooks:
         if hook.when == "before":
@@ -49,7 +38,7 @@ def hooked(module: Any, hooks: Sequence[Hook], args: tuple[Any, ...], kwargs: di
     return backward.outputs(result) if backward.needed else result
 
 
-def _changed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def _changed(hook: ModuleHook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     """The arguments after a hook, with its changes."""
     if found is None:
         return args, kwargs
@@ -67,7 +56,7 @@ Gradients = tuple[Any, ...]
 class _Backward:
     """One call of a module in the backward pass, which reaches its results first, then its arguments."""
 
-    def __init__(self, module: Any, hooks: Sequence[Hook]) -> None:
+    def __init__(self, module: Any, hooks: Sequence[ModuleHook]) -> None:
         self.module = module
         self.first = [hook.call for hook in hooks if hook.when == "backward before"]
         self.last = [hook.call for hook in hooks if hook.when == "backward"]

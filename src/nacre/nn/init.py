@@ -18,8 +18,8 @@ from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.base.boundary import publish_all
 from nacre.base.dtypes import float64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.state import gradients
 from nacre.nn import drawn
+from nacre.trace.modes import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 

@@ -30,12 +30,13 @@ from nacre.base.tree import register
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import user_line
 from nacre.interpret.tape import require_no_record
-from nacre.nn.hooks import Hook, HookHandle, hooked
+from nacre.nn.hooks import ModuleHook, hooked
 from nacre.nn.parameter import Buffer as Buffer
 from nacre.nn.parameter import ModuleVariable as ModuleVariable
 from nacre.nn.parameter import Parameter as Parameter
 from nacre.nn.place import note_place
 from nacre.trace.guards import keep, report, stands_for
+from nacre.trace.hooks import HookHandle
 from nacre.trace.traced import find_traced
 from nacre.trace.value import Value, is_concrete, stripped
 from nacre.trace.variable import Variable, scope
@@ -68,7 +69,7 @@ class Module:
     """
 
     training: bool = True
-    _hooks: tuple[Hook, ...] = ()
+    _hooks: tuple[ModuleHook, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation of the module; every subclass defines it."""
@@ -101,7 +102,7 @@ class Module:
         >>> double(nc.ones(1)), handle.remove(), double(nc.ones(1))
         (Tensor([2.], f32[1]), None, Tensor([1.], f32[1]))
         """
-        return self._register(Hook(hook, "before", with_kwargs))
+        return self._register(ModuleHook(hook, "before", with_kwargs))
 
     def register_forward_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
         """Call `hook(module, args, result)` after every `forward`; a result other than None replaces the result.
@@ -114,7 +115,7 @@ class Module:
         >>> _ = layer(nc.ones((4, 2)))
         (4, 3)
         """
-        return self._register(Hook(hook, "after", with_kwargs))
+        return self._register(ModuleHook(hook, "after", with_kwargs))
 
     def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(module, grad_input, grad_output)` after the backward pass has gone through the module.
@@ -130,7 +131,7 @@ class Module:
         >>> (layer(x) * 3).sum().backward(); x.grad.tolist()
         [30.0, 30.0]
         """
-        return self._register(Hook(hook, "backward"))
+        return self._register(ModuleHook(hook, "backward"))
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(module, grad_output)` before the backward pass goes through the module.
@@ -142,13 +143,13 @@ class Module:
         >>> layer(nc.ones((1, 2))).sum().backward()
         [[1.0]]
         """
-        return self._register(Hook(hook, "backward before"))
+        return self._register(ModuleHook(hook, "backward before"))
 
-    def _register(self, hook: Hook) -> HookHandle:
+    def _register(self, hook: ModuleHook) -> HookHandle:
         self._hooks = (*self._hooks, hook)
         return HookHandle(partial(self._forget, hook))
 
-    def _forget(self, hook: Hook) -> None:
+    def _forget(self, hook: ModuleHook) -> None:
         self._hooks = tuple(h for h in self._hooks if h is not hook)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.printing import represent
-from nacre.api.tensor import BINARY, COMPARISONS, INITIALISERS, OPERANDS, UNARY, Tensor
+from nacre.api.tensor import BINARY, COMPARISONS, INITIALISERS, OPERANDS, SYMBOLS, UNARY, Tensor
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute
 from nacre.base.state import STATE
@@ -178,23 +178,6 @@ def _in_place(method: str, symbol: str) -> Callable[..., Any]:
         return self._change(f"p {symbol}= v", lambda held: getattr(held, method)(other))  # pyright: ignore[reportPrivateUsage]
 
     return operator
-
-
-SYMBOLS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-    "matmul": "@",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-}
 
 
 def _install_operators() -> None:

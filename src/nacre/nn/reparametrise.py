@@ -19,10 +19,10 @@ from nacre.api.operands import as_tensor
 from nacre.api.random import normal
 from nacre.api.statistical import sum as sum_
 from nacre.base.errors import ArgumentError, StateError
-from nacre.base.state import gradients
 from nacre.nn.module import Module
 from nacre.nn.modules.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from nacre.nn.parameter import Buffer, Parameter
+from nacre.trace.modes import gradients
 from nacre.trace.value import stripped
 
 M = TypeVar("M", bound=Module)

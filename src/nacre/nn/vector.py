@@ -9,7 +9,7 @@ from nacre.api.manipulation import concat
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.state import gradients
+from nacre.trace.modes import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 

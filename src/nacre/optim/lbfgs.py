@@ -15,9 +15,10 @@ from nacre.api.manipulation import concat
 from nacre.api.operands import as_tensor
 from nacre.base.dtypes import float64
 from nacre.base.errors import ArgumentError, DTypeError, StateError, TraceError, explain
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.optim.optimiser import Optimizer
 from nacre.optim.saved import planned
+from nacre.trace.modes import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 

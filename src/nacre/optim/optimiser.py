@@ -21,10 +21,11 @@ from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError
 from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import OPTIMIZER
-from nacre.base.state import STATE, gradients
+from nacre.base.state import STATE
 from nacre.optim.group import Clock, ParameterGroup, plain
 from nacre.optim.saved import planned
 from nacre.trace.guards import renew, report
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 

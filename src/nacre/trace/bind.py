@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
+from nacre.trace.modes import StateBlock
 from nacre.trace.value import PLACEHOLDERS, Payload, Value
 
 # In all threads: active interpreters, and these with numerics that are not exact.  Native entries want 0.
@@ -210,19 +210,15 @@ def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
             raise
 
 
-@contextmanager
-def numerics(mode: str) -> Generator[None]:
+def numerics(mode: str) -> StateBlock[str]:
     """A context with a numerics mode; functions compiled in another mode are not used in it."""
-    before = STATE.numerics
-    try:
-        STATE.numerics = mode
-        STATE.settle()
-        _count(len(STATE.interpreters))
-        yield
-    finally:
-        STATE.numerics = before
-        STATE.settle()
-        _count(len(STATE.interpreters))
+    return StateBlock(f'numerics("{mode}")', lambda: STATE.numerics, _set_numerics, mode)
+
+
+def _set_numerics(mode: str) -> None:
+    STATE.numerics = mode
+    STATE.settle()
+    _count(len(STATE.interpreters))
 
 
 def _leave(depth: int) -> None:

@@ -21,6 +21,7 @@ from nacre.base.errors import TRACED, DTypeError, ShapeError, StateError, TraceE
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
+from nacre.trace.hooks import GradientHooks
 from nacre.trace.value import PLACEHOLDERS, Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 
 _numbers = itertools.count()
@@ -49,10 +50,11 @@ class VariableScope(Protocol):
 class Leaf(Origin):
     """The node of a value that accumulates a gradient: the end of the tape."""
 
-    __slots__ = ("gradient", "owner")
+    __slots__ = ("gradient", "hooks", "owner")
 
     def __init__(self, level: int, owner: Variable | None = None) -> None:
         self.level = level
+        self.hooks: GradientHooks | None = None  # those of an owner are the owner's
         self.owner = owner  # receives the gradients; otherwise `gradient` does
         self.gradient: Value | None = None
 
@@ -129,13 +131,14 @@ class Variable:
     7.0
     """
 
-    __slots__ = ("__weakref__", "cell", "gradient_cell", "leaf", "name", "number", "wants_gradient")
+    __slots__ = ("__weakref__", "cell", "gradient_cell", "hooks", "leaf", "name", "number", "wants_gradient")
 
     def __init__(self, value: Value, *, requires_grad: bool = False, name: str = "") -> None:
         if not is_concrete(value):
             raise _traced(value)
         self.cell = fresh(owned(value))
         self.gradient_cell: Value | None = None
+        self.hooks: GradientHooks | None = None
         self.wants_gradient = False
         self.name = name
         self.number = next(_numbers)

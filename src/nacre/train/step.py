@@ -11,10 +11,10 @@ from nacre.api.operands import as_tensor, constant, spread
 from nacre.api.primitives import pointwise
 from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.state import gradients
 from nacre.nn.module import Module
 from nacre.optim.clip import clip_grad_norm_, clip_grad_value_
 from nacre.optim.optimiser import Optimizer
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 from nacre.train.metrics import Metric, batch_size, measured

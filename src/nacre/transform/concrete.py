@@ -22,6 +22,7 @@ from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, all_hold
+from nacre.trace.hooks import GradientHooks
 from nacre.trace.reads import array_capture
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
@@ -113,6 +114,7 @@ class ConcreteFunction:
     in_place: InPlace | None = None  # the memory that a call overwrites
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
     gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
+    gradient_hooks: tuple[tuple[Variable, GradientHooks | None], ...] = ()
     variable_types: tuple[tuple[Variable, TensorType], ...] = ()
     gradient_inputs: tuple[Variable, ...] = ()
     variable_inputs: tuple[Variable, ...] = ()
@@ -193,6 +195,7 @@ class ConcreteFunction:
             and self.captures.holds()
             and all([(v.gradient is None) == was for v, was in self.gradient_none])
             and all([v.wants_gradient == was for v, was in self.gradient_wanted])
+            and all([v.hooks is was or v.hooks == was for v, was in self.gradient_hooks])
             and all([(v.type if STATE.word else v.cell.type) is type for v, type in self.variable_types])
         )
 

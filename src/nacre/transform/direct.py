@@ -45,7 +45,8 @@ def native(concrete: ConcreteFunction, fallback: Callable[..., Any]) -> Callable
         written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),
         cleared=_slots(concrete.cleared, "gradient_cell"),
         kept=[((v, "gradient_cell"), None, was) for v, was in concrete.gradient_none]
-        + [((v, "wants_gradient"), was, True) for v, was in concrete.gradient_wanted],
+        + [((v, "wants_gradient"), was, True) for v, was in concrete.gradient_wanted]
+        + [((v, "hooks"), was, True) for v, was in concrete.gradient_hooks],
         hidden={} if overwrites is None else {number[v]: place for v, place in overwrites.hides},
     )
     seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}

@@ -48,6 +48,9 @@ def _of_state(before: ConcreteFunction) -> Iterator[str]:
     for v, was in before.gradient_wanted:
         if v.requires_grad != was:
             yield f"{v.name or 'a variable'}.requires_grad is {v.requires_grad}, was {was}"
+    for v, hooks in before.gradient_hooks:
+        if v.hooks is not hooks and v.hooks != hooks:
+            yield f"{v.name or 'a variable'} has other hooks"
 
 
 def _of_types(name: str, now: TensorType, before: TensorType) -> list[str]:
@@ -85,12 +88,14 @@ def _shown(part: Any) -> str:
 
 def _of_modes(now: Any, before: Any) -> Iterator[str]:
     """The differences of two ambient states."""
-    (records, numerics), (recorded, numerics_before) = now, before
+    (records, numerics, infers), (recorded, numerics_before, inferred) = now, before
     if records != recorded:
         negated, was = ("", "were not") if records else ("not ", "were")
         yield f"gradients are {negated}recorded now, and {was} before"
     if numerics != numerics_before:
         yield f"nc.numerics is {numerics!r}, was {numerics_before!r}"
+    if infers != inferred:
+        yield f"inference mode is {'on' if infers else 'off'}, was {'on' if inferred else 'off'}"
 
 
 def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> Iterator[str]:

@@ -125,6 +125,7 @@ def traced(
         gradient_none=tuple(
             (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None
         ),
+        gradient_hooks=tuple((r.variable, *r.hooks) for r in trace.variables if r.hooks is not None),
         gradient_wanted=tuple((r.variable, r.wanted) for r in trace.variables),
         variable_types=tuple((r.variable, r.variable.type) for r in trace.variables),
         gradient_inputs=tuple(trace.gradient_inputs),

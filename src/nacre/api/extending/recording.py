@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nacre.base.errors import TraceError
-from nacre.base.state import gradients
 from nacre.base.types import TensorType
 from nacre.interpret.stage import closed, stage
 from nacre.ir.graph import Graph
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value, is_concrete
 
 

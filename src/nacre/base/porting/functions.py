@@ -178,9 +178,7 @@ NACRE: Final = by_name(
         "set_float32_matmul_precision autocast amp": "Nothing rounds to fewer bits by itself; write model.bfloat16()",
         "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
         # gradients and transforms
-        "autograd GradientTape": "nacre.grad(f)(x), or loss.backward(); for autograd.Function write nacre.custom_vjp",
-        "inference_mode": "nacre.no_grad()",
-        "set_grad_enabled": "nacre.no_grad() or nacre.enable_grad()",
+        "GradientTape": "nacre.grad(f)(x), or loss.backward()",
         "stop_gradient": "x.detach()",
         "func functorch": "nacre.grad, nacre.vmap, nacre.jvp, nacre.vjp",
         "jacobian": "nacre.jacrev(f)(x)",

@@ -23,7 +23,6 @@ from nacre.api.random import generator
 from nacre.api.settings import get_threads, set_threads
 from nacre.base.errors import CompileError, MissingExtra
 from nacre.base.records import dataclass
-from nacre.base.state import gradients
 from nacre.cli import drawing, layout, outputs
 from nacre.cli.demo import program, training
 from nacre.cli.demo.training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained
@@ -35,6 +34,7 @@ from nacre.native.engine import host_target
 from nacre.nn.module import Module
 from nacre.runtime import buffer
 from nacre.runtime.buffer import readable
+from nacre.trace.modes import gradients
 from nacre.transform.jit import Jitted, jit
 
 DONE, FAILED, UNCHECKED = 0, 1, 3

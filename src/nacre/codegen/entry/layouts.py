@@ -60,6 +60,7 @@ class OriginObject(PyObject):
 class NodeObject(OriginObject):
     """A `TapeNode`."""
 
+    hooks: PyObject
     number: PyObject
     outer: PyObject
     parents: PyObject
@@ -187,6 +188,7 @@ class VariableObject(PyObject):
 
     cell: TensorObject
     gradient_cell: PyObject
+    hooks: PyObject
     leaf: PyObject
     name: PyObject
     number: PyObject
