@@ -368,7 +368,8 @@ REASONS: dict[str, str] = {
         "empty_cache enable_grad get_threads is_grad_enabled no_grad numerics set_memory_limit "
         "set_threads Dim grad hessian jacfwd jacrev jvp value_and_grad vjp vmap jit cond fori_loop scan host_call "
         "while_loop checkpoint freeze load save load_program save_program printoptions set_printoptions "
-        "primitive register_kernel register_pass",
+        "primitive register_kernel register_pass associative_scan custom_jvp custom_vjp inference_mode "
+        "is_inference_mode_enabled map name placeholder set_grad_enabled switch",
         _TOOL,
     ),
 }

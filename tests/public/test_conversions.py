@@ -142,6 +142,7 @@ OTHERS = {
         ("zeros", "ones", "zeros_like", "ones_like", "empty", "empty_like", "eye"),
         "zeros and ones, which every dtype holds",
     ),
+    "placeholder": "it has no numbers",
     **dict.fromkeys(
         ("astype", "sum", "prod", "cumulative_sum", "cumulative_prod"), "conversions of what has a dtype; integers wrap"
     ),
