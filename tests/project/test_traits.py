@@ -28,7 +28,6 @@ SHARED = ("base", "native", "runtime", "kernel", "codegen")  # rooms below primi
 NAMES = set(registered()) - set(OPERATIONS) - set(REDUCTIONS)
 LIMIT = 5
 REASONS = {
-    "Primitive.expansion: call": "a call is the only equation that stands for a graph",
     "AxisRule.is_lookup: take": "the only read of whole rows of a table",
 }
 CACHES = {"_pointwise", "_plain", "OWN"}  # computed for every primitive alike

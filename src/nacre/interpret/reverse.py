@@ -15,7 +15,6 @@ from nacre.base.records import dataclass
 from nacre.interpret.pullback import Positions, Rule, rule_for
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph
 from nacre.ir.rewrite import inline, without_calls, without_dead_code
-from nacre.ops.control import call_p
 from nacre.ops.pointwise import add_p
 
 
@@ -29,8 +28,8 @@ class Recomputation(Graph):
 
 
 def _has_own_pullback(e: Equation) -> bool:
-    """Whether an equation with an expansion is pulled back as a whole: all except plain calls are."""
-    return e.primitive is not call_p or isinstance(e.params["graph"], Recomputation)
+    """Whether an equation with an expansion is pulled back as a whole: by a rule of its own, or computed again."""
+    return "rule" in e.params or isinstance(e.params["graph"], Recomputation)
 
 
 @dataclass(frozen=True, eq=False)

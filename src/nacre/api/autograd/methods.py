@@ -221,7 +221,7 @@ def seed_of(operation: str, output: Value, gradient: TensorLike | None) -> Value
         )
     if gradient is None and output.type.size != 1:
         raise GradientError(
-            f"{operation}: without `gradient` the tensor must have one element; got shape {output.shape}; "
+            f"{operation}: without gradient= the tensor must have one element; got shape {output.shape}; "
             "sum it, or pass gradient= of that shape"
         )
     seed = full_like(output, 1.0) if gradient is None else as_tensor(gradient)
