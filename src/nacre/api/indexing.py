@@ -242,7 +242,7 @@ def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
         mask = as_tensor(key)
         if mask.type.dtype is bool_ and not mask.type.shape:
             return view.reshape(x, (1, *x.type.shape)), view.reshape(mask, (1,))
-    return x, key
+    return x, cast("Any", key)
 
 
 def _are_adjacent(key: Key) -> bool:
