@@ -175,6 +175,14 @@ def test_axes_are_added_as_in_numpy(f: Callable[..., Any]) -> None:
     assert nc.jit(f)(X[0]).shape == f(A[0]).shape
 
 
+def test_averages_of_integers_have_the_dtype_of_the_weights() -> None:
+    whole = np.array([[7, 2, 1], [3, 4, 9]])
+    for a, weights in ((whole, A), (A, whole), (whole > 2, A), (whole, whole)):
+        found: Any = np.average(nc.tensor(a), weights=weights)  # type: ignore[call-overload]
+        assert found.dtype == nc.float32
+        np.testing.assert_allclose(found, np.average(a, weights=weights), rtol=1e-6)
+
+
 def test_weights_must_fit_the_axis() -> None:
     for axis in (0, None, 2):
         with pytest.raises(nc.ShapeError, match="average: the weights must have the shape of the tensor"):

@@ -59,7 +59,8 @@ def unique(
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     """The mean over axes; with weights, the sum of the products divided by the sum of the weights.
 
-    The weights have the shape of the tensor, or one axis for the one of the mean.
+    The weights have the shape of the tensor, or one axis for the one of the mean.  Where one of both has integers, they
+    are converted to the dtype of the other.
     """
     nc = sys.modules["nacre"]
     if returned:
@@ -67,6 +68,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights is None:
         return nc.mean(a, axis=axis, keepdims=keepdims)
     x, scale = as_tensor(a), as_tensor(weights)
+    if x.type.dtype.is_inexact is not scale.type.dtype.is_inexact:
+        dtype = (x if x.type.dtype.is_inexact else scale).type.dtype
+        x, scale = as_tensor(x, dtype), as_tensor(scale, dtype)
     rank = len(x.type.shape)
     if scale.type.shape != x.type.shape:
         one = is_whole(axis) and -rank <= axis < rank
