@@ -47,6 +47,7 @@ class Sweep:
     def __init__(self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]) -> None:
         self.level, self.create = level, create_graph
         self.keep = retain_graph or create_graph
+        self.plain = not (level or create_graph or STATE.word)  # it runs without recording, on values with numbers
         self.targets = targets
         self.wanted = {_key(t) for t in targets}
         self.pending: dict[TapeNode, dict[int, Value]] = {}
@@ -221,6 +222,8 @@ class Sweep:
             raise tape_errors.released()
         if CHANGED and any(CHANGED.get(id(x), -1) > node.number for x in held):
             raise tape_errors.overwritten(node.rule.primitive.name)
+        if self.plain:
+            return held
         if not self.create:
             return [lowered(x, self.level) for x in held]
         n = node.rule.operands
@@ -228,7 +231,7 @@ class Sweep:
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""
-        if STATE.word == 0 or scope() is None:
+        if self.plain or STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
                     break
@@ -369,8 +372,8 @@ def gradients_of(
 def _run(sweep: Sweep, outputs: Sequence[Value], cotangents: Sequence[Value]) -> None:
     for y, c in zip(outputs, cotangents, strict=True):
         sweep.put(y.node, conjugated(c))
-    if sweep.create and not (STATE.gradients or STATE.inference):
-        with gradients(True):
+    if sweep.plain or (sweep.create and not (STATE.gradients or STATE.inference)):
+        with gradients(sweep.create):
             sweep.run()
     else:
         sweep.run()
