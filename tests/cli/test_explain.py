@@ -67,6 +67,7 @@ AFTER = {
     "checks": "graph affine(",
     "attention-fusion": "graph affine(",
     "strip-mining": "graph affine(",
+    "scalar-loops": "graph affine(",
     "rematerialisation": "graph affine(",
     "winograd-parts": "graph affine(",
     "matrix-blocks": "graph affine(",

@@ -22,6 +22,7 @@ from nacre.compile.passes.checks import place_checks
 from nacre.compile.passes.matrix_blocks import divide_matrices
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.rematerialise import rematerialise
+from nacre.compile.passes.scalar_loops import fuse_scalar_loops
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.passes.strip_mining import strip_mine
 from nacre.compile.passes.winograd import divide_winograd
@@ -111,6 +112,12 @@ PASSES: tuple[Pass, ...] = (
         "attention-fusion",
         "softmax between two products is one equation, and its derivative another",
         fuse_attention,
+        bodies=True,
+    ),
+    GraphPass(
+        "scalar-loops",
+        "iterations of a loop over scalars are one kernel, which has the carry in registers",
+        fuse_scalar_loops,
         bodies=True,
     ),
     GraphPass("strip-mining", "a large product that is only reduced is a loop over strips of it", strip_mine),

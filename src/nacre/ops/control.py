@@ -9,15 +9,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from nacre.base.dims import Dim, Size, lower
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.graph import Builder, Graph, scalar
-from nacre.ir.primitive import Flow, Host, Primitive, ProcessParameter, Structural, applying
+from nacre.ir.graph import Atom, Builder, Graph, Literal, scalar
+from nacre.ir.primitive import Element, Flow, Host, Nest, Primitive, ProcessParameter, Structural, applying
 from nacre.ir.rewrite import inline, specialised
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Store,
+    While,
+    apply,
+    const,
+    number_of,
+)
 from nacre.ops.pointwise import fill, lt
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -101,7 +116,7 @@ def while_loop(cond: Graph, body: Graph, *carry: Value, bound: Size | None = Non
 
 
 def _while_type(*carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None) -> Types:
-    if bound is not None and (not isinstance(bound, int | Dim) or isinstance(bound, bool) or lower(bound) < 0):
+    if bound is not None and lower(bound) < 0:
         raise ArgumentError(f"while: the bound must be a number of iterations; got {bound}")
     _require_types("while: operands of the condition", carry, cond.input_types)
     if len(cond.output_types) != 1:
@@ -246,3 +261,96 @@ call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True, expa
 cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
 while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)
 scan_p = Primitive("scan", _scan_type, Flow(), Structural(), multiple=True)
+
+
+# ---- loops over scalars, which the compiler makes
+
+
+def scalar_loop(cond: Graph, body: Graph, rounds: int, *operands: Value) -> tuple[Value, ...]:
+    """The carry after `carry = body(*carry, *rest)`: once, and then while `cond(*carry, *rest)` is true.
+
+    The operands are scalars: the carry, and the rest.  The loop ends after `rounds` iterations.
+    """
+    return bind(scalar_loop_p, *operands, cond=cond, body=body, rounds=rounds)
+
+
+def is_scalar_graph(graph: Graph) -> bool:
+    """Whether all values of a graph are real scalars, and each is an expression over others."""
+    atoms: list[Atom] = [*graph.inputs, *graph.outputs]
+    for e in graph.equations:
+        if not isinstance(e.primitive.lowering, Element):
+            return False
+        atoms += [*e.inputs, *e.outputs]
+    return all(a.type.shape == () and a.type.dtype.component is None for a in atoms)
+
+
+def _scalar_loop_type(*operands: TensorType, cond: Graph, body: Graph, rounds: int) -> Types:
+    _require_types("scalar_loop: operands of the condition", operands, cond.input_types)
+    _require_types("scalar_loop: the condition", cond.output_types, (CONDITION,))
+    _require_types("scalar_loop: operands of the body", operands, body.input_types)
+    _require_types("scalar_loop: results", body.output_types, operands[: len(body.outputs)])
+    if not is_scalar_graph(cond) or not is_scalar_graph(body):
+        raise ArgumentError("scalar_loop: the condition and the body must compute real scalars, element by element")
+    return body.output_types
+
+
+def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, rounds: int) -> Kernel:
+    """Registers for the carry, the number of iterations, and whether the loop goes on."""
+    m = len(results)
+    operands = tuple(Buffer(f"x{k}", t.dtype, ()) for k, t in enumerate(types))
+    outputs = tuple(Buffer(f"y{k}", t.dtype, ()) for k, t in enumerate(results))
+    registers = [Buffer(f"c{k}", t.dtype, ()) for k, t in enumerate(results)]
+    registers += [Buffer("count", int64, ()), Buffer("more", bool_, ())]
+    carry: list[Expr] = [Load(r.name, (), r.dtype) for r in registers[:m]]
+    rest: list[Expr] = [Local(f"r{k}", b.dtype) for k, b in enumerate(operands[m:])]
+    stepped, new = _as_lets(body, [*carry, *rest], "b")
+    moved = [Let(f"n{k}", x) for k, x in enumerate(new)]
+    values: list[Expr] = [Local(f"n{k}", x.dtype) for k, x in enumerate(new)]
+    tested, (holds,) = _as_lets(cond, [*values, *rest], "t")
+    following = apply("add", Load("count", (), int64), const(1))
+    iteration = (
+        *stepped,
+        *moved,
+        *tested,
+        Let("following", following),
+        Let("holds", apply("and", holds, apply("lt", Local("following", int64), const(rounds)))),
+        *(Store(f"c{k}", (), x) for k, x in enumerate(values)),
+        Store("count", (), Local("following", int64)),
+        Store("more", (), Local("holds", bool_)),
+    )
+    statements = (
+        *(Alloc(r) for r in registers),
+        *(Let(f"r{k}", Load(b.name, (), b.dtype)) for k, b in enumerate(operands[m:])),
+        *(Store(f"c{k}", (), Load(b.name, (), b.dtype)) for k, b in enumerate(operands[:m])),
+        Store("count", (), const(0)),
+        Store("more", (), const(True, bool_)),
+        While(Load("more", (), bool_), iteration),
+        *(Store(f"y{k}", (), x) for k, x in enumerate(carry)),
+    )
+    return Kernel("loop", operands, outputs, statements)
+
+
+def _as_lets(graph: Graph, inputs: Sequence[Expr], prefix: str) -> tuple[list[Let], list[Expr]]:
+    """A graph of scalars as bindings of names, on expressions for its inputs, and the expressions of its outputs."""
+    known: dict[Atom, Expr] = dict(zip(graph.inputs, inputs, strict=True))
+    lets: list[Let] = []
+
+    def value(a: Atom) -> Expr:
+        """The expression of an atom."""
+        return number_of(a.array.item(), a.type.dtype) if isinstance(a, Literal) else known[a]
+
+    for k, e in enumerate(graph.equations):
+        operands = tuple(partial(_constantly, value(a)) for a in e.inputs)
+        types, (y,) = tuple(a.type for a in e.inputs), e.outputs
+        assert isinstance(e.primitive.lowering, Element)
+        lets.append(Let(f"{prefix}{k}", e.primitive.lowering.rule((), operands, types, y.type, **e.params)))
+        known[y] = Local(f"{prefix}{k}", y.type.dtype)
+    return lets, [value(a) for a in graph.outputs]
+
+
+def _constantly(x: Expr, index: tuple[Expr, ...]) -> Expr:
+    """A scalar operand, read at an index, which has no axes."""
+    return x
+
+
+scalar_loop_p = Primitive("scalar_loop", _scalar_loop_type, Nest(_scalar_loop_kernel), multiple=True)
