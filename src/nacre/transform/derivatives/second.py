@@ -10,6 +10,7 @@ from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Atom, Equation, Graph
 from nacre.ir.rewrite import Rewriter, rewrite, without_dead_code
 from nacre.ops.identity import copy_p
+from nacre.transform.arguments import Argnums
 from nacre.transform.grad import grad, jacrev, jvp
 from nacre.transform.jit import jit
 
@@ -35,7 +36,7 @@ def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     return jvp(grad(f, argnums=tuple(range(len(primals)))), primals, tangents)[1]
 
 
-def derivative_graph(f: Function, *args: Any, argnums: int | Sequence[int] = 0) -> Graph:
+def derivative_graph(f: Function, *args: Any, argnums: Argnums = 0) -> Graph:
     """The derivative of f as a simplified graph, which prints as text: symbolic differentiation that one can read.
 
     It is the graph of `grad(f, argnums)` if the result of f is a real scalar, otherwise that of `jacrev(f, argnums)`.
