@@ -11,11 +11,11 @@ from nacre.base import tree
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dtypes import complex128, float64
 from nacre.base.errors import ArgumentError, DTypeError, GradientError
-from nacre.base.state import gradients
 from nacre.interpret import forward
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.vjp import vjp
 from nacre.ops.pointwise import cast, zeros_like
+from nacre.trace.modes import gradients
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value, is_tensor, name_of
 from nacre.transform.reasons import paths
