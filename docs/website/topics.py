@@ -152,8 +152,8 @@ PROGRAMS = Group(
             "Transforms",
             "Derivatives, batching and compilation of functions.",
             {
-                "nacre": "grad value_and_grad vjp jvp jacrev jacfwd hessian custom_jvp custom_vjp "
-                "vmap jit checkpoint Dim transform.jit.Jitted transform.concrete.ConcreteFunction "
+                "nacre": "grad value_and_grad vjp jvp jacrev jacfwd hessian hvp custom_jvp custom_vjp check_grads "
+                "derivative_graph vmap jit checkpoint Dim transform.jit.Jitted transform.concrete.ConcreteFunction "
                 "transform.concrete.Cost transform.concrete.Memory"
             },
         ),

@@ -32,7 +32,9 @@ _LATE = {
     "transform.control": "cond fori_loop scan switch while_loop",
     "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",
+    "transform.derivatives.checks": "check_grads",
     "transform.derivatives.custom": "custom_jvp custom_vjp",
+    "transform.derivatives.second": "derivative_graph hvp",
     "transform.host_call": "host_call",
     "transform.graphs.placeholder": "placeholder",
     "transform.graphs.naming": "name",
@@ -142,7 +144,9 @@ if TYPE_CHECKING:
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
+    from nacre.transform.derivatives.checks import *
     from nacre.transform.derivatives.custom import *
+    from nacre.transform.derivatives.second import *
     from nacre.transform.grad import *
     from nacre.transform.graphs.naming import *
     from nacre.transform.graphs.placeholder import *

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.arguments import whole_numbers
+from nacre.base.arguments import is_whole, shown, whole_numbers
 from nacre.base.conversion import Number, element, natural_dtype
 from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
@@ -115,17 +115,51 @@ def _without_return(what: str, got: str) -> KindError:
     )
 
 
-def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> tuple[int, ...]:
-    """Positions of arguments, each in range; raises ArgumentError for others."""
-    listed = whole_numbers(argnums, operation, "argnums")
-    for n in listed:
-        if not -count <= n < count:
+Place = int | str  # of an argument: its position, or its name if it is given by name
+Argnums = int | str | Sequence[int | str]
+
+
+def chosen(
+    argnums: Argnums, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], operation: str
+) -> tuple[Place, ...]:
+    """The places of arguments that positions or names choose; raises ArgumentError for others."""
+    listed = list(argnums) if isinstance(argnums, tuple | list) else [argnums]
+    found: list[Place] = []
+    for each in listed:
+        if isinstance(each, str):
+            found.append(_named(each, f, args, kwargs, operation))
+            continue
+        if not is_whole(each):
+            raise KindError(f"{operation}: argnums must be integers, or names of arguments; got {shown(each)}")
+        (n,) = whole_numbers(each, operation, "argnums")
+        if not -len(args) <= n < len(args):
             raise ArgumentError(
-                f"{operation}: argnums must be less than {count}, the number of positional arguments; got {n}"
+                f"{operation}: argnums must be less than {len(args)}, the number of positional arguments; got {n}"
+                + (f"; write a name for one of {sorted(kwargs)}" if kwargs else "")
             )
-    if len({n % count for n in listed}) < len(listed):
+        found.append(n % len(args))
+    if len(set(found)) < len(found):
         raise ArgumentError(f"{operation}: argnums must be distinct; got {argnums}")
-    return tuple(n % count for n in listed)
+    return tuple(found)
+
+
+def is_one(argnums: Argnums) -> bool:
+    """Whether argnums chooses one argument, and not a tuple of them."""
+    return isinstance(argnums, str) or is_whole(argnums)
+
+
+def _named(name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], operation: str) -> Place:
+    if name in kwargs:
+        return name
+    try:
+        parameters = list(inspect.signature(getattr(f, "forward", f)).parameters.values())
+    except (TypeError, ValueError):  # of functions not written in Python
+        parameters = []
+    fixed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if name in fixed[: len(args)]:
+        return fixed.index(name)
+    given = [*fixed[: len(args)], *kwargs]
+    raise ArgumentError(f"{operation}: argnums must name an argument of the call; got {name!r}; the call has {given}")
 
 
 @dataclass
@@ -150,24 +184,24 @@ class Arguments:
         operation: str,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        argnums: Sequence[int],
+        argnums: Sequence[Place],
         floats_only: bool = True,
     ) -> None:
         self.operation, self.args, self.kwargs = operation, list(args), kwargs
         self.floats_only = floats_only
         self.primals: list[Value] = []
         self.variables: dict[Variable, int] = {}
-        self.arguments = {n: self._argument(n, args[n]) for n in argnums}
+        self.arguments = {n: self._argument(n, kwargs[n] if isinstance(n, str) else args[n]) for n in argnums}
         self.structure: tree.Structure | None = None  # of f's result, after f has run
         self.aux: list[Any] = []
         self.aux_structure: tree.Structure | None = None
         self.count = 0  # leaves of the result
 
-    def _argument(self, n: int, argument: Any) -> _Argument:
+    def _argument(self, n: Place, argument: Any) -> _Argument:
         leaves, structure = tree.flatten(argument)
         return _Argument(argument, structure, leaves, [self._place(n, leaf) for leaf in leaves])
 
-    def _place(self, n: int, leaf: Any) -> int | None:
+    def _place(self, n: Place, leaf: Any) -> int | None:
         if isinstance(leaf, Variable):
             report(leaf, "requires_grad")
             if not leaf.requires_grad:
@@ -190,16 +224,21 @@ class Arguments:
 
     def call(self, f: Callable[..., Any], values: Sequence[Value]) -> Any:
         """The result of f with the arguments' values replaced by the primals."""
-        args = list(self.args)
+        args: list[Any] = list(self.args)
+        kwargs = dict(self.kwargs)
         for n, a in self.arguments.items():
             if any(not isinstance(leaf, Variable) for leaf in a.leaves):
                 filled = [
                     leaf if isinstance(leaf, Variable) or place is None else values[place]
                     for leaf, place in zip(a.leaves, a.places, strict=True)
                 ]
-                args[n] = tree.replaced(a.original, iter(filled), [])
+                new = tree.replaced(a.original, iter(filled), [])
+                if isinstance(n, str):
+                    kwargs[n] = new
+                else:
+                    args[n] = new
         with holding({v: values[place] for v, place in self.variables.items()}):
-            return f(*args, **self.kwargs)
+            return f(*args, **kwargs)
 
     def flat(
         self,
@@ -242,20 +281,24 @@ class Arguments:
             return [], []
         given: list[Any] = []
         found: list[int] = []
-        for n, argument in enumerate(self.args):
+        for n, argument in (*enumerate(self.args), *self.kwargs.items()):
             a = self.arguments.get(n)
             leaves: list[Any] = tree.flatten(argument)[0] if a is None else a.leaves
             places_of = [None] * len(leaves) if a is None else a.places
             found += [len(given) + k for k, place in enumerate(places_of) if place in places]
             given += leaves
-        return [*given, *tree.flatten(self.kwargs)[0]], found
+        return given, found
 
     def results(self, outputs: Sequence[Value]) -> tuple[Any, Any]:
         """The trees of the result and of aux, from the results of the flat function."""
-        assert self.structure is not None and self.aux_structure is not None
-        rest = iter(outputs[self.count :])
-        aux = [next(rest) if isinstance(x, Value) else x for x in self.aux]
-        return tree.unflatten(self.structure, outputs[: self.count]), tree.unflatten(self.aux_structure, aux)
+        assert self.structure is not None
+        return tree.unflatten(self.structure, outputs[: self.count]), self.auxiliary(outputs[self.count :])
+
+    def auxiliary(self, tensors: Sequence[Value]) -> Any:
+        """The tree of aux, from its tensors."""
+        assert self.aux_structure is not None
+        rest = iter(tensors)
+        return tree.unflatten(self.aux_structure, [next(rest) if isinstance(x, Value) else x for x in self.aux])
 
     def restore(self, found: Sequence[Any]) -> tuple[Any, ...]:
         """One tree for each argument, with the value for each primal; None where an argument is not differentiated."""

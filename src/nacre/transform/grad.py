@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base import tree
-from nacre.base.arguments import is_whole
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DepthError, DTypeError, Error, GradientError
@@ -24,7 +23,7 @@ from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
-from nacre.transform.arguments import Arguments, as_value, is_tensor, like, normal_argnums, unaliased
+from nacre.transform.arguments import Argnums, Arguments, as_value, chosen, is_one, is_tensor, like, unaliased
 
 __all__ = [
     "grad",
@@ -39,13 +38,14 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The function that computes the gradient of f, which must return a floating-point scalar.
 
-    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  For complex
-    arguments it is the direction of steepest ascent, ∂f/∂x + i·∂f/∂y.  With `has_aux`, f returns `(scalar, aux)` and
-    the new function `(gradient, aux)`.  Raises GradientError if the result is not a scalar, and DTypeError if an input
-    is not floating-point.
+    `argnums` is the position or the name of an argument, whose structure the gradient has.  With several of them in a
+    tuple, the gradient is a tuple.  For complex arguments it is the direction of steepest ascent, ∂f/∂x + i·∂f/∂y.
+    With `has_aux`, f returns `(scalar, aux)` and the new function `(gradient, aux)`.
+
+    Raises GradientError if the result is not a scalar, and DTypeError if an input is not floating-point.
 
     >>> import nacre as nc
     >>> nc.grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
@@ -62,7 +62,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     return gradient
 
 
-def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The function that computes f's value and its gradient, as `grad` does; with aux the value is `(scalar, aux)`.
 
     >>> import nacre as nc
@@ -73,7 +73,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     @like(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         """The value and the gradient at the arguments."""
-        arguments = Arguments("grad", args, kwargs, normal_argnums(argnums, len(args), "grad"))
+        arguments = Arguments("grad", args, kwargs, chosen(argnums, f, args, kwargs, "grad"))
         try:
             outputs, pull = vjp_of_values(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
         except RecursionError as fault:
@@ -88,7 +88,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         gradients = arguments.restore(_filled(cotangents, arguments.primals))
         loss, *_ = outputs = unaliased(outputs, arguments.primals)
         _, aux = arguments.results(outputs)
-        return ((loss, aux) if has_aux else loss), gradients[0] if is_whole(argnums) else gradients
+        return ((loss, aux) if has_aux else loss), gradients[0] if is_one(argnums) else gradients
 
     return value_and_gradient
 
@@ -196,11 +196,12 @@ def _equal(x: Value, y: Value) -> bool:
 # ---- Jacobians
 
 
-def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of f by forward mode, with one pass for each input element: for few inputs and many outputs.
 
     For a result of shape R and an input of shape S the Jacobian has shape R + S.  For trees it is the result's tree,
-    with the input's tree in place of each leaf.  Raises DTypeError for complex inputs.
+    with the input's tree in place of each leaf.  `argnums` is as in `grad`.  With `has_aux`, f returns `(result, aux)`
+    and the new function `(Jacobian, aux)`.  Raises DTypeError for complex inputs.
 
     >>> import nacre as nc
     >>> nc.jacfwd(lambda x: x * x)(nc.tensor([1.0, 2.0])).tolist()
@@ -210,22 +211,26 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, column by column."""
-        arguments = Arguments("jacfwd", args, kwargs, normal_argnums(argnums, len(args), "jacfwd"))
-        primals, flat = arguments.primals, arguments.flat(f)
+        arguments = Arguments("jacfwd", args, kwargs, chosen(argnums, f, args, kwargs, "jacfwd"))
+        primals, flat = arguments.primals, arguments.flat(f, has_aux)
         _require_real("jacfwd: inputs", primals, "write jvp for the derivative in one direction")
         columns: list[list[Value]] = []
+        extra: list[Value] = []
         for k, x in enumerate(primals):
             size = x.type.size
 
             def push(t: Value, at: int = k) -> list[Value]:
-                """The results' tangents from one tangent of the k-th argument."""
+                """The results' tangents from one tangent of the k-th argument, then the tensors of aux."""
                 ys, ts = forward.jvp(flat, primals, [t if i == at else None for i in range(len(primals))])
-                return _filled(ts, ys)
+                n = arguments.count
+                return _filled(ts[:n], ys[:n]) + ys[n:]
 
             found, axes = batch(push, [_basis(x.type)], [0], size)
-            moved = [to_axis(c, a, _rank(c, a), size) for c, a in zip(found, axes, strict=True)]
+            n = arguments.count
+            moved = [to_axis(c, a, _rank(c, a), size) for c, a in zip(found[:n], axes, strict=False)]
+            extra[:] = found[n:]
             columns.append([reshape(c, (*c.type.shape[:-1], *x.type.shape)) for c in moved])
-        return _blocks(arguments, columns, argnums)
+        return _blocks(arguments, columns, argnums, extra, has_aux)
 
     return jacobian
 
@@ -241,7 +246,7 @@ def _rank(x: Value, axis: int | None) -> int:
     return x.type.rank - (axis is not None)
 
 
-def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of f by reverse mode, with one pass for each result element: for few outputs and many inputs.
 
     Shapes are as in `jacfwd`.  Raises DTypeError for complex results.
@@ -254,12 +259,12 @@ def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, row by row."""
-        arguments = Arguments("jacrev", args, kwargs, normal_argnums(argnums, len(args), "jacrev"))
+        arguments = Arguments("jacrev", args, kwargs, chosen(argnums, f, args, kwargs, "jacrev"))
         primals = arguments.primals
-        outputs, pull = vjp_of_values(arguments.flat(f), primals)
+        outputs, pull = vjp_of_values(arguments.flat(f, has_aux), primals)
         _require_real("jacrev: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp")
         rows: list[list[Value]] = []
-        for k, y in enumerate(outputs):
+        for k, y in enumerate(outputs[: arguments.count]):
             size = y.type.size
 
             def pull_one(c: Value, at: int = k) -> list[Value]:
@@ -269,7 +274,8 @@ def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
             found, axes = batch(pull_one, [_basis(y.type)], [0], size)
             fronted = [to_axis(g, a, 0, size) for g, a in zip(found, axes, strict=True)]
             rows.append([reshape(g, (*y.type.shape, *g.type.shape[1:])) for g in fronted])
-        return _blocks(arguments, [list(column) for column in zip(*rows, strict=True)], argnums)
+        extra = unaliased(outputs[arguments.count :], primals)
+        return _blocks(arguments, [list(column) for column in zip(*rows, strict=True)], argnums, extra, has_aux)
 
     return jacobian
 
@@ -282,21 +288,27 @@ def _basis(type: TensorType) -> Value:
     return reshape(hot, (size, *type.shape))
 
 
-def _blocks(arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: int | Sequence[int]) -> Any:
-    """The result tree with each leaf replaced by the arguments' trees; `columns[i][j]` is d result j / d primal i."""
+def _blocks(
+    arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: Argnums, extra: Sequence[Value], has_aux: bool
+) -> Any:
+    """The result tree with each leaf replaced by the arguments' trees; `columns[i][j]` is d result j / d primal i.
+
+    With aux, whose tensors are `extra`, a pair with it.
+    """
     assert arguments.structure is not None
     blocks: list[Any] = []
     for j in range(arguments.count):
         restored = arguments.restore([column[j] for column in columns])
-        blocks.append(restored[0] if is_whole(argnums) else restored)
-    return tree.unflatten(arguments.structure, blocks)
+        blocks.append(restored[0] if is_one(argnums) else restored)
+    whole = tree.unflatten(arguments.structure, blocks)
+    return (whole, arguments.auxiliary(extra)) if has_aux else whole
 
 
-def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The matrix of second derivatives of f, by forward mode over reverse mode.
 
     >>> import nacre as nc
     >>> nc.hessian(lambda x: (x * x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums), argnums)
+    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)

@@ -186,6 +186,8 @@ NACRE: Final = by_name(
         "custom_gradient": "nacre.custom_vjp, with a forward and a backward function",
         "remat": "nacre.checkpoint(f)",
         "compile function": "nacre.jit(f)",
+        "psum pmean pmax pmin all_gather axis_index": "Named axes are reserved; reduce over the batch outside of "
+        "nacre.vmap",
         "pmap": "One machine computes; nacre.vmap(f) batches, and kernels use all threads",
         "lax": "nacre.cond, nacre.switch, nacre.while_loop, nacre.fori_loop, nacre.scan and nacre.map",
         "block_until_ready synchronize": "Calls return when their numbers are there; leave this out",

@@ -44,6 +44,7 @@ KEYWORDS: Final = {
     "backend": "Leave it out; there is one compiler",
     "donate_argnums": 'donate=("x",), with the names of parameters',
     "donate_argnames": 'donate=("x",), with the names of parameters',
+    "axis_name": "Named axes are reserved; reduce over the batch outside of nacre.vmap",
     "in_dims": "in_axes=0",
     "out_dims": "out_axes=0",
     "use_reentrant": "Leave it out",

@@ -1,0 +1,67 @@
+"""hvp and derivative_graph: second derivatives along a direction, and derivatives as graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+from nacre.ir.parse import parse
+
+X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
+V = nc.tensor([1.0, 0.25, -2.0], dtype=nc.float64)
+
+
+def f(x: Any) -> Any:
+    return (nc.sin(x) * x * x[0]).sum()
+
+
+def test_hvp_is_the_product_with_the_hessian() -> None:
+    wanted = nc.hessian(f)(X).numpy() @ V.numpy()
+    np.testing.assert_allclose(nc.hvp(f, (X,), (V,))[0].numpy(), wanted, rtol=1e-13)
+    compiled = nc.jit(lambda x, v: nc.hvp(f, (x,), (v,)))(X, V)[0]
+    assert compiled.numpy().tobytes() == nc.hvp(f, (X,), (V,))[0].numpy().tobytes()
+    each = nc.vmap(lambda v: nc.hvp(f, (X,), (v,))[0])(nc.stack([V, 2 * V]))
+    np.testing.assert_allclose(each[1].numpy(), 2 * wanted, rtol=1e-13)
+
+
+def test_hvp_of_trees_and_modules() -> None:
+    p = {"w": X, "b": V}
+    found, of_x = nc.hvp(lambda p, x: (p["w"] ** 2 * p["b"] * x).sum(), (p, X), ({"w": V, "b": None}, None))
+    np.testing.assert_allclose(found["w"].numpy(), 2 * (V * X * V).numpy())
+    np.testing.assert_allclose(found["b"].numpy(), 2 * (X * V * X).numpy())
+    np.testing.assert_allclose(of_x.numpy(), 2 * (X * V * V).numpy())
+    nc.random.seed(0)
+    model = nn.Linear(3, 1)
+    direction = nc.grad(lambda m: m(nc.ones((1, 3))).sum())(model)
+    (product,) = nc.hvp(lambda m: m(nc.ones((1, 3))).sum() ** 2, (model,), (direction,))
+    assert product.weight.shape == (1, 3)
+    np.testing.assert_allclose(product.weight.numpy(), np.full((1, 3), 8.0), rtol=1e-6)
+
+
+def test_hvp_refuses_what_grad_and_jvp_refuse() -> None:
+    with pytest.raises(nc.ArgumentError, match="hvp: primals and tangents must be tuples"):
+        nc.hvp(f, X, V)  # type: ignore[arg-type]
+    with pytest.raises(nc.GradientError, match="must be a scalar"):
+        nc.hvp(lambda x: x, (X,), (V,))
+    with pytest.raises(nc.ShapeError, match="a tangent must have type"):
+        nc.hvp(f, (X,), (V[:2],))
+
+
+def test_a_derivative_as_a_graph() -> None:
+    graph = nc.derivative_graph(lambda x: nc.sin(x) * x, nc.tensor(1.0))
+    assert [e.primitive.name for e in graph.equations] == ["sin", "cos", "mul", "add"]
+    assert parse(str(graph)) == graph.verify()
+    both = nc.derivative_graph(lambda x, y: (x * y).sum(), X, V, argnums=(0, 1))
+    assert both.output_types == (X.type, V.type)
+    assert str(both).splitlines()[1:] == ["  return b, a"]
+
+
+def test_the_jacobian_of_other_results() -> None:
+    graph = nc.derivative_graph(lambda x: {"y": x * x}, X)
+    assert graph.output_types == (nc.jacrev(lambda x: x * x)(X).type,)
+    with pytest.raises(nc.DTypeError, match="results must be real"):
+        nc.derivative_graph(lambda z: z * z, nc.tensor([1 + 2j]))
