@@ -6,6 +6,7 @@
     python3 run.py test [...]      run the tests, as many at a time as there are processors; --all adds the slow ones,
                                    --exhaustive runs the long tables alone and goes on where it stopped; the rest
                                    goes to pytest (-n 0 runs them in one process)
+    python3 run.py peers [...]     compare Nacre with PyTorch, JAX and others: tests/peers, or the files that are named
     python3 run.py lint            ruff, its formatter, and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
     python3 run.py figures [NAME]  make the pictures of docs/ from real runs; those of times only by name
@@ -17,7 +18,8 @@
     python3 run.py setup           only install
 
 The first use makes `.venv` beside this file and installs what the command needs into it, by the pip of the Python
-that runs this file and so by its settings (index, proxy, certificates).  Nothing is installed anywhere else.
+that runs this file and so by its settings (index, proxy, certificates).  `peers` has an environment of its own,
+`.venv-peers`.  Nothing is installed anywhere else.
 """
 
 from __future__ import annotations
@@ -31,16 +33,15 @@ import sys
 import venv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 NEEDED = (3, 11)
 ROOT = Path(__file__).resolve().parent
-HOME = ROOT / ".venv"
-PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-STAMP = HOME / "nacre-setup.json"  # what the last complete installation was made from
 SHARED = ("--numprocesses", "auto", "--dist", "worksteal")  # how tests are shared among processes
 EXTRAS: dict[str, set[str]] = {
     "demo": {"demo"},
     "test": {"demo", "test"},
+    "peers": {"test", "peers"},
     "lint": {"lint"},
     "docs": {"test"},
     "figures": {"demo"},
@@ -49,6 +50,25 @@ EXTRAS: dict[str, set[str]] = {
     "conformance": {"conformance"},
     "setup": {"demo", "test", "lint"},
 }
+
+
+class Environment(NamedTuple):
+    """A folder with a Python and with packages of its own."""
+
+    home: Path
+
+    @property
+    def python(self) -> Path:
+        return self.home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+    @property
+    def stamp(self) -> Path:
+        """The file that tells what the last complete installation was made from."""
+        return self.home / "nacre-setup.json"
+
+
+USUAL = Environment(ROOT / ".venv")
+ENVIRONMENTS = {"peers": Environment(ROOT / ".venv-peers")}  # of commands that do not use the usual one
 
 
 class SetupError(Exception):
@@ -74,15 +94,16 @@ def find_pip() -> list[str]:
     )
 
 
-def pip_for_environment() -> list[str]:
+def pip_for(environment: Environment) -> list[str]:
     """A command that installs into the environment; where there is no pip at all, the one that Python may carry."""
+    python = str(environment.python)
     try:
-        return [*find_pip(), "--python", str(PYTHON)]
+        return [*find_pip(), "--python", python]
     except SetupError:
-        carried = subprocess.run([str(PYTHON), "-m", "ensurepip"], capture_output=True, check=False)
+        carried = subprocess.run([python, "-m", "ensurepip"], capture_output=True, check=False)
         if carried.returncode:
             raise
-        return [str(PYTHON), "-m", "pip"]
+        return [python, "-m", "pip"]
 
 
 def fingerprint() -> list[str]:
@@ -93,30 +114,30 @@ def fingerprint() -> list[str]:
     ]
 
 
-def installed() -> tuple[list[str], set[str]]:
+def installed(environment: Environment) -> tuple[list[str], set[str]]:
     """The fingerprint and the extras of the last complete installation; empty where there is none."""
     try:
-        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
-        return (list(stamp["fingerprint"]), set(stamp["extras"])) if PYTHON.exists() else ([], set())
+        stamp = json.loads(environment.stamp.read_text(encoding="utf-8"))
+        return (list(stamp["fingerprint"]), set(stamp["extras"])) if environment.python.exists() else ([], set())
     except (OSError, ValueError, KeyError):
         return [], set()
 
 
-def set_up(wanted: Iterable[str]) -> None:
+def set_up(wanted: Iterable[str], environment: Environment) -> None:
     """Make the environment have these extras; quick where it has them already."""
-    now, (made_from, have) = fingerprint(), installed()
+    now, (made_from, have) = fingerprint(), installed(environment)
     wanted = set(wanted)
     if made_from == now and wanted <= have:
         return
     extras = sorted(wanted | have)
     named = f"[{','.join(extras)}]" if extras else ""
-    print(f"setup: installing nacre{named} into {HOME} (the first time takes a minute) ...", flush=True)
+    print(f"setup: installing nacre{named} into {environment.home} (the first time takes a minute) ...", flush=True)
     if made_from[:1] != now[:1]:
-        venv.EnvBuilder(clear=True, symlinks=os.name != "nt", with_pip=False).create(HOME)
-    STAMP.unlink(missing_ok=True)
+        venv.EnvBuilder(clear=True, symlinks=os.name != "nt", with_pip=False).create(environment.home)
+    environment.stamp.unlink(missing_ok=True)
     result = subprocess.run(
         [
-            *pip_for_environment(),
+            *pip_for(environment),
             "install",
             "--quiet",
             "--disable-pip-version-check",
@@ -132,7 +153,7 @@ def set_up(wanted: Iterable[str]) -> None:
             "setup: pip could not install what pyproject.toml asks for (its words are above); check the "
             "network, HTTPS_PROXY, and the index that `pip config list` shows, then run this again"
         )
-    STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}), encoding="utf-8")
+    environment.stamp.write_text(json.dumps({"fingerprint": now, "extras": extras}), encoding="utf-8")
 
 
 def linking() -> set[str]:
@@ -142,14 +163,17 @@ def linking() -> set[str]:
 
 
 def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
-    """The command lines behind a command; they run in turn, in the project's folder."""
+    """The arguments of Python behind a command, line by line; they run in turn, in the project's folder."""
     if name == "setup":
         return []
     if name == "lint":
-        types = ["-m", "pyright", "-p", "pyproject.toml", "--pythonpath", str(PYTHON)]
+        types = ["-m", "pyright", "-p", "pyproject.toml", "--pythonpath", str(USUAL.python)]
         return [["-m", "ruff", "check", *rest, "."], ["-m", "ruff", "format", "--check", "."], types]
     if name == "bench":
         return [script(rest)]
+    if name == "peers":
+        chosen = any((ROOT / word.partition("::")[0]).exists() for word in rest)
+        return [["-m", "pytest", *SHARED, *([] if chosen else ["tests/peers"]), *rest]]
     if name == "conformance":  # a path may be relative to the folder of the caller
         rest = [str(Path(word).resolve()) if Path(word).is_dir() else word for word in rest]
     begin = {
@@ -187,9 +211,11 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__)
         return 0 if arguments and arguments[0] in ("-h", "--help", "help") else 2
     name, rest = arguments[0], arguments[1:]
+    environment = ENVIRONMENTS.get(name, USUAL)
     try:
-        set_up(EXTRAS[name] | (linking() if name == "demo" else set()))
-        failures = [code for line in commands(name, rest) if (code := subprocess.call([str(PYTHON), *line], cwd=ROOT))]
+        set_up(EXTRAS[name] | (linking() if name == "demo" else set()), environment)
+        lines = [[str(environment.python), *line] for line in commands(name, rest)]
+        failures = [code for line in lines if (code := subprocess.call(line, cwd=ROOT))]
     except SetupError as fault:
         print(fault, file=sys.stderr)
         return 2

@@ -323,14 +323,6 @@ def test_bfloat16_tensors_of_other_libraries_are_accepted() -> None:
     assert layer.weight.astype("float32").tolist() == [[1.5, -2.25]]
 
 
-def test_bfloat16_tensors_of_torch_are_accepted() -> None:
-    torch = pytest.importorskip("torch")
-    theirs = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
-    layer = nn.Linear(3, 2).bfloat16()
-    layer.load_state_dict(theirs.state_dict())
-    assert layer.weight.astype("float32").tolist() == theirs.weight.float().tolist()
-
-
 @pytest.mark.parametrize(
     "state",
     [

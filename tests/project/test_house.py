@@ -90,13 +90,20 @@ def layer(name: str) -> int:
     return next((k for k, rooms in enumerate(LAYERS) if room(name) in rooms), -1)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p != ROOT / "__init__.py"], ids=module)
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent != ROOT], ids=module)
 def test_imports_come_from_layers_below_and_stand_at_the_top(path: Path) -> None:
     here = module(path)
     for name, at_top in imports(path).items():
         assert at_top or "TYPE_CHECKING" in path.read_text(), f"{name} is imported inside a function"
         below = layer(name) < layer(here) or room(name) == room(here)
         assert below, f"{here} imports {name}, which is not in a layer below"
+
+
+def test_files_beside_the_rooms_are_namespaces_of_the_api() -> None:
+    """`nacre/fft.py` and its like are the package's own: they give a module of `api` the name that users import."""
+    for path in FILES:
+        if path.parent == ROOT and path.name != "__init__.py":
+            assert set(imports(path)) == {"nacre", f"nacre.api.{path.stem}"} and path.read_text().count("\n") < 15
 
 
 def test_every_room_has_a_layer() -> None:

@@ -21,7 +21,7 @@ import nacre
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "__pycache__", "*.egg-info", "build", "dist", "runs", ".*_cache", ".hypothesis"
+    ".git", ".venv*", "__pycache__", "*.egg-info", "build", "dist", "runs", ".*_cache", ".hypothesis"
 )
 OLDEST = 77  # of setuptools: the first with license expressions
 

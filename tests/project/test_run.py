@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +20,13 @@ FILE = Path(__file__).parents[2] / "run.py"
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """run.py as a module, with its environment in a folder of the test."""
+    """run.py as a module, with its environments in folders of the test."""
     spec = importlib.util.spec_from_file_location("run", FILE)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    home = tmp_path / "venv"
-    for name, value in {"HOME": home, "PYTHON": home / "bin" / "python", "STAMP": home / "stamp.json"}.items():
-        monkeypatch.setattr(made, name, value)
+    monkeypatch.setattr(made, "USUAL", made.Environment(tmp_path / "venv"))
+    monkeypatch.setattr(made, "ENVIRONMENTS", {"peers": made.Environment(tmp_path / "peers")})
     return made
 
 
@@ -57,29 +58,29 @@ def test_it_parses_on_older_pythons_to_say_so() -> None:
 def test_setting_up_once_for_each_extra(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = Pip()
     monkeypatch.setattr(run.subprocess, "run", pip)
-    run.set_up({"lint"})
-    run.set_up({"lint"})
+    run.set_up({"lint"}, run.USUAL)
+    run.set_up({"lint"}, run.USUAL)
     assert len(pip.lines) == 1
     assert pip.lines[0][-1] == ".[lint]" and "--python" in pip.lines[0]
-    run.set_up({"test"})
+    run.set_up({"test"}, run.USUAL)
     assert pip.lines[1][-1] == ".[lint,test]"
-    assert json.loads(run.STAMP.read_text())["extras"] == ["lint", "test"]
+    assert json.loads(run.USUAL.stamp.read_text())["extras"] == ["lint", "test"]
     monkeypatch.setattr(run, "fingerprint", lambda now=run.fingerprint(): [now[0], "another pyproject.toml"])
-    run.set_up({"lint"})
+    run.set_up({"lint"}, run.USUAL)
     assert len(pip.lines) == 3 and pip.lines[2][-1] == ".[lint,test]"
 
 
 def test_the_environment_has_no_pip_of_its_own(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.subprocess, "run", Pip())
-    run.set_up({"lint"})
-    assert run.PYTHON.exists() and not list(run.HOME.rglob("site-packages/pip"))
+    run.set_up({"lint"}, run.USUAL)
+    assert run.USUAL.python.exists() and not list(run.USUAL.home.rglob("site-packages/pip"))
 
 
 def test_a_failed_installation_is_explained_and_tried_again(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.subprocess, "run", Pip(status=1))
     with pytest.raises(run.SetupError, match="network"):
-        run.set_up({"lint"})
-    assert not run.STAMP.exists()
+        run.set_up({"lint"}, run.USUAL)
+    assert not run.USUAL.stamp.exists()
 
 
 def test_an_old_pip(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +92,8 @@ def test_an_old_pip(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_pip_at_all(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.subprocess, "run", lambda line, **_: subprocess.CompletedProcess(line, 1, "", ""))
     with pytest.raises(run.SetupError, match="apt-get install python3-pip"):
-        run.set_up({"lint"})
-    assert not run.STAMP.exists()
+        run.set_up({"lint"}, run.USUAL)
+    assert not run.USUAL.stamp.exists()
 
 
 def test_the_pip_that_python_carries_is_the_last_resort(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,15 +104,15 @@ def test_the_pip_that_python_carries_is_the_last_resort(run: ModuleType, monkeyp
         return subprocess.CompletedProcess(line, int(line[-1] == "--version"), "", "")
 
     monkeypatch.setattr(run.subprocess, "run", carried)
-    run.set_up({"lint"})
-    assert lines[-2] == [str(run.PYTHON), "-m", "ensurepip"]
-    assert lines[-1][:4] == [str(run.PYTHON), "-m", "pip", "install"]
+    run.set_up({"lint"}, run.USUAL)
+    assert lines[-2] == [str(run.USUAL.python), "-m", "ensurepip"]
+    assert lines[-1][:4] == [str(run.USUAL.python), "-m", "pip", "install"]
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--epochs", "1"], ["test", "--all", "-k", "x"], ["docs", "--check"]])
 def test_arguments_are_passed_on(run: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     called: list[list[str]] = []
-    monkeypatch.setattr(run, "set_up", lambda _: None)
+    monkeypatch.setattr(run, "set_up", lambda *_: None)
     monkeypatch.setattr(run.subprocess, "call", lambda line, **_: called.append(line) or 0)
     assert run.main(arguments) == 0
     assert called[0][-len(arguments) + 1 :] == arguments[1:]
@@ -119,7 +120,7 @@ def test_arguments_are_passed_on(run: ModuleType, monkeypatch: pytest.MonkeyPatc
 
 def test_the_demo_gets_a_linker_where_there_is_none(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[set[str]] = []
-    monkeypatch.setattr(run, "set_up", wanted.append)
+    monkeypatch.setattr(run, "set_up", lambda extras, _: wanted.append(extras))
     monkeypatch.setattr(run.subprocess, "call", lambda line, **_: 0)
     monkeypatch.delenv("NACRE_CC", raising=False)
     for found in (None, "/usr/bin/cc"):
@@ -130,14 +131,37 @@ def test_the_demo_gets_a_linker_where_there_is_none(run: ModuleType, monkeypatch
 
 def test_lint_runs_both_linters_and_tells_failure(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
-    monkeypatch.setattr(run, "set_up", lambda _: None)
+    monkeypatch.setattr(run, "set_up", lambda *_: None)
     monkeypatch.setattr(run.subprocess, "call", lambda line, **_: called.append(line) or 3 - len(called))
     assert run.main(["lint"]) == 2
     assert [line[2:4] for line in called] == [["ruff", "check"], ["ruff", "format"], ["pyright", "-p"]]
 
 
+def test_the_peers_have_an_environment_of_their_own(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip, called = Pip(), []
+    monkeypatch.setattr(run.subprocess, "run", pip)
+    monkeypatch.setattr(run.subprocess, "call", lambda line, **_: called.append(line) or 0)
+    one = "tests/peers/test_dlpack.py"
+    for rest in ([], ["-k", "torch"], [one], [f"{one}::test_torch_reads"]):
+        assert run.main(["peers", *rest]) == 0
+    peers = run.ENVIRONMENTS["peers"]
+    assert {line[0] for line in called} == {str(peers.python)} and not run.USUAL.home.exists()
+    assert [line[-1] for line in pip.lines] == [".[peers,test]"] and str(peers.python) in pip.lines[0]
+    assert [line.count("tests/peers") for line in called] == [1, 1, 0, 0]
+    assert run.commands("lint", [])[-1][-1] == str(run.USUAL.python)  # type checkers see what users have
+
+
+def test_what_needs_a_peer_is_among_the_tests_of_peers() -> None:
+    extras = tomllib.loads((FILE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [re.split(r"[<>=]", line)[0] for line in extras["optional-dependencies"]["peers"]]
+    asked = re.compile(rf"importorskip\(\"({'|'.join(needed)})\b".replace("-", "_"))
+    folder = FILE.parent / "tests"
+    for path in folder.rglob("*.py"):
+        assert folder / "peers" in path.parents or not asked.search(path.read_text(encoding="utf-8")), path
+
+
 def test_wrong_use(run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(run, "set_up", lambda _: None)
+    monkeypatch.setattr(run, "set_up", lambda *_: None)
     assert run.main([]) == run.main(["fly"]) == 2
     assert run.main(["--help"]) == 0
     assert run.main(["bench", "absent"]) == 2

@@ -96,7 +96,7 @@ def _dtype_of(x: Any) -> DType:
     return as_dtype(x.dtype if hasattr(x, "dtype") else x)
 
 
-def finfo(dtype: Any, /) -> Any:
+def finfo(dtype: Any, /) -> FloatFacts:
     """Properties of a floating-point dtype, or of a tensor's: `bits`, `dtype`, `eps`, `max`, `min`,
     `smallest_normal`.
 
@@ -109,7 +109,7 @@ def finfo(dtype: Any, /) -> Any:
     return FloatFacts(found.real)
 
 
-def iinfo(dtype: Any, /) -> Any:
+def iinfo(dtype: Any, /) -> IntegerFacts:
     """Properties of an integer dtype, or of a tensor's: `bits`, `dtype`, `max`, `min`.
 
     >>> nc.iinfo(nc.int8).max

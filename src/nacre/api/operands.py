@@ -7,7 +7,7 @@ a Python float give float32.  Tensors of different kinds are not promoted.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -39,7 +39,7 @@ from nacre.trace.variable import Variable, scope
 
 Scalar = bool | int | float | complex | Dim
 HALF = 65504  # the greatest float16
-TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
+TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | MutableSequence[Any] | tuple[Any, ...] | memoryview
 DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
 

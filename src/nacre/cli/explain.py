@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
@@ -144,7 +144,7 @@ def fitted(text: str, width: int) -> list[str]:
 
 def compiled(function: Any, on: ExampleArguments) -> ExplainedFunction:
     """Compile a function for arguments, without running it."""
-    jitted = function if isinstance(function, Jitted) else jit(function)
+    jitted: Jitted[..., Any] = cast("Any", function) if isinstance(function, Jitted) else jit(function)
     if on.dynamic_shapes:
         jitted = jit(jitted.function, dynamic_shapes=on.dynamic_shapes)
     return ExplainedFunction(jitted.explain(*on.values), jitted.memory(*on.values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
@@ -78,12 +78,12 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[Jitted, tuple[Any, ...]]]]]:
+def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[Jitted[..., Any], tuple[Any, ...]]]]]:
     """The functions to search by name, each as a callable that creates it with its arguments."""
     if given.what is not None and ":" in given.what:
         function = source.load(given.what, "tune")
         values = source.given(function, given.types, "tune").values
-        jitted = function if isinstance(function, Jitted) else jit(function)
+        jitted: Jitted[..., Any] = cast("Any", function) if isinstance(function, Jitted) else jit(function)
         return [(given.what, lambda: (jitted, values))]
     names = [given.what] if given.what else []
     require_known(names, WORKLOADS, "tune: the function", "FILE.py:FUNCTION or ")

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.boundary import publish_all
 from nacre.compile.explanation import Explanation
@@ -27,7 +27,7 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     >>> print(explain(lambda x: nc.sum(x * x), nc.ones(3)).clusters)
     1  mul, sum  over [3], reducing axes [0]
     """
-    jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
+    jitted: Jitted[..., Any] = cast("Any", function) if isinstance(function, Jitted) else jit(function)
     return jitted.explain(*args, **kwargs)
 
 

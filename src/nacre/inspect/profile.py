@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profi
     """
     if rounds < 1:
         raise ArgumentError(f"profile: rounds must be at least 1; got {rounds}")
-    jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
+    jitted: Jitted[..., Any] = cast("Any", function) if isinstance(function, Jitted) else jit(function)
     return measured(jitted.name, jitted.prepare(*args, **kwargs), rounds)
 
 

@@ -47,7 +47,7 @@ class Workload:
         random.seed(0)
         return self.make(tiny)
 
-    def ready(self, tiny: bool = False) -> tuple[Jitted, tuple[Any, ...]]:
+    def ready(self, tiny: bool = False) -> tuple[Jitted[..., Any], tuple[Any, ...]]:
         """The function compiled, and its arguments."""
         function, arguments = self.plain(tiny)
         return jit(function), arguments

@@ -59,7 +59,6 @@ HOMES = {
     "utils": "",
 }
 
-__getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
@@ -88,3 +87,5 @@ if TYPE_CHECKING:
     from nacre.nn.modules.transformer import *
     from nacre.nn.parameter import *
     from nacre.nn.sequences import *
+else:
+    __getattr__ = loader(__name__, HOMES)

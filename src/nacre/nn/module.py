@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from nacre.nn.parameter import Buffer as Buffer
 from nacre.nn.parameter import ModuleVariable as ModuleVariable
 from nacre.nn.parameter import Parameter as Parameter
 from nacre.nn.place import note_place
+from nacre.trace.function_types import Computation, P, R
 from nacre.trace.guards import keep, report, stands_for
 from nacre.trace.hooks import HookHandle
 from nacre.trace.traced import find_traced
@@ -82,7 +83,7 @@ class Module:
             )
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.word:
             report(self, "fingerprint")
         try:
@@ -90,6 +91,12 @@ class Module:
         except Exception as fault:
             note_place(fault, self)
             raise
+
+    if TYPE_CHECKING:
+
+        def __call__(self: Computation[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+        __call__ = _call
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
         """Call `hook(module, args)` before every `forward`; a result other than None replaces the arguments.

@@ -24,7 +24,6 @@ HOMES = {
     "gradient_descent": "SGD",
 }
 
-__getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
@@ -37,3 +36,5 @@ if TYPE_CHECKING:
     from nacre.optim.lbfgs import *
     from nacre.optim.optimiser import *
     from nacre.optim.rate import *
+else:
+    __getattr__ = loader(__name__, HOMES)

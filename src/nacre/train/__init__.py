@@ -28,7 +28,6 @@ HOMES = {
     "tensorboard": "TensorBoard",
 }
 
-__getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
@@ -41,3 +40,5 @@ if TYPE_CHECKING:
     from nacre.train.mlflow import *
     from nacre.train.stopping import *
     from nacre.train.tensorboard import *
+else:
+    __getattr__ = loader(__name__, HOMES)

@@ -132,7 +132,7 @@ class Step:
         compiled: bool,
     ) -> None:
         def made(f: Callable[..., Any]) -> Callable[..., Any]:
-            return jit(f) if compiled and not isinstance(f, Jitted) else f
+            return cast("Any", f) if isinstance(f, Jitted) or not compiled else jit(f)
 
         self.model = work.model
         self.whole = made(own or work.whole)

@@ -8,13 +8,14 @@ from typing import Any
 from nacre.base import tree
 from nacre.interpret.reverse import Recomputation
 from nacre.ops.control import call
+from nacre.trace.function_types import P, R
 from nacre.transform.arguments import like, name_of
 from nacre.transform.closure_conversion import Environment, Operands, stage_function
 
 __all__ = ["checkpoint"]
 
 
-def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """A function for which reverse mode saves only the inputs and recomputes the rest.
 
     Results, gradients and tangents have the same bits as without it.  Higher derivatives differentiate both
@@ -27,6 +28,8 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     Tensor([ 0.5403023, -2.4783497], f32[2])
     """
 
+    inner: Callable[..., Any] = f
+
     @like(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         """The function, recomputed in the backward pass."""
@@ -34,7 +37,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
         def function(both: Any) -> Any:
             """The function on its positional and keyword arguments together."""
-            return f(*both[0], **both[1])
+            return inner(*both[0], **both[1])
 
         function.__name__ = name_of(f, "checkpoint")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, overload
 
 from nacre.base import tree
 from nacre.base.arguments import shown, whole_number
@@ -21,6 +21,7 @@ from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.check import check
 from nacre.ops.pointwise import add, cast, lt
+from nacre.trace.function_types import R, S, Ts, X
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
@@ -48,7 +49,7 @@ def require_equal(
             raise unlike(f"{operation}: {what} at leaf {k}", b, a)
 
 
-def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
+def cond(pred: Any, then: Callable[[*Ts], R], orelse: Callable[[*Ts], R], *operands: *Ts) -> R:
     """`then(*operands)` if the bool scalar `pred` is true, else `orelse(*operands)`; only the chosen one runs.
 
     Both must return trees of one structure with equal types; otherwise ArgumentError, ShapeError or DTypeError is
@@ -69,7 +70,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
     return _branch("cond", named, operands, lambda graphs, xs: control.cond(chosen, graphs[0], graphs[1], *xs))
 
 
-def switch(index: Any, branches: Sequence[Function], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[[*Ts], R]], *operands: *Ts) -> R:
     """`branches[index](*operands)`; only the chosen one runs.  The index is an integer scalar, from 0.
 
     All branches must return trees of one structure with equal types; otherwise ArgumentError, ShapeError or DTypeError
@@ -128,6 +129,12 @@ def _star(f: Function) -> Function:
     return starred
 
 
+@overload
+def while_loop(condition: Function, body: Function, init: complex, max_iterations: Size | None = None) -> Any: ...
+@overload
+def while_loop(
+    condition: Callable[[S], Any], body: Callable[[S], S], init: S, max_iterations: Size | None = None
+) -> S: ...
 def while_loop(condition: Function, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(carry)` from `init` while `condition(carry)` is true, and returns the last carry.
 
@@ -195,6 +202,14 @@ def _require_progress(test: Graph, body: Graph) -> None:
         )
 
 
+@overload
+def fori_loop(
+    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: complex, max_iterations: Size | None = None
+) -> Any: ...
+@overload
+def fori_loop(
+    lower: Any, upper: Any, body: Callable[[Any, S], S], init: S, max_iterations: Size | None = None
+) -> S: ...
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
     """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
@@ -239,6 +254,14 @@ def _bound(x: Any) -> Any:
     return cast(found, int64)
 
 
+@overload
+def scan(
+    f: Callable[[S, X], tuple[S, R]], init: S, xs: X, length: Size | None = None, reverse: bool = False
+) -> tuple[S, R]: ...
+@overload
+def scan(
+    f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False
+) -> tuple[Any, Any]: ...
 def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """Folds f over the leading axis of xs: `carry, y = f(carry, x)`.  Returns the last carry and the stacked ys.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, overload
 
 from nacre.base import tree
 from nacre.base.dims import Size, product
@@ -21,6 +21,7 @@ from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.vjp import vjp as vjp_of_values
 from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
+from nacre.trace.function_types import P, R, T, V
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
 from nacre.transform.arguments import Argnums, Arguments, as_value, chosen, is_one, is_tensor, like, unaliased
@@ -38,6 +39,12 @@ __all__ = [
 Function = Callable[..., Any]
 
 
+@overload
+def grad(
+    f: Callable[Concatenate[T, P], Any], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The function that computes the gradient of f, which must return a floating-point scalar.
 
@@ -62,6 +69,12 @@ def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     return gradient
 
 
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, P], R], argnums: Literal[0] = 0, has_aux: bool = False
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(f: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
 def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The function that computes f's value and its gradient, as `grad` does; with aux the value is `(scalar, aux)`.
 
@@ -114,6 +127,12 @@ def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]
     return [zeros_like(x) if c is None else c for c, x in zip(found, like, strict=True)]
 
 
+@overload
+def vjp(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(f: Function, *primals: Any, has_aux: bool) -> Any: ...
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The result of f at the primals, and the function from its cotangent to a tuple of the primals' cotangents.
 
@@ -149,6 +168,12 @@ def _like(what: str, given: Any, structure: tree.Structure | None, wanted: Seque
     return values
 
 
+@overload
+def jvp(
+    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """The result of f at the primals, and its tangent in the given direction, by forward mode.
 
@@ -196,6 +221,12 @@ def _equal(x: Value, y: Value) -> bool:
 # ---- Jacobians
 
 
+@overload
+def jacfwd(
+    f: Callable[Concatenate[V, P], V], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[Concatenate[V, P], V]: ...
+@overload
+def jacfwd(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of f by forward mode, with one pass for each input element: for few inputs and many outputs.
 
@@ -246,6 +277,12 @@ def _rank(x: Value, axis: int | None) -> int:
     return x.type.rank - (axis is not None)
 
 
+@overload
+def jacrev(
+    f: Callable[Concatenate[V, P], V], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[Concatenate[V, P], V]: ...
+@overload
+def jacrev(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of f by reverse mode, with one pass for each result element: for few outputs and many inputs.
 
@@ -304,6 +341,12 @@ def _blocks(
     return (whole, arguments.auxiliary(extra)) if has_aux else whole
 
 
+@overload
+def hessian(
+    f: Callable[Concatenate[V, P], V], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[Concatenate[V, P], V]: ...
+@overload
+def hessian(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The matrix of second derivatives of f, by forward mode over reverse mode.
 

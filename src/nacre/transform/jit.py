@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Unpack, cast, overload
 from weakref import WeakSet
 
 import numpy as np
@@ -40,6 +40,7 @@ from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph, specialised
 from nacre.ops.control import call
 from nacre.trace.captures import CapturePlace
+from nacre.trace.function_types import Options, P, Q, R
 from nacre.trace.guards import report
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
@@ -63,18 +64,19 @@ __all__ = ["jit"]
 if TYPE_CHECKING:
     from nacre.compile.explanation import Explanation
 
+
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
-_all: WeakSet[Jitted] = WeakSet()
+_all: WeakSet[Jitted[..., Any]] = WeakSet()
 SIZES = 256  # forms of one variant for given sizes, and types of arguments whose native code is found first
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A jitted function.  Call it like the original function."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
         donate: Sequence[str] = (),
         dynamic: bool = True,
@@ -107,16 +109,20 @@ class Jitted:
         with _first:
             _all.add(self)
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Jitted[P, R]: ...
+    @overload
+    def __get__(self: Jitted[Concatenate[Any, Q], R], instance: object, owner: Any = None) -> JitMethod[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else JitMethod(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs and STATE.ambient is self.fast_ambient:
             only = self.only
             if only is not None:  # it checks the types itself
                 return only(*args)
             try:
-                fast = self.fast[tuple([x.type for x in args])]
+                fast = self.fast[tuple([x.type for x in args])]  # type: ignore[attr-defined]
             except (KeyError, AttributeError):
                 pass
             else:
@@ -365,14 +371,9 @@ class Jitted:
         found: Any = sys.modules.get(self.function.__module__)
         for word in name.split("."):
             found = getattr(found, word, None)
-        return (
-            name
-            if found is self
-            else (
-                _again,
-                (self.function, self.dynamic_shapes, tuple(self.donate), self.dynamic),
-            )
-        )
+        if found is self:
+            return name
+        return _again, (self.function, self.dynamic_shapes, tuple(self.donate), self.dynamic)
 
     def __repr__(self) -> str:
         count = len(self.order)
@@ -422,12 +423,8 @@ class Jitted:
         """The compiled program for these arguments and its inputs, for callers that run it themselves."""
         values = self._signatures.of(args, kwargs).values
         concrete, sizes = self._sized(args, kwargs)
-        inputs = [
-            *values,
-            *concrete.captured(),
-            *(v.value for v in concrete.variable_inputs),
-            *(v.gradient for v in concrete.gradient_inputs),
-        ]
+        inputs = [*values, *concrete.captured(), *(v.value for v in concrete.variable_inputs)]
+        inputs += [v.gradient for v in concrete.gradient_inputs]
         return CallInputs(concrete.compiled, sizes, tuple(bare(settled(x)) for x in inputs), concrete.overwritten)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
@@ -464,11 +461,15 @@ forget_on_change(_forget)
 
 def _again(
     function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str], dynamic: bool = True
-) -> Jitted:
+) -> Jitted[..., Any]:
     """A jitted function that was pickled or copied; it compiles again."""
     return Jitted(function, dynamic_shapes, donate, dynamic)
 
 
+@overload
+def jit(function: Callable[P, R], **options: Unpack[Options]) -> Jitted[P, R]: ...
+@overload
+def jit(**options: Unpack[Options]) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     function: Callable[..., Any] | None = None,
     *,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from nacre.trace.function_types import Q, R
 
 QUESTIONS: Final = frozenset({"concrete", "trace", "memory", "cost", "explain", "prepare"})  # of arguments
 
 
-class JitMethod(partial[Any]):
+class JitMethod(partial[R], Generic[Q, R]):
     """A jitted function whose first argument is an instance.  Calls cost what calls of a `partial` cost."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> R: ...
 
     def __getattr__(self, name: str) -> Any:
         """An attribute of the jitted function; questions about a call get the instance, too."""

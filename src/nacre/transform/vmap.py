@@ -11,6 +11,7 @@ from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.interpret.batch import batch, to_axis
+from nacre.trace.function_types import P, R
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import as_value, is_tensor, like, name_of, require_results, unaliased
@@ -23,8 +24,8 @@ MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the argu
 
 
 def vmap(
-    f: Callable[..., Any], in_axes: MappedAxes = 0, out_axes: MappedAxes = 0, randomness: Randomness = "error"
-) -> Callable[..., Any]:
+    f: Callable[P, R], in_axes: MappedAxes = 0, out_axes: MappedAxes = 0, randomness: Randomness = "error"
+) -> Callable[P, R]:
     """The function that applies f to every example of a batch at once, with the same bits.
 
     `in_axes` gives the batch axis of each positional argument; None passes the whole argument to every example.

@@ -40,7 +40,6 @@ HOMES = {
     "softmaxes": "gumbel_softmax log_softmax softmax softmin",
 }
 
-__getattr__ = loader(__name__, HOMES)
 __dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
@@ -60,3 +59,5 @@ if TYPE_CHECKING:
     from nacre.nn.functional.pair_losses import *
     from nacre.nn.functional.resizing import *
     from nacre.nn.functional.softmaxes import *
+else:
+    __getattr__ = loader(__name__, HOMES)
