@@ -238,7 +238,7 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
 
 def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
     """x with a new first axis, and a mask of it, where the key is a single bool; else both as they are."""
-    if isinstance(key, bool | np.bool_ | np.ndarray | Variable | Value) and not getattr(key, "ndim", 0):
+    if isinstance(key, bool | np.bool_ | np.ndarray | Variable | Value) and not getattr(cast("Any", key), "ndim", 0):
         mask = as_tensor(key)
         if mask.type.dtype is bool_ and not mask.type.shape:
             return view.reshape(x, (1, *x.type.shape)), view.reshape(mask, (1,))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from nacre.base.dims import Dim, Size, lower
+from nacre.base.dims import Size, lower
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from nacre.base.types import Shape, TensorType
