@@ -8,8 +8,8 @@ from typing import Any
 from nacre.base.errors import ArgumentError
 from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Atom, Equation, Graph
+from nacre.ir.primitive import copies
 from nacre.ir.rewrite import Rewriter, rewrite, without_dead_code
-from nacre.ops.identity import copy_p
 from nacre.transform.arguments import Argnums
 from nacre.transform.grad import grad, jacrev, jvp
 from nacre.transform.jit import jit
@@ -57,4 +57,4 @@ def derivative_graph(f: Function, *args: Any, argnums: Argnums = 0) -> Graph:
 
 def _without_copy(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
     """The operand of a copy, which only a program needs."""
-    return e.inputs if e.primitive is copy_p else None
+    return e.inputs if copies(e.primitive) and e.inputs[0].type is e.outputs[0].type else None
