@@ -1,8 +1,7 @@
 """`Module` and `Parameter`: named trees of variables, with state dicts in PyTorch's names and layouts.
 
 A module's attributes are ordinary ones.  Nacre finds the variables and modules among them, in the order in which they
-were set.  Modules are trees (`base.tree`): their leaves are their variables, and the other attributes are the
-structure.
+were set.  Modules are trees (`base.tree`) with variables as leaves, and other attributes as the structure.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def _scalar_loop_type(*operands: TensorType, cond: Graph, body: Graph, rounds: i
 
 
 def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, rounds: int) -> Kernel:
-    """Registers for the carry, the number of iterations, and whether the loop goes on."""
+    """Registers for the carry, the number of iterations, and whether the loop continues."""
     m = len(results)
     operands = tuple(Buffer(f"x{k}", t.dtype, ()) for k, t in enumerate(types))
     outputs = tuple(Buffer(f"y{k}", t.dtype, ()) for k, t in enumerate(results))
