@@ -601,7 +601,7 @@ def test_reading_numbers_while_tracing_is_explained(read: Callable[[Any], Any], 
 
 
 def test_conditions_on_traced_values_are_explained() -> None:
-    @nc.jit
+    @nc.jit(autograph=False)
     def f(x: Any) -> Any:
         return x if x.sum() > 0 else -x
 

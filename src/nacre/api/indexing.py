@@ -33,6 +33,7 @@ from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, Trac
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.staged_number import StagedNumber
 from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
@@ -89,6 +90,8 @@ def _entries(part: Any) -> list[Any]:
         return [NEW_AXIS]
     if part is Ellipsis or _is_slice(part):
         return [part]
+    if type(part) is StagedNumber:
+        return [part.tensor()]
     if isinstance(part, int | np.integer | Dim) and not isinstance(part, bool):
         return [part if isinstance(part, Dim) else int(cast("int", part))]
     if isinstance(part, Variable | Value | np.ndarray | list | tuple | bool | np.bool_):

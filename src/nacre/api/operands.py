@@ -26,12 +26,13 @@ from nacre.base.errors import (
     GradientError,
     KindError,
     ShapeError,
-    TraceError,
+    UnknownNumber,
     explain,
 )
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
 from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.traced_number import TracedNumber
 from nacre.trace.reads import array_capture, is_capture
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
@@ -54,6 +55,8 @@ def is_scalar(x: object) -> bool:
 def constant(value: Number, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number, cached by number and dtype."""
     given: Any = value
+    if type(given) is StagedNumber:
+        return given.tensor(dtype)
     if type(given) is TracedNumber:
         made = given.tensor(dtype)
         if made is not None:
@@ -352,14 +355,15 @@ def settled_number(x: Any, operation: str, what: str) -> float:
 def numbers(x: Value, operation: str) -> np.ndarray:
     """The numbers of a tensor as a read-only NumPy array.  Raises TraceError for a traced tensor."""
     if not is_concrete(x) and not isinstance(x.content, DonatedValue):
-        raise TraceError(
+        raise UnknownNumber(
             explain(
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",
                 f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
                 f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
                 "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
-            )
+            ),
+            operation,
         )
     array = to_numpy(x).view()
     array.flags.writeable = False

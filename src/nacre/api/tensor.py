@@ -29,7 +29,7 @@ from nacre.base.errors import (
     MissingAttribute,
     ShapeError,
     StateError,
-    TraceError,
+    UnknownNumber,
     explain,
 )
 from nacre.base.hints import Absent, ListedClass, listed, mark_absent
@@ -165,7 +165,7 @@ class Tensor(Differentiable, metaclass=ListedClass):
 
     def __bool__(self) -> bool:
         if not is_concrete(self):
-            raise TraceError(_TRUTH.format(type=self.type))
+            raise UnknownNumber(_TRUTH.format(type=self.type), "bool")
         return bool(_one(self, "bool"))
 
     def __len__(self) -> int:
@@ -421,7 +421,7 @@ def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = 
     if x.type.static and x.type.size != 1:
         remedy = "; use .any() or .all()" if operation == "bool" else ""
         raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
-    return read(x, operation if read is plain_numbers else "item").item()
+    return read(x, operation if read is plain_numbers or operation == "index" else "item").item()
 
 
 _TRUTH: Final = explain(

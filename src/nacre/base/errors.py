@@ -18,6 +18,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "ExchangeError",
+    "FailedAssertion",
     "ForbiddenFile",
     "GradientError",
     "GraphError",
@@ -63,6 +64,10 @@ class KindError(ArgumentError, TypeError):
     """An argument has the wrong kind, such as a string instead of a number."""
 
 
+class FailedAssertion(Error, AssertionError):
+    """An `assert` on traced values failed when the compiled function ran."""
+
+
 class AxisError(ShapeError, IndexError):
     """An axis or an index is out of range."""
 
@@ -73,6 +78,7 @@ class LinAlgError(Error, ValueError):
 
 CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "argument": ArgumentError,
+    "assertion": FailedAssertion,
     "axis": AxisError,
     "matrix": LinAlgError,
     "shape": ShapeError,
@@ -81,6 +87,14 @@ CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
 
 class TraceError(Error, TypeError):
     """Python code needs the number of a traced tensor, or uses a traced tensor after its trace ended."""
+
+
+class UnknownNumber(TraceError):
+    """Python asks for the number of a traced value: `operation` is what asks, as `bool` for a condition."""
+
+    def __init__(self, message: str, operation: str = "") -> None:
+        super().__init__(message)
+        self.operation = operation
 
 
 class GradientError(Error, RuntimeError):

@@ -8,6 +8,7 @@ from typing import Final
 
 from nacre.base.places import INSIDE, is_users
 
+CONVERTED: Final = os.path.join(INSIDE, "transform", "autograph") + os.sep  # what converted code of users calls
 BOUNDARY: Final = os.path.join(INSIDE, "base", "boundary.py")  # where public functions are wrapped
 
 
@@ -29,7 +30,7 @@ def fault_place(fault: Exception) -> tuple[str | None, str]:
         if is_users(code.co_filename, installed=True):
             place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
         elif place is not None and not operation and code.co_filename != BOUNDARY:
-            operation = code.co_name
+            operation = "_" if code.co_filename.startswith(CONVERTED) else code.co_name
         step = step.tb_next
     return place, _public(operation)
 

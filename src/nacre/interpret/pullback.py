@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, TypeVar
 
+from nacre.base.errors import DepthError, GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.forward import is_empty, push, push_all, zeros
@@ -92,8 +93,13 @@ class Rule:
         return self
 
     def prepare(self) -> Rule:
-        """Find the values to save."""
-        graph, targets = self._made(self.traced)
+        """Find the values to save.  If a part has no derivative, `pull` raises the error."""
+        try:
+            graph, targets = self._made(self.traced)
+        except GradientError as fault:
+            if isinstance(fault, DepthError):
+                raise
+            return self
         _, live = live_equations(graph.equations, graph.outputs)
         self.saved = tuple(k for k, v in enumerate(graph.inputs[: self.total]) if v in live)
         self.keeps_results = any(k >= self.operands for k in self.saved)

@@ -39,10 +39,10 @@ def require_bounds(low: Any, high: Any, kind: Any, text: Any) -> None:
             raise ArgumentError(f"check: bounds must be integers of 64 bits; got {n!r}")
     if not isinstance(kind, str) or kind not in CHECKED:
         raise ArgumentError(f"check: kind must be one of {sorted(CHECKED)}; got {kind!r}")
-    bare = text
+    bare = text.replace("{{", "").replace("}}", "") if isinstance(text, str) else text
     for name in ("{low}", "{high}", "{got}") if isinstance(text, str) else ():
         bare = bare.replace(name, "")
-    if not isinstance(text, str) or "{got}" not in text or "{" in bare or "}" in bare:
+    if not isinstance(text, str) or ("{got}" not in text and kind != "assertion") or "{" in bare or "}" in bare:
         raise ArgumentError(f"check: text must have {{got}}, and else only {{low}} and {{high}}; got {text!r}")
 
 

@@ -56,11 +56,17 @@ def names_in(code: CodeType) -> Names:
         method = then == "LOAD_METHOD" or (then == "LOAD_ATTR" and METHODS_BY_ATTRIBUTE and argument & 1)
         if method and code.co_names[argument >> METHODS_BY_ATTRIBUTE] in ADDS:
             continue
-        sets[name if name in sets else "STORE"].add(found)
+        if name not in ("STORE_DEREF", "DELETE_DEREF") or found in code.co_freevars:  # else a variable of its own
+            sets[name if name in sets else "STORE"].add(found)
     sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
-    inner = list(map(names_in, inner_codes(code)))
+    inner = [_without(names_in(c), frozenset(code.co_cellvars) & frozenset(c.co_freevars)) for c in inner_codes(code)]
     parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
     return Names(*(frozenset().union(*part) for part in parts))
+
+
+def _without(names: Names, own: frozenset[str]) -> Names:
+    """The names of an inner function without variables of the function around it."""
+    return names._replace(read_cells=names.read_cells - own, assigned=names.assigned - own)
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:

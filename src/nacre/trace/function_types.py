@@ -32,3 +32,4 @@ class Options(TypedDict, total=False):
     dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None
     donate: Sequence[str]
     dynamic: bool
+    autograph: bool

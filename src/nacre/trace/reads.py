@@ -158,6 +158,11 @@ class Reads:
         self._within = set[int]()  # objects that were found in containers and modules alone, by identity
         self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
 
+    @property
+    def functions(self) -> list[FunctionType]:
+        """The functions that are known so far."""
+        return list(self._functions.values())
+
     def add(self, x: Any, name: str = "") -> None:
         """Follow a function, a method or an object of a user's class, and all that it calls."""
         waiting, known = [(x, name)], ()
@@ -401,7 +406,7 @@ def note_frames(frame: FrameType | None) -> None:
             frame = frame.f_back
         if frame is None:  # none of them is called by the traced function
             return
-        for each in running:
+        for each in reversed(running):  # a function before those that it defines, which share its variables
             reads.frame(each)
         frame = frame.f_back
 

@@ -17,6 +17,7 @@ from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
 from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
+from nacre.interpret.staged_number import StagedNumber
 from nacre.ops.pointwise import dimension
 from nacre.trace.guards import report
 from nacre.trace.value import Value, make
@@ -43,6 +44,8 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
         return x
     if isinstance(x, Variable):
         return x.value
+    if type(x) is StagedNumber:
+        return x.tensor()
     if isinstance(x, Number):
         return from_numpy(element(x, natural_dtype(x), operation))
     if isinstance(x, Dim):

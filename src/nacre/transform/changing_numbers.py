@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from nacre.interpret.traced_number import NumberInputs, may_be_input
 from nacre.trace.captures import CapturePlace, PlaceContents, PlaceKey
+from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.concrete import ConcreteFunction
 from nacre.transform.sizes import Call
 from nacre.transform.tracing import traced
@@ -43,14 +44,16 @@ class ChangingNumbers:
             return False
         return sum(h.is_number(now) for h in known) >= FEW
 
-    def traced(self, name: str, of: Call, why: str, changing: Sequence[CapturePlace]) -> ConcreteFunction | None:
+    def traced(
+        self, name: str, of: Call, why: str, changing: Sequence[CapturePlace], conversions: Conversions
+    ) -> ConcreteFunction | None:
         """A variant for which captured numbers are inputs; None if the trace needs the numbers themselves."""
         numbers = None
         named = ", ".join(p.shown for p in changing)
         why += f"; {named} {'is an input' if len(changing) == 1 else 'are inputs'} from now on"
         try:
             numbers = NumberInputs(cast("FunctionType", self.function), changing)
-            concrete = traced(name, self.function, of.key, of.types, of.args, of.kwargs, why, numbers)
+            concrete = traced(name, self.function, of.key, of.types, of.args, of.kwargs, why, numbers, conversions)
         except Exception as fault:  # perhaps only of traced numbers: the usual trace decides
             if numbers is not None:
                 numbers.end()

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacre.base import tree
 from nacre.base.cached_property import cached_property
-from nacre.base.dims import Dim, Size
+from nacre.base.dims import Dim, Size, evaluate
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -20,6 +20,7 @@ from nacre.interpret.stage import Trace
 from nacre.interpret.tape import TapeEnd
 from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
+from nacre.runtime.plan import Plan
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, all_hold
 from nacre.trace.hooks import GradientHooks
@@ -59,6 +60,15 @@ class Memory:
         """The total."""
         return self.inputs + self.outputs + self.workspace + self.packed
 
+    @classmethod
+    def of(cls, concrete: ConcreteFunction, sizes: Mapping[str, int]) -> Memory:
+        """The memory of a variant's calls for these sizes."""
+        bound = concrete.executable.bound(sizes)
+        given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
+        overwritten = concrete.overwritten
+        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
+        return cls(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -70,6 +80,15 @@ class Cost:
     product_flops: int
     bytes: int
     kernels: int
+
+    @classmethod
+    def of(cls, plan: Plan, sizes: Mapping[str, int]) -> Cost:
+        """The work of a plan for these sizes."""
+        flops = moved = 0
+        for step, times in zip(plan.steps, plan.times(sizes), strict=True):
+            flops += times * evaluate(step.flops, sizes)
+            moved += times * sum(evaluate(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
+        return cls(flops, moved, len(plan.steps))
 
 
 class GraphConstant(NamedTuple):

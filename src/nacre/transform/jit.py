@@ -20,7 +20,7 @@ from weakref import WeakSet
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.dims import Dim, evaluate
+from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
@@ -46,6 +46,7 @@ from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
+from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.changing_numbers import ChangingNumbers
 from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, statics_at
 from nacre.transform.direct import native
@@ -80,12 +81,14 @@ class Jitted(Generic[P, R]):
         dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
         donate: Sequence[str] = (),
         dynamic: bool = True,
+        autograph: bool = True,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
         self.donate = frozenset(donate)
         self.dynamic = dynamic
+        self.conversions = Conversions(autograph)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
         parameters = inspect.signature(called) if dynamic_shapes or donate else None
         names: tuple[str, ...] = tuple(parameters.parameters) if parameters is not None else ()
@@ -93,10 +96,8 @@ class Jitted(Generic[P, R]):
         self._signatures = Signatures(self.name, parameters, self.dynamic_shapes)
         for name in self.donate:
             if name not in names:
-                raise ArgumentError(
-                    f"jit: donate must name parameters of {self.name}; got {name!r}; "
-                    f"its parameters are {', '.join(names)}"
-                )
+                has = ", ".join(names)
+                raise ArgumentError(f"jit: donate must name parameters of {self.name}; got {name!r}; it has {has}")
         self.sizes = SizeHistory(partial(leaf_names, function), self._leave, self._warn_of_sizes)
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
@@ -239,10 +240,11 @@ class Jitted(Generic[P, R]):
 
     def _trace(self, of: Call, why: str, changing: Sequence[CapturePlace]) -> ConcreteFunction:
         donated = self._donated(of.args, of.kwargs)
-        concrete = self._numbers.traced(self.name, of, why, changing) if changing else None
+        concrete = self._numbers.traced(self.name, of, why, changing, self.conversions) if changing else None
         if concrete is None:
             why += "".join(self._numbers.reasons(changing))
-            concrete = traced(self.name, self.function, of.key, of.types, of.args, of.kwargs, why)
+            given = of.key, of.types, of.args, of.kwargs
+            concrete = traced(self.name, self.function, *given, why, conversions=self.conversions)
         concrete.given = donated
         self._native(concrete, of.key)
         return concrete
@@ -373,7 +375,8 @@ class Jitted(Generic[P, R]):
             found = getattr(found, word, None)
         if found is self:
             return name
-        return _again, (self.function, self.dynamic_shapes, tuple(self.donate), self.dynamic)
+        options = self.dynamic_shapes, tuple(self.donate), self.dynamic, self.conversions.enabled
+        return _again, (self.function, *options)
 
     def __repr__(self) -> str:
         count = len(self.order)
@@ -383,6 +386,11 @@ class Jitted(Generic[P, R]):
     def concrete_functions(self) -> list[ConcreteFunction]:
         """The compiled variants, in order of creation, each with its reason."""
         return list(self.order)
+
+    @property
+    def converted_source(self) -> str:
+        """The source of the function and of those that it calls, as far as they were converted."""
+        return "\n\n".join(self.conversions.texts)
 
     def concrete(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The compiled variant for these arguments, compiled if necessary, but not run."""
@@ -395,22 +403,12 @@ class Jitted(Generic[P, R]):
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
         """The bytes that a call needs, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        executable = concrete.executable
-        bound = executable.bound(sizes)
-        given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
-        overwritten = concrete.overwritten
-        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
-        return Memory(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
+        return Memory.of(concrete, sizes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """The work of a call, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        plan = concrete.executable.plan
-        flops = moved = 0
-        for step, times in zip(plan.steps, plan.times(sizes), strict=True):
-            flops += times * evaluate(step.flops, sizes)
-            moved += times * sum(evaluate(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
-        return Cost(flops, moved, len(plan.steps))
+        return Cost.of(concrete.executable.plan, sizes)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Every stage of the compiled variant for these arguments, as text; `print` shows all of them."""
@@ -459,11 +457,9 @@ def _forget() -> None:
 forget_on_change(_forget)
 
 
-def _again(
-    function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str], dynamic: bool = True
-) -> Jitted[..., Any]:
+def _again(function: Any, *options: Any) -> Jitted[..., Any]:
     """A jitted function that was pickled or copied; it compiles again."""
-    return Jitted(function, dynamic_shapes, donate, dynamic)
+    return Jitted(function, *options)
 
 
 @overload
@@ -476,9 +472,9 @@ def jit(
     dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None,
     donate: Sequence[str] = (),
     dynamic: bool = True,
+    autograph: bool = True,
 ) -> Any:
-    """Compiles a function: its first call for each signature traces it; later calls run machine code, with the same
-    bits.
+    """Compiles a function: its first call for each signature traces it, later calls run machine code of equal bits.
 
     A second size of an axis makes one variant for all sizes.  A function that needs the number of a size has a variant
     for each.  `.concrete_functions` lists them with reasons.  With `dynamic=False`, each size has a variant.
@@ -486,6 +482,9 @@ def jit(
     `dynamic_shapes` names axes whose size may change between calls, as in `{"x": {0: nc.Dim("batch", max=512)}}`; one
     compiled function then serves the whole range.  `donate` names parameters whose tensors the caller gives up: results
     may reuse their memory, and using them afterwards is an error.  Variables need no donation.
+
+    `if`, `while`, `for`, `and`, `assert` and `print` on traced values become part of the program, which
+    `.converted_source` shows, unless `autograph` is False.
 
     >>> import nacre as nc
     >>> @nc.jit
@@ -495,6 +494,6 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic)
+        return partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic, autograph=autograph)
     require_function(function, "jit")
-    return Jitted(function, dynamic_shapes, donate, dynamic)
+    return Jitted(function, dynamic_shapes, donate, dynamic, autograph)

@@ -9,25 +9,35 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.errors import Error, TraceError, explain
+from nacre.base.errors import Error, TraceError, UnknownNumber, explain
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Staging, Trace, note_line, stage
+from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import sources
 from nacre.interpret.traced_number import NumberInputs, itself
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, recording, reported
-from nacre.trace.reads import reading
+from nacre.trace.reads import Reads, reading
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable, scope
 from nacre.transform.arguments import require_results
+from nacre.transform.autograph.conversions import Conversions, explained
+from nacre.transform.autograph.messages import forget_unbound, unbound
 from nacre.transform.concrete import ConcreteFunction
 from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
+
+Traced = tuple[Trace, tuple[Guard, ...], Captures, tuple[int | None, ...]]
+
+
+class _Again(Exception):
+    """A function was converted: the trace starts again."""
 
 
 class _Tracing:
     """One run of a function on placeholders, and the properties of its result that the graph lacks."""
 
     structure: tree.Structure
+    reads: Reads
 
     def __init__(
         self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, numbers: NumberInputs | None
@@ -58,6 +68,7 @@ class _Tracing:
         tensors: list[Value] = []
         for k, leaf in enumerate(leaves):
             leaf = leaf.value if isinstance(leaf, Variable) else leaf
+            leaf = leaf.held if type(leaf) is StagedNumber else leaf
             if isinstance(leaf, Value):
                 tensors.append(leaf)
             else:
@@ -68,18 +79,32 @@ class _Tracing:
         self.changed = [k for k, x in enumerate(staged) if x.content is not given_data[k]]
         return tensors + [staged[k] for k in self.changed]
 
-    def run(self, types: Sequence[TensorType]) -> tuple[Trace, tuple[Guard, ...], Captures, tuple[int | None, ...]]:
+    def run(self, types: Sequence[TensorType], conversions: Conversions) -> Traced:
         """The trace, the guards of the state that it read, its captures, and which of these its inputs are."""
         try:
             with recording() as found, reading(_Tracing.flat.__code__, self.function, self.numbers) as reads:
+                self.reads = reads
+                if conversions.wanted(reads.functions):
+                    raise _Again
                 for leaf in self.leaves:
                     reads.add(leaf, "an argument")
                 trace = stage(self.flat, types, self.name)
                 require_nothing_kept(self.name, self.function)
                 captures = reads.captures(reported())
+        except UnknownNumber as fault:
+            if conversions.add(fault, self.reads.functions):
+                raise _Again from None
+            explained(fault, conversions)
+            note_line(fault, self.name)
+            raise
         except Error as fault:
             note_line(fault, self.name)
             raise
+        except NameError as fault:
+            told = unbound(fault)
+            if told is None:
+                raise
+            raise told from fault
         except RecursionError as fault:
             endless = _endless(self.name)
             endless.with_traceback(fault.__traceback__)
@@ -92,6 +117,19 @@ class _Tracing:
         return trace, guards, captures, tuple(map(reads.source(captures), trace.captures))
 
 
+def _converted(
+    work: Callable[[], _Tracing], types: Sequence[TensorType], conversions: Conversions
+) -> tuple[_Tracing, Traced]:
+    """A run of the function, with converted functions where Python asks for the truth of traced values."""
+    while True:
+        made = work()
+        try:
+            with conversions.active():
+                return made, made.run(types, conversions)
+        except _Again:
+            forget_unbound()
+
+
 def traced(
     name: str,
     function: Callable[..., Any],
@@ -101,13 +139,15 @@ def traced(
     kwargs: Mapping[str, Any],
     why: str,
     numbers: NumberInputs | None = None,
+    conversions: Conversions | None = None,
 ) -> ConcreteFunction:
     """The concrete function of a signature, from one run of the function; `why` is the reason of its compilation.
 
     With `numbers`, the function reads some captured numbers as inputs.
     """
-    work = _Tracing(name, function, args, kwargs, numbers)
-    trace, guards, captures, sources = work.run(types)
+    work, (trace, guards, captures, sources) = _converted(
+        lambda: _Tracing(name, function, args, kwargs, numbers), types, conversions or Conversions(False)
+    )
     shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
     return ConcreteFunction(
         f"{name}({shown})",

@@ -1,0 +1,160 @@
+"""Branches on traced conditions: both sides are recorded, and `cond` runs one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nacre.base.dtypes import bool_
+from nacre.base.errors import ShapeError
+from nacre.interpret.stage import Trace
+from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.tape import rebind
+from nacre.ir.graph import Atom
+from nacre.ops import control
+from nacre.trace.value import Value, is_concrete, make
+from nacre.trace.variable import Variable
+from nacre.transform.autograph.cells import MISSING, write
+from nacre.transform.autograph.forms import Ends, Form, Opened, alone, form_of
+from nacre.transform.autograph.messages import VALUE, mismatch, note_unbound, outside
+from nacre.transform.autograph.parts import (
+    RECORDING,
+    Part,
+    Request,
+    all_variables,
+    recorded,
+    standing_for,
+    stored_tensors,
+)
+from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.closure_conversion import Environment
+
+
+def condition(test: Any) -> Value | None:
+    """A traced condition as a bool scalar; None for what Python can decide itself."""
+    if isinstance(test, Variable):
+        test = test.value
+    if type(test) is StagedNumber:
+        test = test.held
+    if not isinstance(test, Value) or is_concrete(test):
+        return None
+    if test.type.static and test.type.size != 1:
+        raise ShapeError(f"bool: the tensor must have one element; got shape {test.shape}; use .any() or .all()")
+    x: Any = test
+    x = x if x.type.dtype is bool_ else x != 0
+    return x if x.type.shape == () else x.reshape(())
+
+
+class Branch:
+    """A decision between two parts of a function."""
+
+    def __init__(
+        self,
+        place: Place,
+        statement: Statement,
+        parts: tuple[Callable[..., Any] | None, Callable[..., Any] | None],
+        flags: Sequence[str] = (),
+    ) -> None:
+        self.place, self.statement = place, statement
+        self.variables = all_variables(*parts)
+        self.names = [n for n in statement.names if n in self.variables.cells]
+        self.parts = parts
+        # of flags, one of which is set where the second part runs
+        self.known = dict.fromkeys(flags, False), dict.fromkeys(flags if len(flags) == 1 else (), True)
+
+    def run(self, chosen: Value) -> Any:
+        """Record both parts, choose, and set the variables; returns the value of the expression."""
+        if self.statement.outside:
+            raise outside(self.place, self.statement, self.statement.outside[0])
+        given = stored_tensors(self.statement, self.variables)
+        yes, no = (self._side(part, given, values) for part, values in zip(self.parts, self.known, strict=True))
+        forms = self._forms(yes, no)
+        changed = sorted(yes.changed.keys() | no.changed.keys())
+        found = self._chosen(chosen, given, (yes, no), forms, changed)
+        count = len(found) - len(changed)
+        for k, x in zip(changed, found[count:], strict=True):
+            rebind(given[k], x)
+        values = iter(found[:count])
+        made = {name: form.value(values) for name, (form, _, _) in forms.items()}
+        answer = made.pop(VALUE)
+        self.variables.set(made)
+        return answer
+
+    def _side(self, part: Callable[..., Any] | None, given: Sequence[Value], values: Mapping[str, Any]) -> Part:
+        request = Request(self.place, self.statement, part, self.variables, self.names)
+
+        def begin(arguments: Sequence[Value]) -> tuple[Mapping[str, Any], Mapping[int, Any], Sequence[Any]]:
+            """Arguments stand for tensors that the part may write."""
+            known = {id(a): x for a, x in zip(arguments, given, strict=True)}
+            return {**standing_for(given, arguments, self.variables), **values}, known, ()
+
+        return recorded(request, [x.type for x in given], begin)
+
+    def _forms(self, yes: Part, no: Part) -> dict[str, tuple[Form, Opened | None, Opened | None]]:
+        """For each name the form, and its values at both ends; None for one that is never read."""
+        found: dict[str, tuple[Form, Opened | None, Opened | None]] = {}
+        for name in [*self.names, VALUE]:
+            a, b = (side.value if name == VALUE else side.ends[name] for side in (yes, no))
+            if name == VALUE and self.statement.kind != "expression":
+                found[name] = Form(None, []), a, b
+                continue
+            form = form_of(a, b)
+            if form is not None:
+                found[name] = form, a, b
+            elif self._is_dead(yes, name, a):
+                found[name] = alone(b), None, b
+            elif self._is_dead(no, name, b):
+                found[name] = alone(a), a, None
+            elif a.structure is None or b.structure is None:
+                note_unbound(self.place, self.statement, name)
+                found[name] = Form(None, []), a, b
+            else:
+                raise mismatch(self.place, self.statement, name, a, b)
+        return found
+
+    def _is_dead(self, side: Part, name: str, end: Opened) -> bool:
+        """Whether a value is never read where a side ends: the function has returned, or has no result yet."""
+        st = self.statement
+        flags = {flag: side.ends[flag].value for flag in (st.returned, *st.exits) if flag in side.ends}
+        for flag in (st.returned, *st.exits):
+            if flag and flag not in flags and flag in self.variables.cells:
+                flags[flag] = self.variables.values()[flag]
+        if name == st.result:
+            return flags.get(st.returned, False) is False
+        if name in flags or name in (st.returned, *st.exits):
+            return False
+        if flags.get(st.returned) is True:
+            return True
+        if end.structure is None and any(flags.get(flag) is True for flag in st.exits):
+            if RECORDING.filled:
+                RECORDING.filled[-1].append(self.variables.cells[name])
+            return True
+        return False
+
+    def _chosen(
+        self,
+        chosen: Value,
+        given: Sequence[Value],
+        sides: tuple[Part, Part],
+        forms: Mapping[str, Any],
+        changed: Sequence[int],
+    ) -> Sequence[Value]:
+        """The results of the program's branch."""
+        traces: list[Trace] = []
+        for n, side in enumerate(sides):
+            ends = Ends(side.atoms)
+            atoms: list[Atom] = [a for form, *values in forms.values() for a in ends.of(values[n], form)]
+            atoms += [side.changed.get(k, side.inputs[k]) for k in changed]
+            traces.append(side.with_results(atoms, ends.equations))
+        around = Environment("if", traces)
+        operands = [make(x.type, x.content, x.layout, x.node) if k in changed else x for k, x in enumerate(given)]
+        graphs = [around.graph(t) for t in traces]
+        found = control.cond(chosen, graphs[0], graphs[1], *operands, *around.operands())
+        around.put_back(found[traces[0].results :])
+        return found[: traces[0].results]
+
+
+def unfill(filled: Sequence[Any]) -> None:
+    """A loop has ended: variables with zeros for values that do not exist have none."""
+    for cell in filled:
+        write(cell, MISSING)

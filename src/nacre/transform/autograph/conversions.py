@@ -1,0 +1,144 @@
+"""The functions that a jitted function needs in their converted form, found while it is traced.
+
+A function is traced as it is, first.  Where Python asks for the truth of a traced value, the function that asks is
+converted, and the trace starts again.  While it runs, the function objects have the converted code: so they share
+cells, globals and defaults with their original, and everything that calls them calls the converted form.  Converted
+code that runs eagerly in another thread meanwhile does what the original does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, Final
+from weakref import ref
+
+from nacre.base.errors import UnknownNumber
+from nacre.base.locks import forkable
+from nacre.base.places import is_users
+from nacre.native.interpreter import function_of
+from nacre.transform.autograph.build import Converted, converted, is_converted, replaced
+from nacre.transform.autograph.messages import unconverted
+from nacre.transform.autograph.runtime import Runtime
+from nacre.transform.autograph.side_effects import inner
+from nacre.transform.autograph.source import EXPRESSIONS, NotConverted
+
+PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+ASKS: Final = frozenset({"bool", "index"})  # of `if`, `while`, `assert` and `range`
+
+_lock = forkable()
+_swapped: dict[int, tuple[FunctionType, CodeType, int]] = {}  # functions, their own code, and the traces that hold it
+
+
+class Conversions:
+    """The converted functions of one jitted function."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._codes: list[tuple[ref[FunctionType], CodeType]] = []
+        self.found: dict[int, Converted] = {}  # the conversions, by the identity of their original code
+        self._tried: set[int] = set()
+
+    @property
+    def texts(self) -> list[str]:
+        """The converted functions for readers, in the order in which they were found."""
+        return [c.text for c in self.found.values()]
+
+    def add(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
+        """Convert the function that asks for a number, so that the trace can start again; whether that is done.
+
+        If not, the error says why.
+        """
+        if not self.enabled or fault.operation not in ASKS:
+            return False
+        frames = list(_frames(fault.__traceback__))
+        frame = frames.pop() if frames else None
+        while frame is not None and frame.f_code.co_name in EXPRESSIONS and frames:
+            code = frame.f_code
+            frame = next((f for f in reversed(frames) if any(c is code for c in inner(f.f_code))), None)
+        if frame is None:
+            return False
+        if is_converted(frame.f_code):
+            return False
+        return self.convert(frame.f_code, [function_of(frame), *map(function_of, frames), *functions], fault)
+
+    def convert(self, code: CodeType, functions: Iterable[FunctionType], fault: UnknownNumber | None = None) -> bool:
+        """Convert a code object wherever functions have it; whether that is done."""
+        if id(code) in self._tried:
+            return False
+        self._tried.add(id(code))
+        try:
+            made = converted(code, Runtime)
+        except NotConverted as refusal:
+            if fault is not None:
+                title, *rest = fault.args[0].split("\n", 1)
+                fault.args = ("\n".join([f"{title}; {refusal}", *rest]),)
+            return False
+        self.found[id(code)] = made
+        held = {id(f): c for r, c in self._codes if (f := r()) is not None}
+        for function in {id(f): f for f in functions}.values():
+            now = held.get(id(function), function.__code__)
+            new = replaced(now, code, made.code)
+            if new is not now:
+                held[id(function)] = new
+                self._codes = [(r, c) for r, c in self._codes if r() not in (None, function)]
+                self._codes.append((ref(function), new))
+        return True
+
+    def wanted(self, functions: Iterable[FunctionType]) -> bool:
+        """Convert functions that print, so that they print when the program runs; whether there are new ones."""
+        if not self.enabled:
+            return False
+        known = list(functions)
+        printing = {
+            id(code): code
+            for f in known
+            for code in (f.__code__, *inner(f.__code__))
+            if "print" in code.co_names and not is_converted(code) and is_users(code.co_filename)
+        }
+        outermost = [c for c in printing.values() if not any(c is x for o in printing.values() for x in inner(o))]
+        return any([self.convert(code, known) for code in outermost])
+
+    @contextmanager
+    def active(self) -> Generator[None]:
+        """Give the functions their converted code."""
+        swapped = [(f, code) for r, code in self._codes if (f := r()) is not None]
+        with _lock:
+            for function, code in swapped:
+                _, own, times = _swapped.get(id(function), (function, function.__code__, 0))
+                _swapped[id(function)] = function, own, times + 1
+                function.__code__ = code
+        try:
+            yield
+        finally:
+            with _lock:
+                for function, _ in swapped:
+                    _, own, times = _swapped.pop(id(function))
+                    if times > 1:
+                        _swapped[id(function)] = function, own, times - 1
+                    else:
+                        function.__code__ = own
+
+
+def _frames(step: TracebackType | None) -> Generator[Any]:
+    """The frames of a traceback outside of the package."""
+    while step is not None:
+        if not step.tb_frame.f_code.co_filename.startswith(PACKAGE):
+            yield step.tb_frame
+        step = step.tb_next
+
+
+def explained(fault: UnknownNumber, conversions: Conversions) -> None:
+    """Say in an error of converted code that Python itself asks for the number."""
+    frames = list(_frames(fault.__traceback__))
+    if (
+        conversions.enabled
+        and frames
+        and is_converted(frames[-1].f_code)
+        and fault.args[0].startswith("bool: the tensor")
+    ):
+        last = frames[-1]
+        place = f"{os.path.basename(last.f_code.co_filename)}:{last.f_lineno}, in {last.f_code.co_qualname}"
+        fault.args = (unconverted(fault.args[0].splitlines()[0], place),)

@@ -1,0 +1,199 @@
+"""The errors of converted code: what cannot become part of a program, with the line and what to write instead."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Final
+
+from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError, explain
+from nacre.transform.autograph.forms import Opened
+from nacre.transform.autograph.side_effects import SideEffects
+from nacre.transform.autograph.statements import Place, Statement
+
+RECORDED: Final = "The condition is traced, so both branches are recorded, and a loop's body once for all iterations."
+
+
+def at(place: Place, line: int) -> str:
+    """A line of a function, for messages."""
+    return f"{os.path.basename(place.file)}:{line}, in {place.name}"
+
+
+def require_no_effects(place: Place, statement: Statement, effects: SideEffects) -> None:
+    """Raise TraceError if Python code that was recorded has changed an object that existed before."""
+    for name, value in list(effects.changed()):
+        written = [w for w in statement.writes if w.root == name]
+        line = written[0].line if written else statement.line
+        what = f"`{written[0].text}`" if written else f"a {type(value).__name__} that `{name}` leads to"
+        if type(value) is list and written and written[0].text.endswith(".append"):
+            raise _append(place, statement, line, name)
+        raise side_effect(place, statement, line, f"it changes {what}")
+
+
+def side_effect(place: Place, statement: Statement, line: int, what: str) -> TraceError:
+    """The error for code that is recorded and changes an object of Python."""
+    return TraceError(
+        explain(
+            f"{statement.kind}: code that depends on traced values must not change objects of Python; {what} "
+            f"({at(place, line)})",
+            "@nc.jit\ndef f(x, seen):\n    if x.sum() > 0:\n        seen['sum'] = x.sum()\n    return x",
+            f"{RECORDED}\n  A change of an object would happen once, while the function is traced, whatever the "
+            "tensors hold.",
+            "@nc.jit\ndef f(x, seen):\n    if x.sum() > 0:\n        total = x.sum()\n    else:\n"
+            "        total = seen['sum']\n    return x, {**seen, 'sum': total}",
+        )
+    )
+
+
+def _append(place: Place, statement: Statement, line: int, name: str) -> TraceError:
+    return TraceError(
+        explain(
+            f"{statement.kind}: the number of items appended to `{name}` must not depend on traced values "
+            f"({at(place, line)})",
+            "@nc.jit\ndef f(x):\n    steps = []\n    while x.sum() > 1:\n        x = x / 2\n        steps.append(x)\n"
+            "    return nc.stack(steps)",
+            "The size of a result is known before the program runs; how often this loop runs, or whether this branch\n"
+            "  is taken, is not.",
+            "@nc.jit\ndef f(x):\n    steps = nc.zeros((100, *x.shape))      # as many as there may be\n    k = 0\n"
+            "    while x.sum() > 1:\n        x = x / 2\n        steps[k] = x\n        k = k + 1\n    return steps, k",
+        )
+    )
+
+
+def mismatch(place: Place, statement: Statement, name: str, a: Opened, b: Opened) -> Error:
+    """The error for a variable that has values of two kinds."""
+    types = [o.leaves[0].type for o in (a, b) if len(o.leaves) == 1]
+    kind: type[Error] = ArgumentError
+    if len(types) == 2 and types[0] is not None and types[1] is not None:
+        kind = ShapeError if types[0].shape != types[1].shape else DTypeError
+    loop = statement.kind in ("while", "for")
+    shown = (
+        "the value of the expression"
+        if name == VALUE
+        else "the function's result"
+        if name == statement.result
+        else f"`{name}`"
+    )
+    if loop:
+        text = f"{statement.kind}: {shown} must have one type in all iterations; got {a.shown} before the loop and "
+        text += f"{b.shown} after an iteration"
+    else:
+        sides = (
+            ("where the rest of the block runs", "where it does not")
+            if statement.kind == "rest"
+            else ("in one branch", "in the other")
+        )
+        text = f"if: {shown} must have one type in both branches; got {a.shown} {sides[0]} and {b.shown} {sides[1]}"
+    what = "the loop" if loop else "the branches"
+    return kind(
+        explain(
+            f"{text} ({at(place, statement.line)})",
+            LOOP_WRONG if loop else BRANCH_WRONG,
+            f"A program has one type for each value, whichever way {what} go{'es' if loop else ''}.",
+            LOOP_RIGHT if loop else BRANCH_RIGHT,
+        )
+    )
+
+
+VALUE: Final = "<value>"
+BRANCH_WRONG: Final = "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x\n    else:\n        y = 0.0\n    return y"
+BRANCH_RIGHT: Final = (
+    "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x\n    else:\n        y = nc.zeros_like(x)\n    return y"
+)
+LOOP_WRONG: Final = (
+    "@nc.jit\ndef f(x):\n    best = None\n    while x.sum() > 1:\n        x = x / 2\n        best = x\n    return best"
+)
+LOOP_RIGHT: Final = (
+    "@nc.jit\ndef f(x):\n    best = nc.zeros_like(x)\n    while x.sum() > 1:\n        x = x / 2\n        best = x\n"
+    "    return best"
+)
+
+
+def outside(place: Place, statement: Statement, name: str) -> TraceError:
+    """The error for a global or nonlocal name that code which is recorded assigns."""
+    return side_effect(place, statement, statement.line, f"it assigns `{name}`, a variable outside of the function")
+
+
+def raised(place: Place, statement: Statement) -> TraceError:
+    """The error for a `raise` that depends on traced values."""
+    return TraceError(
+        explain(
+            f"raise: an exception must not depend on traced values; got one ({at(place, statement.line)})",
+            "@nc.jit\ndef f(x):\n    if nc.any(nc.isnan(x)):\n        raise ValueError('NaN')\n    return x",
+            f"{RECORDED}\n  The exception would be raised while the function is traced, whatever the tensors hold.",
+            "@nc.jit\ndef f(x):\n    assert not nc.any(nc.isnan(x)), 'NaN'      # checked when the program runs\n"
+            "    return x",
+        )
+    )
+
+
+def one_way(place: Place, statement: Statement) -> TraceError:
+    """The error for a function that returns a value on some paths only."""
+    return TraceError(
+        explain(
+            f"return: the function must return a value on all paths; it ends without one on a path that depends on "
+            f"traced values ({at(place, statement.line)})",
+            "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        return x",
+            "A program has the same results whichever path it takes.",
+            "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        return x\n    return nc.zeros_like(x)",
+        )
+    )
+
+
+def unconverted(title: str, place: str) -> str:
+    """The message where Python itself asks for the truth of a traced value."""
+    return explain(
+        f"{title} ({place})",
+        "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + max(x[0], x[1])",
+        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not` and comparisons become part of\n"
+        "  the program.  The condition of a comprehension, `in`, `match`, `:=` within `and`, and functions of Python\n"
+        "  such as max, sorted and any do not.",
+        "@nc.jit\ndef f(x):\n    return nc.sum(nc.where(x > 0, x, 0.0)) + nc.maximum(x[0], x[1])",
+    )
+
+
+def endless(place: Place, statement: Statement) -> ArgumentError:
+    """The error for a loop whose condition never changes."""
+    return ArgumentError(
+        f"while: the body must change a value that the condition reads, or the loop never ends "
+        f"({at(place, statement.line)}); assign it in the body, or use `if` for a single decision"
+    )
+
+
+class _Unbound(threading.local):
+    def __init__(self) -> None:
+        self.names: dict[str, tuple[Place, Statement]] = {}  # variables that have a value on some paths only
+
+
+_UNBOUND = _Unbound()
+
+
+def unbound(fault: NameError) -> TraceError | None:
+    """The error for a variable that has a value on some paths only, if that is why it has none."""
+    found = re.search(r"variable '(\w+)'", str(fault))
+    known = _UNBOUND.names.get(found[1]) if found else None
+    if found is None or known is None:
+        return None
+    place, statement = known
+    loop = statement.kind in ("while", "for")
+    where = "before the loop, which may have no iteration" if loop else "in both branches"
+    return TraceError(
+        explain(
+            f"{'if' if not loop else statement.kind}: `{found[1]}` is read, so it must have a value {where} "
+            f"({at(place, statement.line)})",
+            "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x * 2\n    return y",
+            "Whether the statement runs is not known before the program runs.",
+            "@nc.jit\ndef f(x):\n    y = nc.zeros_like(x)\n    if x.sum() > 0:\n        y = x * 2\n    return y",
+        )
+    )
+
+
+def note_unbound(place: Place, statement: Statement, name: str) -> None:
+    """Remember why a variable has no value."""
+    _UNBOUND.names[name] = place, statement
+
+
+def forget_unbound() -> None:
+    """A trace begins."""
+    _UNBOUND.names.clear()

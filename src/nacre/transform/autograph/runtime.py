@@ -1,0 +1,375 @@
+"""The functions that converted code calls.  With values that Python knows, they do what the statement itself does."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from types import CellType
+from typing import Any, Final
+
+import numpy as np
+
+from nacre.base import tree
+from nacre.base.dtypes import int64
+from nacre.interpret.evaluate import from_numpy, number_tensor
+from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.traced_number import itself
+from nacre.ops import pointwise
+from nacre.ops.check import check
+from nacre.trace.value import Value, is_concrete
+from nacre.transform.autograph.branches import Branch, condition, unfill
+from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
+from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
+from nacre.transform.autograph.messages import one_way, raised
+from nacre.transform.autograph.parts import RECORDING
+from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.host_call import host_call
+
+Lazy = Callable[[], Any]
+OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda a, b: a in b,
+    "not in": lambda a, b: a not in b,
+}
+FEW: Final = 2  # iterations of a `for` that are not worth a loop of the program
+COUNTER: Final = "<counter>"  # the hidden variable of a `range` with traced bounds
+
+
+class TracedRange:
+    """A `range` with traced bounds."""
+
+    def __init__(self, bounds: Sequence[Any]) -> None:
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        self.start, self.stop, self.step = start, stop, step
+
+
+class Text:
+    """A text with values that only the running program has."""
+
+    def __init__(self, form: Callable[..., str], values: Sequence[Any]) -> None:
+        self.form, self.values = form, values
+
+
+class Runtime:
+    """The functions for the statements of one converted function."""
+
+    def __init__(self, place: Place, statements: Sequence[Statement]) -> None:
+        self.place, self.statements = place, statements
+
+    # ---- branches
+
+    def if_(self, number: int, test: Any, then: Lazy, otherwise: Lazy | None = None) -> None:
+        """`if test: then() else: otherwise()`."""
+        chosen = condition(test)
+        if chosen is not None:
+            Branch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+        elif test:
+            then()
+        elif otherwise is not None:
+            otherwise()
+
+    def rest(self, number: int, part: Lazy) -> None:
+        """Statements behind a possible exit, which run unless one of the flags is set."""
+        statement = self.statements[number]
+        flags = {name: read(cell) for name, cell in cells_of(part).items() if name in statement.flags}
+        if any(x is True for x in flags.values()):
+            return
+        traced = {name: x for name, x in flags.items() if isinstance(x, Value)}
+        if not traced:
+            part()
+            return
+        left: Any = None
+        for x in traced.values():
+            left = x if left is None else pointwise.or_(left, x)
+        Branch(self.place, statement, (part, None), list(traced)).run(pointwise.not_(left))
+
+    def if_else(self, number: int, test: Any, then: Lazy, otherwise: Lazy) -> Any:
+        """`then() if test else otherwise()`."""
+        chosen = condition(test)
+        if chosen is not None:
+            return Branch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+        return then() if test else otherwise()
+
+    def and_(self, number: int, first: Any, *others: Lazy) -> Any:
+        """`first and others[0]() and …`."""
+        return self._joined(self.statements[number], True, first, others)
+
+    def or_(self, number: int, first: Any, *others: Lazy) -> Any:
+        """`first or others[0]() or …`."""
+        return self._joined(self.statements[number], False, first, others)
+
+    def _joined(self, statement: Statement, both: bool, first: Any, others: Sequence[Lazy]) -> Any:
+        """`and` or `or`; each operand is computed only where Python would."""
+        while others:
+            chosen = condition(first)
+            if chosen is not None:
+                return self._traced_join(statement, both, first, others, chosen)
+            if bool(first) is not both:
+                return first
+            first, others = others[0](), others[1:]
+        return first
+
+    def _traced_join(self, statement: Statement, both: bool, first: Any, others: Sequence[Lazy], chosen: Value) -> Any:
+        more = around(lambda: self._joined(statement, both, others[0](), others[1:]), *others)
+        own = around(lambda: first)
+        return Branch(self.place, statement, (more, own) if both else (own, more)).run(chosen)
+
+    def not_(self, x: Any) -> Any:
+        """`not x`."""
+        chosen = condition(x)
+        return not x if chosen is None else pointwise.not_(chosen)
+
+    def compare(self, number: int, left: Any, *parts: Any) -> Any:
+        """A chain of comparisons: `left < parts[1]() < parts[3]()`."""
+        right = parts[1]()
+        found = OPERATORS[parts[0]](left, right)
+        if len(parts) == 2:
+            return found
+        return self.and_(number, found, around(lambda: self.compare(number, right, *parts[2:]), *parts[3::2]))
+
+    # ---- loops
+
+    def while_(self, number: int, test: Lazy, body: Lazy) -> None:
+        """`while test(): body()`, which also ends if a flag is set."""
+        statement = self.statements[number]
+        flags = [cell for name, cell in cells_of(body).items() if name in statement.flags]
+        while True:
+            left = _left(flags)
+            if left is True:
+                return
+            more = True if isinstance(left, Value) else test()
+            if isinstance(left, Value) or condition(more) is not None:
+                break
+            if not more:
+                return
+            body()
+        cells = cells_of(test, body)
+        constant: list[bool] = []
+
+        def tested() -> Any:
+            """The condition, and whether it is always true."""
+            found = test()
+            constant[:] = [found is True]
+            return found
+
+        def again() -> Any:
+            """Whether there is another iteration."""
+            return asked(self._unless(statement, flags, around(tested, test)))
+
+        around(again, test)
+        self._recorded(statement, Variables(cells, cells), body, lambda loop: loop.run_while(again))
+        if constant == [True] and len(flags) == 1:
+            write(flags[0], True)  # there is no other way out
+
+    def _unless(self, statement: Statement, flags: Sequence[CellType], test: Lazy) -> Any:
+        """Whether no flag is set and a condition is true."""
+        return self._joined(Statement("expression", statement.line), True, self.not_(_left(flags)), (test,))
+
+    def _recorded(
+        self, statement: Statement, variables: Variables, body: Callable[..., Any], run: Callable[[TracedLoop], None]
+    ) -> None:
+        RECORDING.filled.append([])
+        try:
+            run(TracedLoop(self.place, statement, variables, body))
+        finally:
+            RECORDING.filled.pop()
+
+    def range_(self, function: Any, *bounds: Any) -> Any:
+        """`range(…)`, also of traced numbers."""
+        traced = any(type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x)) for x in bounds)
+        if function is not builtins.range or not traced or not 1 <= len(bounds) <= 3:
+            return function(*bounds)
+        if len(bounds) == 3 and not isinstance(itself(bounds[2]), int):
+            return function(*bounds)
+        numbers = [_whole(x) for x in bounds]
+        return function(*bounds) if None in numbers or (len(bounds) == 3 and not numbers[2]) else TracedRange(numbers)
+
+    def for_(self, number: int, items: Any, body: Callable[[Any], None]) -> None:
+        """`for item in items: body(item)`, which also ends if a flag is set."""
+        statement = self.statements[number]
+        if isinstance(items, TracedRange):
+            self._range(number, statement, items, body)
+            return
+        flags = [cell for name, cell in cells_of(body).items() if name in statement.flags]
+        if not flags:
+            for item in items:
+                body(item)
+            return
+        RECORDING.filled.append([])
+        try:
+            self._until(number, statement, items, body, flags)
+        finally:
+            unfill(RECORDING.filled.pop())
+
+    def _until(
+        self,
+        number: int,
+        statement: Statement,
+        items: Iterable[Any],
+        body: Callable[[Any], None],
+        flags: list[CellType],
+    ) -> None:
+        """A loop over known items that may end earlier."""
+        rest, done = iter(items), 0
+        for item in rest:
+            body(item)
+            done += 1
+            left = _left(flags)
+            if left is True:
+                return
+            if isinstance(left, Value):
+                break
+        if isinstance(items, range) and len(items) - done > FEW:
+            self._scanned(number, statement, items[done:], body, flags)
+            return
+        for item in rest:
+            self._guarded(number, body, item, flags)
+
+    def _guarded(self, number: int, body: Callable[[Any], None], item: Any, flags: list[CellType]) -> None:
+        """An iteration that runs unless a flag is set."""
+        left = _left(flags)
+        if isinstance(left, Value):
+            part = _with_item(body, item)
+            names = [name for name, cell in cells_of(body).items() if any(cell is flag for flag in flags)]
+            Branch(self.place, self.statements[number], (part, None), names).run(pointwise.not_(left))
+        elif not left:
+            body(item)
+
+    def _scanned(
+        self, number: int, statement: Statement, items: range, body: Callable[[Any], None], flags: list[CellType]
+    ) -> None:
+        """The iterations of a `range` as one loop of the program, in which those behind an exit do nothing."""
+        cells = cells_of(body)
+        rows = from_numpy(np.arange(items.start, items.stop, items.step, dtype=np.int64))
+
+        def step(k: Value) -> None:
+            """One iteration."""
+            self._guarded(number, body, staged_int(k), flags)
+
+        around(step, body)
+        self._recorded(statement, Variables(cells, cells), step, lambda loop: loop.run_scan(step, [rows], len(items)))
+
+    def _range(self, number: int, statement: Statement, items: TracedRange, body: Callable[[Any], None]) -> None:
+        """A loop over a range with traced bounds."""
+        counter = CellType(
+            items.start if isinstance(items.start, StagedNumber) else StagedNumber(int, number_tensor(items.start))
+        )
+        flags = [cell for name, cell in cells_of(body).items() if name in statement.flags]
+        cells = {**cells_of(body), COUNTER: counter}
+        forwards = items.step > 0
+
+        def more() -> Any:
+            """Whether an iteration is left."""
+            k = counter.cell_contents
+            return k < items.stop if forwards else k > items.stop
+
+        def again() -> Any:
+            """Whether there is another iteration."""
+            return asked(self._unless(statement, flags, around(more)))
+
+        def step() -> None:
+            """One iteration."""
+            body(counter.cell_contents)
+            counter.cell_contents = counter.cell_contents + items.step
+
+        around(step, body)
+        named = Statement(
+            statement.kind,
+            statement.line,
+            (*statement.names, COUNTER),
+            statement.outside,
+            statement.writes,
+            statement.flags,
+            statement.exits,
+            statement.returned,
+            statement.result,
+        )
+        around(again)
+        self._recorded(named, Variables(cells, cells), step, lambda loop: loop.run_while(again))
+
+    # ---- the end of a function
+
+    def result(self, number: int, returned: Any, value: Lazy) -> Any:
+        """What a function returns after a possible exit."""
+        if returned is True:
+            return value()
+        if isinstance(returned, Value):
+            raise one_way(self.place, self.statements[number])
+        return None
+
+    # ---- other statements
+
+    def raise_(self, number: int) -> None:
+        """Refuse a `raise` that depends on traced values."""
+        if RECORDING.depth:
+            raise raised(self.place, self.statements[number])
+
+    def assert_(self, number: int, test: Any, text: str, message: Lazy | None = None) -> None:
+        """`assert test, message()`."""
+        chosen = condition(test)
+        if chosen is None:
+            if not test:
+                raise AssertionError(*([] if message is None else [message()]))
+            return
+        shown = text if message is None else str(message())
+        check(pointwise.cast(chosen, int64), 1, 2, "assertion", shown.replace("{", "{{").replace("}", "}}"))
+
+    def print_(self, function: Any, *args: Any, **kwargs: Any) -> None:
+        """`print(…)`, which prints traced values when the program runs."""
+        leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
+        flat: list[Any] = tree.flatten(leaves)[0]
+        traced = any(type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x)) for x in flat)
+        if function is not builtins.print or not traced:
+            return function(*[a.form(*a.values) if isinstance(a, Text) else a for a in args], **kwargs)
+        forms = [a.form if isinstance(a, Text) else None for a in args]
+        values = [[_number(x) for x in a.values] if isinstance(a, Text) else [_number(a)] for a in args]
+
+        def printed(given: Sequence[Sequence[Any]]) -> None:
+            """Print the values of the running program."""
+            texts = [form(*x) if form is not None else x[0] for form, x in zip(forms, given, strict=True)]
+            function(*texts, **kwargs)
+
+        host_call(printed, None, values)
+        return None
+
+    def text(self, form: Callable[..., str], *values: Any) -> Any:
+        """A formatted text in a `print`."""
+        return Text(form, values)
+
+
+def _left(flags: Sequence[CellType]) -> Any:
+    """Whether an exit was taken: True, False, or a traced bool."""
+    found: Any = False
+    for cell in flags:
+        x = read(cell)
+        if x is True:
+            return True
+        if isinstance(x, Value):
+            found = x if found is False else pointwise.or_(found, x)
+    return found
+
+
+def _whole(x: Any) -> Any:
+    """A bound of a range: a number, or one that the program computes; None for anything else."""
+    if isinstance(x, Value):
+        integer = x.type.shape == () and x.type.dtype.is_integer
+        return StagedNumber(int, pointwise.cast(x, int64)) if integer else None
+    x = itself(x)
+    return x if (type(x) is StagedNumber and x.kind is int) or type(x) is int else None
+
+
+def _number(x: Any) -> Any:
+    return x.held if type(x) is StagedNumber else x
+
+
+def _with_item(body: Callable[[Any], None], item: Any) -> Lazy:
+    """The iteration of an item as a part."""
+    return around(lambda: body(item), body)

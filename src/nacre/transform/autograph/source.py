@@ -1,0 +1,102 @@
+"""The source of a function: the syntax tree of its definition, found by its code object."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import linecache
+import os
+from functools import lru_cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType
+from typing import Final
+
+from nacre.base.places import is_users
+from nacre.base.records import dataclass
+
+Definition = ast.FunctionDef | ast.Lambda
+FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
+
+
+class NotConverted(Exception):
+    """A function cannot be converted; the argument is the reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The definition of a function: a copy of its tree, and the classes around it, outermost first."""
+
+    node: Definition
+    classes: tuple[str, ...]
+
+
+def shown_name(code: CodeType) -> str:
+    """A function's name with its file and line, for messages."""
+    return f"{code.co_qualname} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+def source_of(code: CodeType) -> Source:
+    """The definition that a code object was compiled from.  Raises NotConverted, with the reason, if there is none."""
+    file = code.co_filename
+    if code.co_flags & FEATURES:
+        kind = "a generator" if code.co_flags & CO_GENERATOR else "an async function"
+        raise NotConverted(
+            f"{shown_name(code)} is {kind}, which cannot become part of a program; return a list instead"
+        )
+    if not file.startswith("<") and not is_users(file):
+        raise NotConverted(f"{shown_name(code)} belongs to an installed package, whose code is not converted")
+    lines = tuple(linecache.getlines(file))
+    if not lines:
+        raise NotConverted(f"the source of {shown_name(code)} is not to be had; define the function in a file")
+    found = [(node, classes) for node, classes in _definitions(file, lines) if _matches(node, code)]
+    if len(found) > 1:
+        found = [(node, classes) for node, classes in found if _has_body(node, code)]
+    if not found:
+        raise NotConverted(f"the source of {shown_name(code)} has changed since it was loaded; load it again")
+    if len(found) > 1:
+        raise NotConverted(f"several functions in the line of {shown_name(code)} look the same; give each a line")
+    return Source(copy.deepcopy(found[0][0]), found[0][1])
+
+
+@lru_cache(64)
+def _definitions(file: str, lines: tuple[str, ...]) -> tuple[tuple[Definition, tuple[str, ...]], ...]:
+    """All functions in a file, each with the classes around it."""
+    try:
+        tree = ast.parse("".join(lines), file)
+    except SyntaxError as fault:
+        raise NotConverted(f"{os.path.basename(file)} is not valid Python now: {fault.msg}") from None
+    found: list[tuple[Definition, tuple[str, ...]]] = []
+    waiting: list[tuple[ast.AST, tuple[str, ...]]] = [(tree, ())]
+    while waiting:
+        node, classes = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            found.append((node, classes))
+        inner = (*classes, node.name) if isinstance(node, ast.ClassDef) else classes
+        waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
+    return tuple(found)
+
+
+def parameters(node: Definition) -> list[str]:
+    """The names of a function's parameters, in the order of its code's local variables."""
+    a = node.args
+    named = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+    return [*named, *([a.vararg.arg] if a.vararg else []), *([a.kwarg.arg] if a.kwarg else [])]
+
+
+def _matches(node: Definition, code: CodeType) -> bool:
+    """Whether a definition has the line, the name and the parameters of a code object."""
+    decorated = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    first = min([node.lineno, *(d.lineno for d in decorated)])
+    name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+    given = parameters(node)
+    held = [name.rpartition("__")[2] if name.startswith("_") else name for name in code.co_varnames[: len(given)]]
+    plain = [name.rpartition("__")[2] if name.startswith("_") else name for name in given]
+    return first == code.co_firstlineno and name == code.co_name and held == plain
+
+
+def _has_body(node: Definition, code: CodeType) -> bool:
+    """Whether the code of a lambda returns the value of this body."""
+    body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
+    at = list(code.co_positions())[-1]
+    return at == (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)

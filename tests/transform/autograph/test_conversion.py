@@ -1,0 +1,329 @@
+"""What is converted and when: captures, threads, exceptions, printing, the converted source."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+from nacre.transform.autograph.build import is_converted
+
+X = nc.tensor([1.0, 2.0])
+SCALE = nc.tensor(3.0)
+FACTOR = 2.0
+BINDINGS = {"y": 1.0}
+y = 5.0
+
+
+def scaled(x: Any) -> Any:
+    if x.sum() > 0:
+        return x * SCALE * FACTOR
+    return x
+
+
+def reads_y() -> float:
+    return y
+
+
+def with_a_local_y(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x
+    return y * reads_y()
+
+
+def test_functions_have_their_own_code_after_a_trace() -> None:
+    before = scaled.__code__
+    jitted = nc.jit(scaled)
+    assert jitted(X).tolist() == [6.0, 12.0]
+    assert scaled.__code__ is before and not is_converted(before)
+    assert jitted.conversions.texts
+
+
+def test_functions_have_their_own_code_after_an_error() -> None:
+    def fails(x: Any) -> Any:
+        if x.sum() > 0:
+            return x.no_such_name
+        return x
+
+    before = fails.__code__
+    with pytest.raises(AttributeError):
+        nc.jit(fails)(X)
+    assert fails.__code__ is before
+
+
+def test_globals_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    jitted = nc.jit(scaled)
+    assert jitted(X).tolist() == [6.0, 12.0]
+    monkeypatch.setitem(globals(), "FACTOR", 10.0)
+    assert jitted(X).tolist() == [30.0, 60.0]
+    monkeypatch.setitem(globals(), "SCALE", nc.tensor(1.0))
+    assert jitted(X).tolist() == [10.0, 20.0]
+    assert len(jitted.concrete_functions) == 2
+
+
+def test_a_global_with_the_name_of_a_local_variable_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    jitted = nc.jit(with_a_local_y)
+    assert jitted(X).tolist() == [10.0, 20.0]
+    monkeypatch.setitem(globals(), "y", 1.0)
+    assert jitted(X).tolist() == [2.0, 4.0]
+
+
+def test_cells_are_watched() -> None:
+    offset, names = 1.0, ["a"]
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        n = 0
+        while x.sum() > 1:
+            x = x / 2
+            n = n + len(names)
+        return x * n + offset
+
+    assert f(X).tolist() == [1.5, 2.0]
+    offset = 2.0
+    assert f(X).tolist() == [2.5, 3.0]
+    names.append("b")
+    assert f(X).tolist() == [3.0, 4.0]
+
+
+def test_local_variables_are_not_captures() -> None:
+    def inner(x: Any) -> Any:
+        k = 1
+        if x.sum() > 0:
+            x = x + k
+        k = 2
+        return x * k
+
+    def called(g: Any, x: Any) -> Any:
+        return g(x)
+
+    functions = {"inner": inner}
+    jitted = nc.jit(lambda x: called(functions["inner"], x))
+    for _ in range(3):
+        assert jitted(X).tolist() == [4.0, 6.0]
+    assert len(jitted.concrete_functions) == 1
+
+
+def test_attributes_are_watched() -> None:
+    class Model(nn.Module):
+        """Scales by a number."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = 2.0
+
+        def forward(self, x: Any) -> Any:
+            """The scaled vector."""
+            if x.sum() > 0:
+                return x * self.scale
+            return x
+
+    model = Model()
+    jitted = nc.jit(model)
+    assert jitted(X).tolist() == [2.0, 4.0]
+    model.scale = 3.0
+    assert jitted(X).tolist() == [3.0, 6.0]
+
+
+def test_nothing_is_converted_without_need() -> None:
+    runs: list[int] = []
+
+    @nc.jit
+    def f(x: Any, n: int) -> Any:
+        runs.append(1)
+        for k in range(n):
+            if k % 2 and n > 1:
+                x = x + k
+        return x if n else -x
+
+    assert f(X, 4).tolist() == [5.0, 6.0]
+    assert runs == [1] and f.converted_source == ""
+
+
+def test_the_second_signature_starts_converted() -> None:
+    runs: list[int] = []
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        runs.append(1)
+        return x if x.sum() > 0 else -x
+
+    f(X)
+    assert len(runs) == 2
+    f(X.astype(nc.float64))
+    assert len(runs) == 3
+
+
+def test_the_converted_source() -> None:
+    assert nc.jit(scaled).converted_source == ""
+    jitted = nc.jit(scaled)
+    jitted(X)
+    text = jitted.converted_source
+    assert text.startswith("def scaled(x: Any) -> Any:") and "autograph.if_(" in text
+    assert ast.parse(text)
+
+
+def test_conversion_can_be_off() -> None:
+    jitted = nc.jit(scaled, autograph=False)
+    with pytest.raises(nc.TraceError, match="bool: the tensor must have known numbers"):
+        jitted(X)
+    with pytest.raises(nc.TraceError):
+        pickle.loads(pickle.dumps(nc.jit(scaled, autograph=False)))(X)
+    assert nc.jit(autograph=False)(lambda x: x * 2)(X).tolist() == [2.0, 4.0]
+
+
+def test_another_thread_calls_the_function_eagerly_meanwhile() -> None:
+    found: list[Any] = []
+
+    def slow(x: Any) -> Any:
+        if isinstance(threading.current_thread(), threading._MainThread):
+            thread = threading.Thread(target=lambda: found.append(slow(-X).tolist()))
+            thread.start()
+            thread.join()
+        if x.sum() > 0:
+            x = x + 1
+        else:
+            x = x * 10
+        return x
+
+    assert nc.jit(slow)(X).tolist() == [2.0, 3.0]
+    assert found and all(each == [-10.0, -20.0] for each in found)
+
+
+def test_printing_happens_when_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        print("begin", x.shape)
+        n = 0
+        while x.sum() > 1:
+            x = x / 2
+            n += 1
+            print("halved", n, x, sep=" | ")
+        if x[0] > 0.2:
+            print(f"end: {x.sum():.2f} after {n:03d}, {x!r}")
+        return x
+
+    f(X)
+    first = capsys.readouterr().out.splitlines()
+    assert first[-3:] == [
+        "halved | 1 | [0.5 1. ]",
+        "halved | 2 | [0.25 0.5 ]",
+        "end: 0.75 after 002, Tensor([0.25, 0.5 ], f32[2])",
+    ]
+    f(X * 2)
+    assert capsys.readouterr().out.splitlines()[-1] == "end: 0.75 after 003, Tensor([0.25, 0.5 ], f32[2])"
+
+
+def test_assertions_keep_their_messages() -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        assert x.sum() > 0, "the sum {must} be positive"
+        for _ in range(5):
+            assert x.max() < 100
+            x = x * 2
+            if x.sum() > 50:
+                break
+        return x
+
+    f(X)
+    with pytest.raises(AssertionError, match=r"^the sum \{must\} be positive$") as caught:
+        f(-X)
+    assert isinstance(caught.value, nc.FailedAssertion)
+    with pytest.raises(nc.FailedAssertion, match=r"x.max\(\) < 100"):
+        f(nc.tensor([200.0, -190.0]))
+
+
+def test_variables_are_assigned_in_branches_and_loops() -> None:
+    count, norm = nn.Parameter(nc.tensor(0.0)), nn.BatchNorm1d(2)
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        while x.sum() > 1:
+            x = x / 2
+            with nc.no_grad():
+                count.assign(count.value + 1)
+        if x[0, 0] > 0.2:
+            x = norm(x)
+        return x
+
+    def plain(x: Any) -> int:
+        steps = 0
+        while float(x.sum()) > 1:
+            x, steps = x / 2, steps + 1
+        return steps
+
+    x = nc.tensor([[1.0, 2.0], [3.0, 5.0]])
+    f(x)
+    assert float(count) == plain(x)
+    f(x * 4)
+    assert float(count) == plain(x) + plain(x * 4)
+
+
+@pytest.mark.parametrize("autograph", ["if", "for", "expression"])
+def test_gradients_are_those_of_python(autograph: str) -> None:
+    def branch(w: Any) -> Any:
+        if w.sum() > 0:
+            y = nc.sin(w) * w
+        else:
+            y = w * 3
+        return (y * w).sum()
+
+    def loop(w: Any) -> Any:
+        total = w.sum()
+        for k in range(6):
+            total = total * 1.1 + nc.sin(w * k).sum()
+            if total > 4:
+                break
+        return total
+
+    def expression(w: Any) -> Any:
+        return (w * w if w[0] > 0 and w[1] > 0 else -w * 5).sum()
+
+    f = {"if": branch, "for": loop, "expression": expression}[autograph]
+    for w in (X, -X, X * 0.1):
+        wanted, found = nc.grad(f)(w), nc.jit(nc.grad(f))(w)
+        assert np.allclose(wanted.numpy(), found.numpy(), rtol=1e-6)
+        assert np.allclose(nc.jit(nc.jacfwd(f))(w).numpy(), wanted.numpy(), rtol=1e-6)
+
+
+def test_lists_are_filled_by_compiled_loops() -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        rows = [x]
+        for k in range(8):
+            x = x * 1.5 + k
+            if x.sum() > 1000:
+                continue
+            rows.append(x)
+        return nc.stack(rows)
+
+    with pytest.raises(nc.TraceError, match="number of items appended to `rows`"):
+        f(X)
+
+
+def test_sizes_may_be_symbols() -> None:
+    @nc.jit(dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})
+    def f(x: Any) -> Any:
+        if x.sum() > 3:
+            y = x * 2
+        else:
+            y = x * x
+        while y.max() > 1:
+            y = y / 2
+        return y
+
+    for n in (2, 5, 9):
+        x = nc.tensor(np.linspace(0, 1, n, dtype=np.float32))
+        y = x * 2 if float(x.sum()) > 3 else x * x
+        while float(y.max()) > 1:
+            y = y / 2
+        assert f(x).tolist() == y.tolist()
+    assert len(f.concrete_functions) == 1

@@ -1,0 +1,389 @@
+"""Programs that have no conversion: each raises an error that says what, where and what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import nacre as nc
+
+WRONG: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+X = [1.0, 2.0]
+
+
+def wrong(f: Callable[..., Any]) -> Callable[..., Any]:
+    WRONG[f.__name__] = nc.jit(f), (nc.tensor(X),)
+    return f
+
+
+# ---- types
+
+
+@wrong
+def shapes_differ(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x
+    else:
+        y = x[0]
+    return y
+
+
+@wrong
+def dtypes_differ(x: Any) -> Any:
+    y = x
+    if x.sum() > 0:
+        y = x.astype(nc.int32)
+    return y
+
+
+@wrong
+def number_and_vector(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x
+    else:
+        y = 0.0
+    return y
+
+
+@wrong
+def none_and_tensor(x: Any) -> Any:
+    extra = None
+    if x.sum() > 0:
+        extra = x
+    return x if extra is None else extra
+
+
+@wrong
+def texts_differ(x: Any) -> Any:
+    name = "a" if x.sum() > 0 else "b"
+    return {"a": x, "b": -x}[name]
+
+
+@wrong
+def structures_differ(x: Any) -> Any:
+    y = (x, x) if x.sum() > 0 else [x]
+    return y[0]
+
+
+@wrong
+def results_differ(x: Any) -> Any:
+    if x.sum() > 0:
+        return x
+    return x, x
+
+
+@wrong
+def bool_and_int(x: Any) -> Any:
+    k = True if x.sum() > 0 else 3
+    return x * k
+
+
+@wrong
+def carry_grows(x: Any) -> Any:
+    while x.sum() < 10:
+        x = nc.concat([x, x])
+    return x
+
+
+@wrong
+def carry_changes_dtype(x: Any) -> Any:
+    n = x.sum().astype(nc.int64)
+    while n < 10:
+        n = n * 1.5
+    return n
+
+
+@wrong
+def carry_begins_as_none(x: Any) -> Any:
+    best = None
+    while x.sum() > 1:
+        x = x / 2
+        best = x
+    return best
+
+
+@wrong
+def condition_of_many(x: Any) -> Any:
+    if x > 0:
+        return x
+    return -x
+
+
+# ---- names
+
+
+@wrong
+def bound_in_one_branch(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x * 2
+    return y
+
+
+@wrong
+def bound_in_a_loop(x: Any) -> Any:
+    while x.sum() > 1:
+        x = x / 2
+        y = x + 1
+    return y
+
+
+@wrong
+def no_result_on_one_path(x: Any) -> Any:
+    if x.sum() > 0:
+        return x
+
+
+@wrong
+def deleted_in_a_branch(x: Any) -> Any:
+    y = x
+    if x.sum() > 0:
+        del y
+    return y
+
+
+# ---- side effects
+
+
+class Counter:
+    """Counts calls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: dict[str, Any] = {}
+
+    def add(self) -> None:
+        """One more."""
+        self.count += 1
+
+
+COUNTER = Counter()
+SEEN: list[int] = []
+TOTAL = 0
+
+
+@wrong
+def attribute_written(x: Any) -> Any:
+    if x.sum() > 0:
+        COUNTER.count += 1
+    return x
+
+
+@wrong
+def item_written(x: Any) -> Any:
+    seen = {"sum": x}
+    if x.sum() > 0:
+        seen["sum"] = x * 2
+    return seen["sum"]
+
+
+@wrong
+def item_of_an_attribute_written(x: Any) -> Any:
+    if x.sum() > 0:
+        COUNTER.seen["x"] = 1
+    return x
+
+
+@wrong
+def global_written(x: Any) -> Any:
+    global TOTAL
+    if x.sum() > 0:
+        TOTAL = 1
+    return x
+
+
+@wrong
+def nonlocal_written(x: Any) -> Any:
+    k = 0
+
+    def add() -> None:
+        nonlocal k
+        if x.sum() > 0:
+            k += 1
+
+    add()
+    return x * k
+
+
+@wrong
+def append_in_a_branch(x: Any) -> Any:
+    rows = [x]
+    if x.sum() > 0:
+        rows.append(x * 2)
+    return nc.stack(rows)
+
+
+@wrong
+def append_in_a_while(x: Any) -> Any:
+    rows = []
+    while x.sum() > 1:
+        x = x / 2
+        rows.append(x)
+    return nc.stack(rows)
+
+
+@wrong
+def pop_in_a_branch(x: Any) -> Any:
+    rows = [x, x * 2]
+    if x.sum() > 0:
+        rows.pop()
+    return rows[-1]
+
+
+@wrong
+def added_to_a_set(x: Any) -> Any:
+    names = {"a"}
+    y = x * 2 if x.sum() > 0 and not names.add("b") else x
+    return y * len(names)
+
+
+@wrong
+def changed_by_a_method(x: Any) -> Any:
+    if x.sum() > 0:
+        COUNTER.add()
+    return x
+
+
+@wrong
+def global_list_changed(x: Any) -> Any:
+    while x.sum() > 1:
+        SEEN.append(1)
+        x = x / 2
+    return x
+
+
+@wrong
+def raised(x: Any) -> Any:
+    if x.sum() > 0:
+        raise ValueError("positive")
+    return x
+
+
+# ---- Python asks for numbers
+
+
+@wrong
+def condition_of_a_comprehension(x: Any) -> Any:
+    return sum([row for row in x if row > 1.5])
+
+
+@wrong
+def builtin_max(x: Any) -> Any:
+    return max(x[0], x[1])
+
+
+@wrong
+def contained_in_a_list(x: Any) -> Any:
+    return x if x[0] in [1.0, 2.0] else -x
+
+
+@wrong
+def number_read(x: Any) -> Any:
+    if x.sum() > 0:
+        return x * float(x[0])
+    return x
+
+
+@wrong
+def size_computed(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return nc.zeros((n,))
+
+
+@wrong
+def list_indexed(x: Any) -> Any:
+    scales = [1.0, 2.0, 3.0]
+    k = 2 if x.sum() > 0 else 1
+    return x * scales[k]
+
+
+@wrong
+def power_of_a_number(x: Any) -> Any:
+    k = 2 if x.sum() > 0 else 3
+    return x * k**2
+
+
+@wrong
+def range_of_floats(x: Any) -> Any:
+    for k in range(x.sum()):
+        x = x + k
+    return x
+
+
+@wrong
+def walrus_in_an_and(x: Any) -> Any:
+    if x[0] > 0 and (y := x[1]) > 0:
+        return x * y
+    return x
+
+
+# ---- functions
+
+
+def yielding(x: Any) -> Any:
+    for k in range(3):
+        if x.sum() > k:
+            yield x + k
+
+
+@wrong
+def generator(x: Any) -> Any:
+    return sum(yielding(x))
+
+
+exec("def without_source(x):\n    return x if x.sum() > 0 else -x", globals())
+
+
+@wrong
+def calls_a_function_without_source(x: Any) -> Any:
+    return without_source(x)  # noqa: F821
+
+
+@wrong
+def sees_its_names(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x
+    else:
+        y = -x
+    return y * len(locals())
+
+
+@wrong
+def endless_recursion(x: Any) -> Any:
+    if x.sum() > 1:
+        return endless_recursion(x / 2)
+    return x
+
+
+@wrong
+def endless_loop(x: Any) -> Any:
+    y = x
+    while x.sum() > 0:
+        y = y + 1
+    return y
+
+
+def off(x: Any) -> Any:
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+WRONG["autograph_is_off"] = nc.jit(off, autograph=False), (nc.tensor(X),)
+
+
+@wrong
+def gradient_of_a_while(x: Any) -> Any:
+    def loss(y: Any) -> Any:
+        while y.sum() > 1:
+            y = y / 2
+        return y.sum()
+
+    return nc.grad(loss)(x)
+
+
+@wrong
+def assertion_fails(x: Any) -> Any:
+    assert x.sum() < 0, "the {sum} must be negative"
+    return x
