@@ -3,6 +3,7 @@
 A `while` whose condition and body compute real scalars element by element runs its iterations in one kernel, up to
 `ROUNDS` of them.  The loop around this kernel continues it, so that a program can be interrupted between two launches.
 A scan without rows and stacked results is such a loop, too.  Each value is computed as before, so bits do not change.
+With passes from outside, which see the bodies of loops as graphs, loops stay as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from nacre.base.dims import Dim, Size
 from nacre.base.records import dataclass
+from nacre.compile.extensions import PASSES as OUTSIDE
 from nacre.ir.graph import Atom, Builder, Equation, Graph, scalar
 from nacre.ir.primitive import RuleKind, applying, register_rule
 from nacre.ir.rewrite import inline
@@ -43,6 +45,8 @@ ITERATIONS: Final[RuleKind[Callable[[Equation], Iterations | None]]] = RuleKind(
 
 def fuse_scalar_loops(graph: Graph) -> Graph:
     """The graph with the iterations of loops over scalars in kernels."""
+    if OUTSIDE:
+        return graph
     loops = {e: found for e in graph.equations if (found := _scalar_iterations(e)) is not None}
     if not loops:
         return graph
