@@ -83,3 +83,9 @@ def test_empty_tensors() -> None:
     x = nc.zeros((0, 3))
     assert nc.concat([x, x]).shape == (0, 3) and x.T.shape == (3, 0) and x.reshape(0, 5).shape == (0, 5)
     assert x.sum().item() == 0.0 and x[:, 1:].shape == (0, 2)
+
+
+def test_counts_whose_sum_wraps_need_too_much_memory() -> None:
+    for counts in ([2**62] * 4, [2**62] * 4 + [3]):
+        with pytest.raises(nc.OutOfMemory):
+            nc.repeat(nc.arange(len(counts)), nc.tensor(counts))

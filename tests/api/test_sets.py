@@ -188,3 +188,10 @@ def test_traced_numbers_need_a_size() -> None:
 def test_refused_arguments(call: Callable[[], Any], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_counts_of_the_first_distinct_elements_are_theirs_alone() -> None:
+    x = nc.tensor([1, 2, 2, 3, 3, 3])
+    for size, counts in ((2, [1, 2]), (3, [1, 2, 3]), (5, [1, 2, 3, 0, 0]), (0, [])):
+        assert nc.unique_counts(x, size=size).counts.tolist() == counts
+        assert nc.jit(lambda v, size=size: nc.unique_all(v, size=size).counts)(x).tolist() == counts

@@ -67,3 +67,11 @@ def test_refused_arguments() -> None:
             f(X, axis=2)
         with pytest.raises((ShapeError, ArgumentError), match=f.__name__):
             f(nc.tensor(1.0))
+
+
+@pytest.mark.parametrize("wrong", [3, -1])
+def test_a_sorter_out_of_range_is_refused(wrong: int) -> None:
+    x, v, sorter = nc.tensor([3.0, 1.0, 2.0]), nc.tensor([2.5]), nc.tensor([1, 2, wrong])
+    for f in (nc.searchsorted, nc.jit(nc.searchsorted)):
+        with pytest.raises(nc.AxisError, match=rf"searchsorted: sorter must be in \[0, 3\); got {wrong}"):
+            f(x, v, sorter=sorter)

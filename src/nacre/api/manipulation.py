@@ -418,7 +418,6 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     if not is_whole(repeats) or isinstance(repeats, Value | np.ndarray):
         counts = _counts(as_tensor(repeats), shape[at])
         if counts.size != 1 or shape[at] == 1:
-            require_room(int(counts.sum()) * 8)
             return picking.take(held, from_numpy(np.repeat(np.arange(counts.size), counts)), at)
         repeats = int(counts[0])
     count = whole_number(repeats, "repeat", "repeats")
@@ -440,6 +439,7 @@ def _counts(repeats: Any, size: Size) -> np.ndarray:
     counts = numbers(repeats, "repeat").reshape(-1)
     if counts.size and counts.min() < 0:
         raise ArgumentError(f"repeat: repeats must be at least 0; got {counts.min()}")
+    require_room(int(counts.sum(dtype=np.float64)) * 8)  # a sum of integers might wrap
     return counts.astype(np.int64)
 
 

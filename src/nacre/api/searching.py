@@ -13,6 +13,7 @@ from nacre.api.operands import (
     filled,
     meet,
     numbers,
+    require_inside,
     scalar,
     spread,
 )
@@ -23,7 +24,7 @@ from nacre.api.utility import truth
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import ORDERED, bool_, int64
-from nacre.base.errors import TRACED, ArgumentError, DTypeError, ShapeError, TraceError, explain
+from nacre.base.errors import TRACED, ArgumentError, AxisError, DTypeError, ShapeError, TraceError, explain
 from nacre.base.types import broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import is_concrete
@@ -188,5 +189,7 @@ def searchsorted(x: TensorLike, v: TensorLike, /, *, side: str = "left", sorter:
         order = as_tensor(sorter)
         if order.type.shape != row.type.shape or not order.type.dtype.is_integer:
             raise ShapeError(f"searchsorted: sorter must be integers of shape {row.type.shape}; got {order.type}")
+        size = row.type.shape[0]
+        require_inside(order, 0, size, AxisError, "searchsorted: sorter must be in [{low}, {high}); got {got}")
         row = picking.take(row, as_tensor(order, int64), 0)
     return search.search(row, wanted, right=side == "right")

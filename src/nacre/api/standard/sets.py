@@ -146,11 +146,15 @@ class _Distinct:
         if size is None:
             require_known(self.first, operation)
             self.starts: Any = from_numpy(np.flatnonzero(numbers(self.first, operation)))
+            end = spread(scalar(self.n, int64), (1,))
+            count = self.starts.type.shape[0]
+            self.ends: Any = concat([cut(self.starts, 0, 1, count), end]) if count else self.starts
         else:
             size = whole_number(size, operation, "size")
             if self.n == 0 and size:
                 raise ShapeError(f"{operation}: an x without elements has size 0; got size={size}")
-            self.starts = positions(self.first, size)
+            bounds = positions(self.first, size + 1)
+            self.starts, self.ends = cut(bounds, 0, 0, size), cut(bounds, 0, 1, size + 1)
         self.values: Any = picking.take(ordered, self.starts, 0)  # which clamps the position
 
     @property
@@ -168,8 +172,4 @@ class _Distinct:
     @property
     def counts(self) -> Any:
         """The lengths of the runs."""
-        end = spread(scalar(self.n, int64), (1,))
-        size = self.starts.type.shape[0]
-        if size == 0:
-            return self.starts
-        return pointwise.sub(concat([cut(self.starts, 0, 1, size), end]), self.starts)
+        return pointwise.sub(self.ends, self.starts)

@@ -157,11 +157,17 @@ class CustomFunction:
         raise NotImplementedError
 
 
+def _require_callable(operation: str, rule: object) -> None:
+    if not callable(rule):
+        raise KindError(f"{operation}: the rule must be a function; got {shown(rule)}")
+
+
 class CustomJvp(CustomFunction):
     """A function with a rule for tangents."""
 
     def defjvp(self, rule: Function) -> Function:
         """Set the rule `(primals, tangents)` → (result, its tangent); returns it."""
+        _require_callable("custom_jvp: defjvp", rule)
         self.rule = rule
         return rule
 
@@ -230,6 +236,8 @@ class CustomVjp(CustomFunction):
 
     def defvjp(self, forward: Function, backward: Function) -> None:
         """Set the rule: `forward(*args)` → (result, residuals); `backward(residuals, cotangent)` → cotangents."""
+        for rule in (forward, backward):
+            _require_callable("custom_vjp: defvjp", rule)
         self.rule, self.backward = forward, backward
 
     def differentiable(self, call: CustomCall) -> Any:
