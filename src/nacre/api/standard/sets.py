@@ -14,7 +14,7 @@ from nacre.api.searching import positions, require_known
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import require_flag, whole_number
 from nacre.base.dtypes import ANY, bool_, int64
-from nacre.base.errors import ShapeError
+from nacre.base.errors import ArgumentError, ShapeError
 from nacre.interpret.evaluate import from_numpy
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -151,6 +151,8 @@ class _Distinct:
             self.ends: Any = concat([cut(self.starts, 0, 1, count), end]) if count else self.starts
         else:
             size = whole_number(size, operation, "size")
+            if size < 0:
+                raise ArgumentError(f"{operation}: size must be at least 0; got {size}")
             if self.n == 0 and size:
                 raise ShapeError(f"{operation}: an x without elements has size 0; got size={size}")
             bounds = positions(self.first, size + 1)
