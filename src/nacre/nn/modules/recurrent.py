@@ -175,9 +175,9 @@ class _Recurrent(Module):
         """One layer in one direction: its last state and its outputs."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         held: list[Any] = [getattr(self, name + suffix, None) for name in names]
-        values: list[Any] = [None if p is None else p.value for p in held]
+        values: list[Any] = [None if p is None else as_tensor(p) for p in held]
         w_in, w_back, b_in, b_back = values
-        projection = getattr(self, "weight_hr" + suffix).value if self.proj_size else None
+        projection = as_tensor(getattr(self, "weight_hr" + suffix)) if self.proj_size else None
         step = self._step
 
         def turn(state: State, given: Any) -> tuple[State, Any]:
