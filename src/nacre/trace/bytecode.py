@@ -86,6 +86,13 @@ def inner_codes(code: CodeType) -> list[CodeType]:
     return [c for c in code.co_consts if isinstance(c, CodeType)]
 
 
+def within(code: CodeType) -> Iterator[CodeType]:
+    """The code of all functions that code defines, and of those that these define."""
+    for c in inner_codes(code):
+        yield c
+        yield from within(c)
+
+
 def assigns(function: Any) -> bool:
     """Whether a function assigns attributes, or names outside it.  If it never runs, these are watched."""
     own = names_in(function.__code__) if isinstance(function, FunctionType) else None

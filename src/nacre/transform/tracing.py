@@ -21,8 +21,7 @@ from nacre.trace.reads import Reads, reading
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable, scope
 from nacre.transform.arguments import require_results
-from nacre.transform.autograph.conversions import Conversions, explained
-from nacre.transform.autograph.messages import forget_unbound, unbound
+from nacre.transform.autograph.conversions import Conversions, explained, forget_unbound, unbound
 from nacre.transform.concrete import ConcreteFunction
 from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
 

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from nacre.base.locks import forkable
 from nacre.base.records import dataclass
+from nacre.trace.bytecode import within
+from nacre.transform.autograph.refusal import NotConverted, shown_name
 from nacre.transform.autograph.rewrite import rewritten
-from nacre.transform.autograph.side_effects import inner
-from nacre.transform.autograph.source import Definition, NotConverted, Source, shown_name, source_of
+from nacre.transform.autograph.source import Definition, Source, source_of
 from nacre.transform.autograph.statements import Place, Statement
 
 RUNTIME: Final = "the run-time functions of autograph"  # a constant in compiled code, which they replace
@@ -47,7 +48,7 @@ def converted(code: CodeType, runtime: Callable[[Place, list[Statement]], Any]) 
         with _lock:
             known = _known.setdefault(id(code), (code, found))
             if isinstance(found, Converted) and known[1] is found:
-                _made.update({id(c): c for c in (found.code, *inner(found.code))})
+                _made.update({id(c): c for c in (found.code, *within(found.code))})
     if isinstance(known[1], NotConverted):
         raise NotConverted(*known[1].args)
     return known[1]
@@ -127,7 +128,7 @@ def _compiled(made: Definition, name: str, source: Source, code: CodeType) -> Co
             compiled = compile(module, code.co_filename, "exec", code.co_flags & FUTURES, dont_inherit=True)
         except SyntaxError as fault:
             raise NotConverted(f"{shown_name(code)}: {fault.msg} in line {fault.lineno}") from None
-    made_codes = [c for c in inner(compiled) if c.co_name == "factory"]
+    made_codes = [c for c in within(compiled) if c.co_name == "factory"]
     found = next((c for f in made_codes for c in f.co_consts if isinstance(c, CodeType)), None)
     if (
         found is None

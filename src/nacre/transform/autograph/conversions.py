@@ -12,19 +12,25 @@ import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from nacre.base.errors import UnknownNumber
+from nacre.base.lazy import LateModule
 from nacre.base.locks import forkable
 from nacre.base.places import is_users
 from nacre.native.interpreter import function_of
-from nacre.transform.autograph.build import Converted, converted, is_converted, replaced
-from nacre.transform.autograph.messages import unconverted
-from nacre.transform.autograph.runtime import Runtime
-from nacre.transform.autograph.side_effects import inner
-from nacre.transform.autograph.source import EXPRESSIONS, NotConverted
+from nacre.trace.bytecode import within
+from nacre.transform.autograph.refusal import NotConverted
 
+if TYPE_CHECKING:
+    from nacre.transform.autograph import build, messages, runtime
+else:  # few programs need them
+    build = LateModule("nacre.transform.autograph.build")
+    messages = LateModule("nacre.transform.autograph.messages")
+    runtime = LateModule("nacre.transform.autograph.runtime")
+
+EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 ASKS: Final = frozenset({"bool", "index"})  # of `if`, `while`, `assert` and `range`
 
@@ -38,7 +44,7 @@ class Conversions:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._codes: list[tuple[ref[FunctionType], CodeType]] = []
-        self.found: dict[int, Converted] = {}  # the conversions, by the identity of their original code
+        self.found: dict[int, build.Converted] = {}  # the conversions, by the identity of their original code
         self._tried: set[int] = set()
 
     @property
@@ -57,10 +63,10 @@ class Conversions:
         frame = frames.pop() if frames else None
         while frame is not None and frame.f_code.co_name in EXPRESSIONS and frames:
             code = frame.f_code
-            frame = next((f for f in reversed(frames) if any(c is code for c in inner(f.f_code))), None)
+            frame = next((f for f in reversed(frames) if any(c is code for c in within(f.f_code))), None)
         if frame is None:
             return False
-        if is_converted(frame.f_code):
+        if build.is_converted(frame.f_code):
             return False
         return self.convert(frame.f_code, [function_of(frame), *map(function_of, frames), *functions], fault)
 
@@ -70,7 +76,7 @@ class Conversions:
             return False
         self._tried.add(id(code))
         try:
-            made = converted(code, Runtime)
+            made = build.converted(code, runtime.Runtime)
         except NotConverted as refusal:
             if fault is not None:
                 title, *rest = fault.args[0].split("\n", 1)
@@ -80,7 +86,7 @@ class Conversions:
         held = {id(f): c for r, c in self._codes if (f := r()) is not None}
         for function in {id(f): f for f in functions}.values():
             now = held.get(id(function), function.__code__)
-            new = replaced(now, code, made.code)
+            new = build.replaced(now, code, made.code)
             if new is not now:
                 held[id(function)] = new
                 self._codes = [(r, c) for r, c in self._codes if r() not in (None, function)]
@@ -95,10 +101,10 @@ class Conversions:
         printing = {
             id(code): code
             for f in known
-            for code in (f.__code__, *inner(f.__code__))
-            if "print" in code.co_names and not is_converted(code) and is_users(code.co_filename)
+            for code in (f.__code__, *within(f.__code__))
+            if "print" in code.co_names and not build.is_converted(code) and is_users(code.co_filename)
         }
-        outermost = [c for c in printing.values() if not any(c is x for o in printing.values() for x in inner(o))]
+        outermost = [c for c in printing.values() if not any(c is x for o in printing.values() for x in within(o))]
         return any([self.convert(code, known) for code in outermost])
 
     @contextmanager
@@ -136,9 +142,19 @@ def explained(fault: UnknownNumber, conversions: Conversions) -> None:
     if (
         conversions.enabled
         and frames
-        and is_converted(frames[-1].f_code)
+        and build.is_converted(frames[-1].f_code)
         and fault.args[0].startswith("bool: the tensor")
     ):
         last = frames[-1]
         place = f"{os.path.basename(last.f_code.co_filename)}:{last.f_lineno}, in {last.f_code.co_qualname}"
-        fault.args = (unconverted(fault.args[0].splitlines()[0], place),)
+        fault.args = (messages.unconverted(fault.args[0].splitlines()[0], place),)
+
+
+def unbound(fault: NameError) -> Exception | None:
+    """The error for a variable that has a value on some paths only, if that is why it has none."""
+    return messages.unbound(fault)
+
+
+def forget_unbound() -> None:
+    """A trace starts again: variables have values again."""
+    messages.forget_unbound()

@@ -21,7 +21,7 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value, make
 from nacre.transform.autograph.branches import condition
 from nacre.transform.autograph.cells import MISSING, Variables, read
-from nacre.transform.autograph.forms import TRUTH, Ends, Form, Held, Leaf, Opened, alone, carried, form_of, opened, same
+from nacre.transform.autograph.forms import TRUTH, Ends, Form, Held, Leaf, alone, carried, form_of, opened, same
 from nacre.transform.autograph.messages import endless, mismatch, note_unbound, outside
 from nacre.transform.autograph.parts import Part, Request, recorded, stored_tensors
 from nacre.transform.autograph.statements import Place, Statement
@@ -66,7 +66,7 @@ class TracedLoop:
 
     def record(self, part: Callable[..., Any], rows: Sequence[Any] = (), names: Sequence[str] = ()) -> Part:
         """Record a part for the current forms; rows are the types of further arguments, which the part gets."""
-        request = Request(self.place, self.statement, part, self.variables, names, bool(rows))
+        request = Request(self.place, self.statement, part, self.variables, names)
 
         def begin(arguments: Sequence[Value]) -> tuple[Mapping[str, Any], Mapping[int, Any], Sequence[Any]]:
             """The carried values, none for variables that begin in the loop, and rows."""
@@ -171,29 +171,16 @@ class TracedLoop:
         part = self.settled([x.type.with_shape(x.type.shape[1:]) for x in rows], body)
         atoms, ends = self.carry(part)
         count = len(atoms)
-        added = [(items, [(o, carried(o)) for o in new]) for items, new in part.appended]
-        atoms += [a for _, new in added for o, form in new for a in ends.of(o, form)]
         t: Trace = part.with_results(atoms, ends.equations)
         around = Environment("for", (t,))
         more = around.inputs(t)
         n = t.arguments - len(rows)
         inputs = (*t.graph.inputs[:n], *more, *t.graph.inputs[n : t.arguments])
-        outputs = (*t.graph.outputs[:count], *around.outputs(t, more), *t.graph.outputs[count : t.results])
+        outputs = (*t.graph.outputs[:count], *around.outputs(t, more))
         graph = Graph(inputs, t.graph.equations, outputs, t.graph.name)
         found = control.scan(graph, [*self.initial(), *around.operands()], rows, length)
         around.put_back(around.changed(found[count : count + len(more)]))
         self.finish(found[:count], part)
-        self._append(added, found[count + len(more) :], int(length) if added else 0)
-
-    def _append(
-        self, added: Sequence[tuple[list[Any], Sequence[tuple[Opened, Form]]]], stacked: Sequence[Any], rounds: int
-    ) -> None:
-        """Append the items of all iterations to the lists."""
-        at = iter(stacked)
-        columns = [(items, form, [next(at) for _ in form.types]) for items, new in added for _, form in new]
-        for k in range(rounds):
-            for items, form, tensors in columns:
-                items.append(form.value(iter([x[k] for x in tensors])))
 
 
 def condition_atom(part: Part) -> Atom | None:

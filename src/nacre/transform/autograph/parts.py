@@ -30,14 +30,13 @@ RECORDING = _Recording()
 
 @dataclass
 class Part:
-    """A recorded part: the values of variables at its end, the atoms of their tensors, and the appended items."""
+    """A recorded part: the values of variables at its end, and the atoms of their tensors."""
 
     trace: Trace
     ends: dict[str, Opened]
     value: Opened  # what it returned
     atoms: dict[int, Atom]  # by the identities of tensors
     changed: dict[int, Atom]  # the arguments that `x[i] = v` changed, with their values
-    appended: list[tuple[list[Any], list[Opened]]]
     kept: list[Value]  # the tensors, so that no others have their identities
 
     def with_results(self, atoms: Sequence[Atom], more: Sequence[Equation] = ()) -> Trace:
@@ -70,7 +69,6 @@ class Request:
     part: Callable[..., Any] | None
     variables: Variables  # all that the parts of the statement name
     names: Sequence[str]
-    appends: bool = False  # whether lists may grow
 
 
 def recorded(
@@ -87,7 +85,6 @@ def recorded(
     values: list[Opened] = []
     tensors: list[Value] = []
     changed: list[int] = []
-    appended: list[tuple[list[Any], list[Opened]]] = []
     variables = request.variables
 
     def run(*arguments: Value) -> list[Value]:
@@ -105,12 +102,9 @@ def recorded(
             RECORDING.depth -= 1
             variables.set(before)
         if effects is not None:
-            grown = effects.appended() if request.appends else []
-            appended.extend((items, list(map(opened, new))) for items, new in grown)
             require_no_effects(request.place, request.statement, effects)
         changed.extend(k for k, x in enumerate(arguments) if x.content is not contents[k])
         tensors.extend(t for o in (*values, *ends.values()) for t in o.tensors)
-        tensors.extend(t for _, new in appended for o in new for t in o.tensors)
         tensors.extend(arguments[k] for k in changed)
         return tensors
 
@@ -118,7 +112,7 @@ def recorded(
     atoms = {id(x): a for x, a in zip(tensors, trace.graph.outputs, strict=False)}
     first = trace.results - len(changed)
     new = {k: trace.graph.outputs[first + n] for n, k in enumerate(changed)}
-    return Part(trace, ends, values[0], atoms, new, appended, tensors)
+    return Part(trace, ends, values[0], atoms, new, tensors)
 
 
 def stored_tensors(statement: Statement, variables: Variables) -> list[Value]:

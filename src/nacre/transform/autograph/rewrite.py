@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from nacre.base.records import dataclass
 from nacre.transform.autograph.expressions import Expressions, lazy
+from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.scopes import (
     bound,
     declared,
@@ -23,7 +24,7 @@ from nacre.transform.autograph.scopes import (
     walked,
     writes,
 )
-from nacre.transform.autograph.source import Definition, NotConverted, parameters
+from nacre.transform.autograph.source import Definition, parameters
 from nacre.transform.autograph.statements import Statement
 
 Block = list[ast.stmt]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from nacre.base.tree import is_own
-from nacre.trace.bytecode import inner_codes
+from nacre.trace.bytecode import within
 from nacre.trace.captures import names_of
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
@@ -44,19 +44,6 @@ class SideEffects:
                 _restore(value, held)
                 yield name, value
 
-    def appended(self) -> list[tuple[list[Any], list[Any]]]:
-        """The lists to which items were appended, and these items, which are removed again."""
-        found: list[tuple[list[Any], list[Any]]] = []
-        for value, held, _ in self.before.values():
-            if _is_list(value) and len(value) > len(held) and _equal(held, value[: len(held)]):
-                found.append((value, value[len(held) :]))
-                del value[len(held) :]
-        return found
-
-
-def _is_list(x: object) -> bool:
-    return type(x) is list
-
 
 def _named(part: Any) -> Iterator[tuple[str, Any]]:
     """The values of the variables and globals that a part names."""
@@ -65,18 +52,11 @@ def _named(part: Any) -> Iterator[tuple[str, Any]]:
         if value is not MISSING and not isinstance(value, SKIPPED):
             yield name, value
     for f in users_parts(part):
-        for name in {name for code in (f.__code__, *inner(f.__code__)) for name in code.co_names}:
+        for name in {name for code in (f.__code__, *within(f.__code__)) for name in code.co_names}:
             value = f.__globals__.get(name)
             own = not isinstance(value, SKIPPED) and names_of(value) and not is_own(cast("Any", type(value)))
             if isinstance(value, ITEMS) or own:
                 yield name, value
-
-
-def inner(code: CodeType) -> Iterator[CodeType]:
-    """The code of all functions within a function."""
-    for c in inner_codes(code):
-        yield c
-        yield from inner(c)
 
 
 def _contents(value: Any) -> Any:

@@ -13,14 +13,10 @@ from typing import Final
 
 from nacre.base.places import is_users
 from nacre.base.records import dataclass
+from nacre.transform.autograph.refusal import NotConverted, shown_name
 
 Definition = ast.FunctionDef | ast.Lambda
 FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
-
-
-class NotConverted(Exception):
-    """A function cannot be converted; the argument is the reason."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,6 @@ class Source:
     classes: tuple[str, ...]
 
 
-def shown_name(code: CodeType) -> str:
-    """A function's name with its file and line, for messages."""
-    return f"{code.co_qualname} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
-
-
 def source_of(code: CodeType) -> Source:
     """The definition that a code object was compiled from.  Raises NotConverted, with the reason, if there is none."""
     file = code.co_filename
@@ -44,7 +35,7 @@ def source_of(code: CodeType) -> Source:
         raise NotConverted(
             f"{shown_name(code)} is {kind}, which cannot become part of a program; return a list instead"
         )
-    if not file.startswith("<") and not is_users(file):
+    if not is_users(file, installed=not os.path.isfile(file)):  # code without a file may still have a source
         raise NotConverted(f"{shown_name(code)} belongs to an installed package, whose code is not converted")
     lines = tuple(linecache.getlines(file))
     if not lines:
