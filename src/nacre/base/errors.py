@@ -90,7 +90,7 @@ class TraceError(Error, TypeError):
 
 
 class UnknownNumber(TraceError):
-    """Python asks for the number of a traced value: `operation` is what asks, as `bool` for a condition."""
+    """Python requests the number of a traced value: `operation` is what asks, as `bool` for a condition."""
 
     def __init__(self, message: str, operation: str = "") -> None:
         super().__init__(message)

@@ -3,7 +3,7 @@
 The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate values.
 `cond` returns those of the branch taken, and zeros for those of the other branch.  `scan` returns those of every
 iteration, stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed
-after the loop if the sum is one product or one reduction (see `interpret/scan_accumulation`).  For `while` see
+after the loop if the sum is one product or one reduction (see `interpret/loops/scan_accumulation`).  For `while` see
 `interpret/loops/bounded`.
 """
 
@@ -17,9 +17,10 @@ from nacre.base.dtypes import bool_
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret import scan_accumulation, tape_errors
+from nacre.interpret import tape_errors
 from nacre.interpret.check import without_checks
 from nacre.interpret.forward import carried
+from nacre.interpret.loops import scan_accumulation
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import Recomputation, Reverse, reverse
 from nacre.ir.graph import Atom, Builder, Graph, Var

@@ -58,7 +58,7 @@ class StagedNumber:
         return f"<{'an int' if self.kind is int else 'a float'} that the compiled program computes>"
 
     def unknown(self, operation: str) -> NoReturn:
-        """Raise UnknownNumber: Python asks for the number itself."""
+        """Raise UnknownNumber: Python requests the number itself."""
         name = operation.strip("_")
         raise UnknownNumber(
             explain(

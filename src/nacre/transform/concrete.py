@@ -60,15 +60,6 @@ class Memory:
         """The total."""
         return self.inputs + self.outputs + self.workspace + self.packed
 
-    @classmethod
-    def of(cls, concrete: ConcreteFunction, sizes: Mapping[str, int]) -> Memory:
-        """The memory of a variant's calls for these sizes."""
-        bound = concrete.executable.bound(sizes)
-        given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
-        overwritten = concrete.overwritten
-        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
-        return cls(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -80,15 +71,6 @@ class Cost:
     product_flops: int
     bytes: int
     kernels: int
-
-    @classmethod
-    def of(cls, plan: Plan, sizes: Mapping[str, int]) -> Cost:
-        """The work of a plan for these sizes."""
-        flops = moved = 0
-        for step, times in zip(plan.steps, plan.times(sizes), strict=True):
-            flops += times * evaluate(step.flops, sizes)
-            moved += times * sum(evaluate(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
-        return cls(flops, moved, len(plan.steps))
 
 
 class GraphConstant(NamedTuple):
@@ -287,3 +269,21 @@ def _constants(graph: Graph, known: dict[Var, Value]) -> Iterator[GraphConstant]
         for p in e.params.values():
             if isinstance(p, Graph):
                 yield from _constants(p, known)
+
+
+def memory_of(concrete: ConcreteFunction, sizes: Mapping[str, int]) -> Memory:
+    """The memory of a variant's calls for these sizes."""
+    bound = concrete.executable.bound(sizes)
+    given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
+    overwritten = concrete.overwritten
+    fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
+    return Memory(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
+
+
+def cost_of(plan: Plan, sizes: Mapping[str, int]) -> Cost:
+    """The work of a plan for these sizes."""
+    flops = moved = 0
+    for step, times in zip(plan.steps, plan.times(sizes), strict=True):
+        flops += times * evaluate(step.flops, sizes)
+        moved += times * sum(evaluate(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
+    return Cost(flops, moved, len(plan.steps))

@@ -48,7 +48,7 @@ from nacre.trace.variable import Variable, settled
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.changing_numbers import ChangingNumbers
-from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, statics_at
+from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, cost_of, memory_of, statics_at
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.jit_method import JitMethod
@@ -403,12 +403,12 @@ class Jitted(Generic[P, R]):
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
         """The bytes that a call needs, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        return Memory.of(concrete, sizes)
+        return memory_of(concrete, sizes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """The work of a call, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        return Cost.of(concrete.executable.plan, sizes)
+        return cost_of(concrete.executable.plan, sizes)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Every stage of the compiled variant for these arguments, as text; `print` shows all of them."""

@@ -119,7 +119,7 @@ class _Tracing:
 def _converted(
     work: Callable[[], _Tracing], types: Sequence[TensorType], conversions: Conversions
 ) -> tuple[_Tracing, Traced]:
-    """A run of the function, with converted functions where Python asks for the truth of traced values."""
+    """A run of the function, with converted functions where Python requests the truth of traced values."""
     while True:
         made = work()
         try:

@@ -1,4 +1,4 @@
-"""What is converted and when: captures, threads, exceptions, printing, the converted source."""
+"""Conversion and its time: captures, threads, exceptions, printing, the converted source."""
 
 from __future__ import annotations
 

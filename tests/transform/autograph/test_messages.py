@@ -1,4 +1,4 @@
-"""The messages of programs without a conversion, as text files; `python test_messages.py` writes them anew."""
+"""The messages of programs without a conversion, as text files; `python test_messages.py` writes them again."""
 
 from __future__ import annotations
 

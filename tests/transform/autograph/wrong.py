@@ -258,7 +258,7 @@ def raised(x: Any) -> Any:
     return x
 
 
-# ---- Python asks for numbers
+# ---- Python requests numbers
 
 
 @wrong

@@ -1,1 +1,1 @@
-"""Reverse mode through loops whose number of iterations is found while they run."""
+"""Loops in reverse mode: bounded ones, and sums over iterations."""

@@ -15,18 +15,18 @@ from nacre.ops import control
 from nacre.trace.value import Value, is_concrete, make
 from nacre.trace.variable import Variable
 from nacre.transform.autograph.cells import MISSING, write
-from nacre.transform.autograph.forms import Ends, Form, Opened, alone, form_of
+from nacre.transform.autograph.forms import Ends, Opened, VariableForm, alone, form_of
 from nacre.transform.autograph.messages import VALUE, mismatch, note_unbound, outside
 from nacre.transform.autograph.parts import (
     RECORDING,
-    Part,
+    RecordedPart,
     Request,
     all_variables,
     recorded,
     standing_for,
     stored_tensors,
 )
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.closure_conversion import Environment
 
 
@@ -45,12 +45,12 @@ def condition(test: Any) -> Value | None:
     return x if x.type.shape == () else x.reshape(())
 
 
-class Branch:
+class TracedBranch:
     """A decision between two parts of a function."""
 
     def __init__(
         self,
-        place: Place,
+        place: SourcePlace,
         statement: Statement,
         parts: tuple[Callable[..., Any] | None, Callable[..., Any] | None],
         flags: Sequence[str] = (),
@@ -80,7 +80,7 @@ class Branch:
         self.variables.set(made)
         return answer
 
-    def _side(self, part: Callable[..., Any] | None, given: Sequence[Value], values: Mapping[str, Any]) -> Part:
+    def _side(self, part: Callable[..., Any] | None, given: Sequence[Value], values: Mapping[str, Any]) -> RecordedPart:
         request = Request(self.place, self.statement, part, self.variables, self.names)
 
         def begin(arguments: Sequence[Value]) -> tuple[Mapping[str, Any], Mapping[int, Any], Sequence[Any]]:
@@ -90,13 +90,15 @@ class Branch:
 
         return recorded(request, [x.type for x in given], begin)
 
-    def _forms(self, yes: Part, no: Part) -> dict[str, tuple[Form, Opened | None, Opened | None]]:
+    def _forms(
+        self, yes: RecordedPart, no: RecordedPart
+    ) -> dict[str, tuple[VariableForm, Opened | None, Opened | None]]:
         """For each name the form, and its values at both ends; None for one that is never read."""
-        found: dict[str, tuple[Form, Opened | None, Opened | None]] = {}
+        found: dict[str, tuple[VariableForm, Opened | None, Opened | None]] = {}
         for name in [*self.names, VALUE]:
             a, b = (side.value if name == VALUE else side.ends[name] for side in (yes, no))
             if name == VALUE and self.statement.kind != "expression":
-                found[name] = Form(None, []), a, b
+                found[name] = VariableForm(None, []), a, b
                 continue
             form = form_of(a, b)
             if form is not None:
@@ -107,12 +109,12 @@ class Branch:
                 found[name] = alone(a), a, None
             elif a.structure is None or b.structure is None:
                 note_unbound(self.place, self.statement, name)
-                found[name] = Form(None, []), a, b
+                found[name] = VariableForm(None, []), a, b
             else:
                 raise mismatch(self.place, self.statement, name, a, b)
         return found
 
-    def _is_dead(self, side: Part, name: str, end: Opened) -> bool:
+    def _is_dead(self, side: RecordedPart, name: str, end: Opened) -> bool:
         """Whether a value is never read where a side ends: the function has returned, or has no result yet."""
         st = self.statement
         flags = {flag: side.ends[flag].value for flag in (st.returned, *st.exits) if flag in side.ends}
@@ -135,7 +137,7 @@ class Branch:
         self,
         chosen: Value,
         given: Sequence[Value],
-        sides: tuple[Part, Part],
+        sides: tuple[RecordedPart, RecordedPart],
         forms: Mapping[str, Any],
         changed: Sequence[int],
     ) -> Sequence[Value]:

@@ -17,7 +17,7 @@ from nacre.trace.bytecode import within
 from nacre.transform.autograph.refusal import NotConverted, shown_name
 from nacre.transform.autograph.rewrite import rewritten
 from nacre.transform.autograph.source import Definition, Source, source_of
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.statements import SourcePlace, Statement
 
 RUNTIME: Final = "the run-time functions of autograph"  # a constant in compiled code, which they replace
 FUTURES: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
@@ -35,7 +35,7 @@ class Converted:
     text: str
 
 
-def converted(code: CodeType, runtime: Callable[[Place, list[Statement]], Any]) -> Converted:
+def converted(code: CodeType, runtime: Callable[[SourcePlace, list[Statement]], Any]) -> Converted:
     """The converted form of a code object.  Raises NotConverted, with the reason, if there is none."""
     known = _known.get(id(code))
     if known is None:
@@ -73,7 +73,7 @@ def replaced(code: CodeType, old: CodeType, new: CodeType) -> CodeType:
     return made
 
 
-def _convert(code: CodeType, runtime: Callable[[Place, list[Statement]], Any]) -> Converted:
+def _convert(code: CodeType, runtime: Callable[[SourcePlace, list[Statement]], Any]) -> Converted:
     source = source_of(code)
     try:
         made, name, statements = rewritten(source.node, bool(source.classes))
@@ -83,7 +83,7 @@ def _convert(code: CodeType, runtime: Callable[[Place, list[Statement]], Any]) -
         raise NotConverted(f"{code.co_qualname} cannot become part of a program, because it {what} ({place})") from None
     text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(made)))
     compiled = _compiled(made, name, source, code)
-    functions = runtime(Place(code.co_qualname, code.co_filename), statements)
+    functions = runtime(SourcePlace(code.co_qualname, code.co_filename), statements)
     return Converted(_finished(compiled, functions, code), text)
 
 

@@ -1,6 +1,6 @@
 """The functions that a jitted function needs in their converted form, found while it is traced.
 
-A function is traced as it is, first.  Where Python asks for the truth of a traced value, the function that asks is
+A function is traced as it is, first.  Where Python requests the truth of a traced value, the function that asks is
 converted, and the trace starts again.  While it runs, the function objects have the converted code: so they share
 cells, globals and defaults with their original, and everything that calls them calls the converted form.  Converted
 code that runs eagerly in another thread meanwhile does what the original does.
@@ -53,7 +53,7 @@ class Conversions:
         return [c.text for c in self.found.values()]
 
     def add(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
-        """Convert the function that asks for a number, so that the trace can start again; whether that is done.
+        """Convert the function that requests a number, so that the trace can start again; whether that is done.
 
         If not, the error says why.
         """
@@ -137,7 +137,7 @@ def _frames(step: TracebackType | None) -> Generator[Any]:
 
 
 def explained(fault: UnknownNumber, conversions: Conversions) -> None:
-    """Say in an error of converted code that Python itself asks for the number."""
+    """Say in an error of converted code that Python itself requests the number."""
     frames = list(_frames(fault.__traceback__))
     if (
         conversions.enabled

@@ -34,7 +34,7 @@ OF_KIND: Final[dict[type, TensorType]] = {int: WHOLE, float: FLOAT, bool: TRUTH}
 
 
 @dataclass
-class Leaf:
+class FormLeaf:
     """A leaf of a value: the object, and the tensor that has its numbers, if a program can hold these."""
 
     object: Any
@@ -56,7 +56,7 @@ class Leaf:
 
     @property
     def shown(self) -> str:
-        """What it is, for messages."""
+        """Its description in messages."""
         if self.kind is not None:
             return (
                 f"the {self.kind.__name__} {self.object}"
@@ -78,7 +78,7 @@ class Opened:
     """A value as its leaves."""
 
     value: Any
-    leaves: list[Leaf]
+    leaves: list[FormLeaf]
     structure: tree.Structure | None  # None if the variable has no value
 
     @property
@@ -88,7 +88,7 @@ class Opened:
 
     @property
     def shown(self) -> str:
-        """What it is, for messages."""
+        """Its description in messages."""
         if self.structure is None:
             return "unbound"
         if self.structure == tree.LEAF:
@@ -121,13 +121,13 @@ def _opened(value: Any) -> Opened:
     return Opened(value, list(map(_leaf, leaves)), structure)
 
 
-def _leaf(x: Any) -> Leaf:
+def _leaf(x: Any) -> FormLeaf:
     x = itself(x)
     if type(x) is StagedNumber:
-        return Leaf(x, x.held)
+        return FormLeaf(x, x.held)
     if isinstance(x, Value | Variable | np.ndarray | np.generic):
-        return Leaf(x, as_value(x))
-    return Leaf(x, None)
+        return FormLeaf(x, as_value(x))
+    return FormLeaf(x, None)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Held:
 
 
 @dataclass
-class Form:
+class VariableForm:
     """What two values have in common: the structure, and for each leaf what the program holds, or the object."""
 
     structure: tree.Structure | None
@@ -178,7 +178,7 @@ def same(a: Any, b: Any) -> bool:
     return exact_key(a) == exact_key(b)
 
 
-def common(a: Leaf, b: Leaf) -> Any:
+def common(a: FormLeaf, b: FormLeaf) -> Any:
     """What a program holds for either of two leaves: Held, the leaf that both are, or None if they do not match."""
     if same(a.object, b.object):
         return a
@@ -195,7 +195,7 @@ def common(a: Leaf, b: Leaf) -> Any:
     return Held(tensor) if _takes(tensor, number) else None
 
 
-def _takes(tensor: TensorType, number: Leaf) -> bool:
+def _takes(tensor: TensorType, number: FormLeaf) -> bool:
     """Whether a scalar tensor's dtype takes a Python number as an operand."""
     if tensor.shape != () or number.kind is None:
         return False
@@ -209,30 +209,30 @@ def _takes(tensor: TensorType, number: Leaf) -> bool:
     return type(number.object) is StagedNumber or low <= number.object <= high
 
 
-def form_of(a: Opened, b: Opened) -> Form | None:
+def form_of(a: Opened, b: Opened) -> VariableForm | None:
     """The form of two values; None if they have none."""
     if a.structure is None and b.structure is None:
-        return Form(None, [])
+        return VariableForm(None, [])
     if a.structure != b.structure:
         return None
     if a.value is b.value and _class(a.value) not in (list, dict):
-        return Form(a.structure, list(a.leaves), a.value)
+        return VariableForm(a.structure, list(a.leaves), a.value)
     parts = [common(x, y) for x, y in zip(a.leaves, b.leaves, strict=True)]
-    return None if any(p is None for p in parts) else Form(a.structure, parts, a.value)
+    return None if any(p is None for p in parts) else VariableForm(a.structure, parts, a.value)
 
 
-def carried(a: Opened) -> Form:
+def carried(a: Opened) -> VariableForm:
     """The form of a value that an iteration may change: the program holds all that it can."""
     parts = [leaf if leaf.type is None else Held(leaf.type, leaf.kind) for leaf in a.leaves]
-    return Form(a.structure, parts, a.value)
+    return VariableForm(a.structure, parts, a.value)
 
 
-def alone(a: Opened) -> Form:
-    """The form of a value where the other one is never read: the program holds what was computed in the part."""
+def alone(a: Opened) -> VariableForm:
+    """The form of a value where the other one is never read: the program holds the value of the part."""
     parts = [
         leaf if leaf.held is None or not ended(leaf.held) else Held(leaf.held.type, leaf.kind) for leaf in a.leaves
     ]
-    return Form(a.structure, parts, a.value)
+    return VariableForm(a.structure, parts, a.value)
 
 
 def ended(x: Value) -> bool:
@@ -247,7 +247,7 @@ class Ends:
         self.atoms = atoms  # those of tensors, by identity
         self.equations: list[Equation] = []
 
-    def of(self, value: Opened | None, form: Form) -> list[Atom]:
+    def of(self, value: Opened | None, form: VariableForm) -> list[Atom]:
         """What the program holds for a value, or zeros where it is never read."""
         found: list[Atom] = []
         leaves = [None] * len(form.parts) if value is None or form.structure is None else value.leaves
@@ -256,7 +256,7 @@ class Ends:
                 found.append(self._zeros(part.type) if leaf is None else self._of_leaf(leaf, part.type))
         return found
 
-    def _of_leaf(self, leaf: Leaf, wanted: TensorType) -> Atom:
+    def _of_leaf(self, leaf: FormLeaf, wanted: TensorType) -> Atom:
         if leaf.held is None:
             return Literal(np.array(element(leaf.object, wanted.dtype)), wanted)
         atom = self.atoms[id(leaf.held)]

@@ -21,10 +21,21 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value, make
 from nacre.transform.autograph.branches import condition
 from nacre.transform.autograph.cells import MISSING, Variables, read
-from nacre.transform.autograph.forms import TRUTH, Ends, Form, Held, Leaf, alone, carried, form_of, opened, same
+from nacre.transform.autograph.forms import (
+    TRUTH,
+    Ends,
+    FormLeaf,
+    Held,
+    VariableForm,
+    alone,
+    carried,
+    form_of,
+    opened,
+    same,
+)
 from nacre.transform.autograph.messages import endless, mismatch, note_unbound, outside
-from nacre.transform.autograph.parts import Part, Request, recorded, stored_tensors
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.parts import RecordedPart, Request, recorded, stored_tensors
+from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.closure_conversion import Environment
 
 ROUNDS: Final = 6  # a leaf goes from a constant over an int and a float to a tensor
@@ -33,7 +44,9 @@ ROUNDS: Final = 6  # a leaf goes from a constant over an int and a float to a te
 class TracedLoop:
     """A loop whose body is recorded."""
 
-    def __init__(self, place: Place, statement: Statement, variables: Variables, body: Callable[..., Any]) -> None:
+    def __init__(
+        self, place: SourcePlace, statement: Statement, variables: Variables, body: Callable[..., Any]
+    ) -> None:
         self.place, self.statement, self.variables, self.body = place, statement, variables, body
         if statement.outside:
             raise outside(place, statement, statement.outside[0])
@@ -64,7 +77,7 @@ class TracedLoop:
             found[name] = value
         return found, known
 
-    def record(self, part: Callable[..., Any], rows: Sequence[Any] = (), names: Sequence[str] = ()) -> Part:
+    def record(self, part: Callable[..., Any], rows: Sequence[Any] = (), names: Sequence[str] = ()) -> RecordedPart:
         """Record a part for the current forms; rows are the types of further arguments, which the part gets."""
         request = Request(self.place, self.statement, part, self.variables, names)
 
@@ -77,7 +90,7 @@ class TracedLoop:
 
         return recorded(request, [*self.types, *rows], begin)
 
-    def settled(self, rows: Sequence[Any] = (), body: Callable[..., Any] | None = None) -> Part:
+    def settled(self, rows: Sequence[Any] = (), body: Callable[..., Any] | None = None) -> RecordedPart:
         """The recorded body, with forms that an iteration does not change."""
         for _ in range(ROUNDS):
             part = self.record(body or self.body, rows, self.names)
@@ -87,9 +100,9 @@ class TracedLoop:
             self.forms = forms
         raise TraceError(f"{self.statement.kind}: types must settle; got ones that change in each iteration")
 
-    def _widened(self, part: Part) -> dict[str, Form]:
+    def _widened(self, part: RecordedPart) -> dict[str, VariableForm]:
         """The forms for values from before the loop and from the end of an iteration."""
-        found: dict[str, Form] = {}
+        found: dict[str, VariableForm] = {}
         for name in self.names:
             a, b = self.begin[name], part.ends[name]
             if a.structure is None:
@@ -103,7 +116,7 @@ class TracedLoop:
             if form is None:
                 raise mismatch(self.place, self.statement, name, a, b)
             known = self.forms[name]
-            found[name] = Form(
+            found[name] = VariableForm(
                 form.structure, [_wider(old, new) for old, new in zip(known.parts, form.parts, strict=True)], form.whole
             )
         return found
@@ -115,11 +128,11 @@ class TracedLoop:
         found: list[Value] = []
         for name, form in self.forms.items():
             begin = self.begin[name]
-            leaves: list[Leaf | None] = list(begin.leaves) or [None] * len(form.parts)
+            leaves: list[FormLeaf | None] = list(begin.leaves) or [None] * len(form.parts)
             found += [_initial(leaf, p) for leaf, p in zip(leaves, form.parts, strict=True) if isinstance(p, Held)]
         return found
 
-    def finish(self, found: Sequence[Value], part: Part) -> None:
+    def finish(self, found: Sequence[Value], part: RecordedPart) -> None:
         """Set the variables to the program's results."""
         results = iter(found)
         for name in self.names:
@@ -134,7 +147,7 @@ class TracedLoop:
             else:
                 self.variables.set({name: value})
 
-    def carry(self, part: Part) -> tuple[list[Atom], Ends]:
+    def carry(self, part: RecordedPart) -> tuple[list[Atom], Ends]:
         """The carried atoms at the end of an iteration."""
         ends = Ends(part.atoms)
         return [
@@ -183,7 +196,7 @@ class TracedLoop:
         self.finish(found[:count], part)
 
 
-def condition_atom(part: Part) -> Atom | None:
+def condition_atom(part: RecordedPart) -> Atom | None:
     """The condition that a recorded part returns; None if it is constant."""
     leaf = part.value.leaves[0] if part.value.leaves else None
     return part.atoms[id(leaf.held)] if leaf is not None and leaf.held is not None and leaf.type is TRUTH else None
@@ -200,7 +213,7 @@ def _changes(test: Graph, body: Graph) -> bool:
     return any(v in read and body.outputs[k] is not body.inputs[k] for k, v in enumerate(test.inputs))
 
 
-def _equal(a: Form, b: Form | None) -> bool:
+def _equal(a: VariableForm, b: VariableForm | None) -> bool:
     if b is None or a.structure != b.structure:
         return False
     return all(
@@ -216,7 +229,7 @@ def _wider(old: Any, new: Any) -> Any:
     return old if isinstance(old, Held) and isinstance(new, Held) and (old.kind, new.kind) == (float, int) else new
 
 
-def _initial(leaf: Leaf | None, part: Held) -> Value:
+def _initial(leaf: FormLeaf | None, part: Held) -> Value:
     wanted = part.type
     if leaf is None:
         zero = from_numpy(np.zeros((), wanted.dtype.numpy))

@@ -10,17 +10,17 @@ from typing import Final
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError, explain
 from nacre.transform.autograph.forms import Opened
 from nacre.transform.autograph.side_effects import SideEffects
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.statements import SourcePlace, Statement
 
 RECORDED: Final = "The condition is traced, so both branches are recorded, and a loop's body once for all iterations."
 
 
-def at(place: Place, line: int) -> str:
+def at(place: SourcePlace, line: int) -> str:
     """A line of a function, for messages."""
     return f"{os.path.basename(place.file)}:{line}, in {place.name}"
 
 
-def require_no_effects(place: Place, statement: Statement, effects: SideEffects) -> None:
+def require_no_effects(place: SourcePlace, statement: Statement, effects: SideEffects) -> None:
     """Raise TraceError if Python code that was recorded has changed an object that existed before."""
     for name, value in list(effects.changed()):
         written = [w for w in statement.writes if w.root == name]
@@ -31,7 +31,7 @@ def require_no_effects(place: Place, statement: Statement, effects: SideEffects)
         raise side_effect(place, statement, line, f"it changes {what}")
 
 
-def side_effect(place: Place, statement: Statement, line: int, what: str) -> TraceError:
+def side_effect(place: SourcePlace, statement: Statement, line: int, what: str) -> TraceError:
     """The error for code that is recorded and changes an object of Python."""
     return TraceError(
         explain(
@@ -46,7 +46,7 @@ def side_effect(place: Place, statement: Statement, line: int, what: str) -> Tra
     )
 
 
-def _append(place: Place, statement: Statement, line: int, name: str) -> TraceError:
+def _append(place: SourcePlace, statement: Statement, line: int, name: str) -> TraceError:
     return TraceError(
         explain(
             f"{statement.kind}: the number of items appended to `{name}` must not depend on traced values "
@@ -61,7 +61,7 @@ def _append(place: Place, statement: Statement, line: int, name: str) -> TraceEr
     )
 
 
-def mismatch(place: Place, statement: Statement, name: str, a: Opened, b: Opened) -> Error:
+def mismatch(place: SourcePlace, statement: Statement, name: str, a: Opened, b: Opened) -> Error:
     """The error for a variable that has values of two kinds."""
     types = [o.leaves[0].type for o in (a, b) if len(o.leaves) == 1]
     kind: type[Error] = ArgumentError
@@ -110,12 +110,12 @@ LOOP_RIGHT: Final = (
 )
 
 
-def outside(place: Place, statement: Statement, name: str) -> TraceError:
+def outside(place: SourcePlace, statement: Statement, name: str) -> TraceError:
     """The error for a global or nonlocal name that code which is recorded assigns."""
     return side_effect(place, statement, statement.line, f"it assigns `{name}`, a variable outside of the function")
 
 
-def raised(place: Place, statement: Statement) -> TraceError:
+def raised(place: SourcePlace, statement: Statement) -> TraceError:
     """The error for a `raise` that depends on traced values."""
     return TraceError(
         explain(
@@ -128,7 +128,7 @@ def raised(place: Place, statement: Statement) -> TraceError:
     )
 
 
-def one_way(place: Place, statement: Statement) -> TraceError:
+def one_way(place: SourcePlace, statement: Statement) -> TraceError:
     """The error for a function that returns a value on some paths only."""
     return TraceError(
         explain(
@@ -142,7 +142,7 @@ def one_way(place: Place, statement: Statement) -> TraceError:
 
 
 def unconverted(title: str, place: str) -> str:
-    """The message where Python itself asks for the truth of a traced value."""
+    """The message where Python itself requests the truth of a traced value."""
     return explain(
         f"{title} ({place})",
         "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + max(x[0], x[1])",
@@ -153,7 +153,7 @@ def unconverted(title: str, place: str) -> str:
     )
 
 
-def endless(place: Place, statement: Statement) -> ArgumentError:
+def endless(place: SourcePlace, statement: Statement) -> ArgumentError:
     """The error for a loop whose condition never changes."""
     return ArgumentError(
         f"while: the body must change a value that the condition reads, or the loop never ends "
@@ -163,7 +163,7 @@ def endless(place: Place, statement: Statement) -> ArgumentError:
 
 class _Unbound(threading.local):
     def __init__(self) -> None:
-        self.names: dict[str, tuple[Place, Statement]] = {}  # variables that have a value on some paths only
+        self.names: dict[str, tuple[SourcePlace, Statement]] = {}  # variables that have a value on some paths only
 
 
 _UNBOUND = _Unbound()
@@ -189,7 +189,7 @@ def unbound(fault: NameError) -> TraceError | None:
     )
 
 
-def note_unbound(place: Place, statement: Statement, name: str) -> None:
+def note_unbound(place: SourcePlace, statement: Statement, name: str) -> None:
     """Remember why a variable has no value."""
     _UNBOUND.names[name] = place, statement
 

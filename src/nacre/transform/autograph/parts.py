@@ -16,7 +16,7 @@ from nacre.transform.autograph.cells import MISSING, Variables, cells_of, read
 from nacre.transform.autograph.forms import Opened, opened
 from nacre.transform.autograph.messages import require_no_effects
 from nacre.transform.autograph.side_effects import SideEffects
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.statements import SourcePlace, Statement
 
 
 class _Recording(threading.local):
@@ -29,12 +29,12 @@ RECORDING = _Recording()
 
 
 @dataclass
-class Part:
+class RecordedPart:
     """A recorded part: the values of variables at its end, and the atoms of their tensors."""
 
     trace: Trace
     ends: dict[str, Opened]
-    value: Opened  # what it returned
+    value: Opened  # the result
     atoms: dict[int, Atom]  # by the identities of tensors
     changed: dict[int, Atom]  # the arguments that `x[i] = v` changed, with their values
     kept: list[Value]  # the tensors, so that no others have their identities
@@ -61,10 +61,10 @@ class Part:
 
 @dataclass
 class Request:
-    """What is to be recorded: a part of a statement, the names whose values at the end are asked for, and tensors
-    of the function for which arguments stand."""
+    """A part of a statement to record, the names whose values at its end are results, and the tensors of the function
+    that are arguments."""
 
-    place: Place
+    place: SourcePlace
     statement: Statement
     part: Callable[..., Any] | None
     variables: Variables  # all that the parts of the statement name
@@ -75,7 +75,7 @@ def recorded(
     request: Request,
     types: Sequence[TensorType],
     begin: Callable[[Sequence[Value]], tuple[Mapping[str, Any], Mapping[int, Any], Sequence[Any]]],
-) -> Part:
+) -> RecordedPart:
     """Record a part.
 
     `begin` says for the placeholders which values variables have, which objects placeholders stand for, and what the
@@ -112,7 +112,7 @@ def recorded(
     atoms = {id(x): a for x, a in zip(tensors, trace.graph.outputs, strict=False)}
     first = trace.results - len(changed)
     new = {k: trace.graph.outputs[first + n] for n, k in enumerate(changed)}
-    return Part(trace, ends, values[0], atoms, new, tensors)
+    return RecordedPart(trace, ends, values[0], atoms, new, tensors)
 
 
 def stored_tensors(statement: Statement, variables: Variables) -> list[Value]:

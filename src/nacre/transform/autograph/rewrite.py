@@ -1,7 +1,7 @@
 """The source transformation: each `if`, `while` and `for` of a function becomes a call with functions as its parts.
 
 A part assigns the names of the function around it by `nonlocal`.  An exit (`return`, `break`, `continue`) inside of a
-part sets a flag; what follows runs unless a flag is set.  Lines are kept.
+part sets a flag; the statements behind it run unless a flag is set.  Lines stay the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LoopFlags:
     continued: str
 
 
-class Names:
+class ScopeNames:
     """New names that do not occur in a function."""
 
     def __init__(self, tree: ast.AST) -> None:
@@ -64,7 +64,7 @@ def assigned(names: Sequence[str], value: ast.expr, at: ast.AST) -> ast.stmt:
 class FunctionRewriter:
     """Rewrites the body of one function."""
 
-    def __init__(self, node: Definition, names: Names, statements: list[Statement], first: str) -> None:
+    def __init__(self, node: Definition, names: ScopeNames, statements: list[Statement], first: str) -> None:
         self.node, self.names, self.statements = node, names, statements
         self.expressions = Expressions(self.call, self.note, first)
         self.depth = 0  # parts around the current statement
@@ -198,7 +198,7 @@ class FunctionRewriter:
         return [node]
 
     def of_Global(self, node: ast.stmt) -> Block:
-        """Declarations stand at the start of the function."""
+        """Declarations are at the start of the function."""
         return []
 
     of_Nonlocal = of_Global
@@ -366,7 +366,7 @@ class FunctionRewriter:
         cast("Any", node).bound_names = sorted(self.local_names | {n for n in (self.result,) if n})
 
 
-def rewrite(node: Definition, names: Names, statements: list[Statement], first: str = "") -> None:
+def rewrite(node: Definition, names: ScopeNames, statements: list[Statement], first: str = "") -> None:
     """Convert a function in place; the list of its statements is filled."""
     FunctionRewriter(node, names, statements, first).function()
 
@@ -384,7 +384,7 @@ def rewritten(node: Definition, is_method: bool) -> tuple[Definition, str, list[
             and inner.func.id in ("locals", "exec", "eval")
         ):
             raise NotConverted(f"calls {inner.func.id}(), which sees its variables", inner.lineno)
-    names, statements = Names(made), list[Statement]()
+    names, statements = ScopeNames(made), list[Statement]()
     given = parameters(made)
     rewrite(made, names, statements, given[0] if is_method and given else "")
     return made, names.runtime, statements

@@ -18,12 +18,12 @@ from nacre.interpret.traced_number import itself
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.value import Value, is_concrete
-from nacre.transform.autograph.branches import Branch, condition, unfill
+from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
 from nacre.transform.autograph.messages import one_way, raised
 from nacre.transform.autograph.parts import RECORDING
-from nacre.transform.autograph.statements import Place, Statement
+from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.host_call import host_call
 
 Lazy = Callable[[], Any]
@@ -61,7 +61,7 @@ class Text:
 class Runtime:
     """The functions for the statements of one converted function."""
 
-    def __init__(self, place: Place, statements: Sequence[Statement]) -> None:
+    def __init__(self, place: SourcePlace, statements: Sequence[Statement]) -> None:
         self.place, self.statements = place, statements
 
     # ---- branches
@@ -70,7 +70,7 @@ class Runtime:
         """`if test: then() else: otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            Branch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
         elif test:
             then()
         elif otherwise is not None:
@@ -89,13 +89,13 @@ class Runtime:
         left: Any = None
         for x in traced.values():
             left = x if left is None else pointwise.or_(left, x)
-        Branch(self.place, statement, (part, None), list(traced)).run(pointwise.not_(left))
+        TracedBranch(self.place, statement, (part, None), list(traced)).run(pointwise.not_(left))
 
     def if_else(self, number: int, test: Any, then: Lazy, otherwise: Lazy) -> Any:
         """`then() if test else otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            return Branch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            return TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
         return then() if test else otherwise()
 
     def and_(self, number: int, first: Any, *others: Lazy) -> Any:
@@ -120,7 +120,7 @@ class Runtime:
     def _traced_join(self, statement: Statement, both: bool, first: Any, others: Sequence[Lazy], chosen: Value) -> Any:
         more = around(lambda: self._joined(statement, both, others[0](), others[1:]), *others)
         own = around(lambda: first)
-        return Branch(self.place, statement, (more, own) if both else (own, more)).run(chosen)
+        return TracedBranch(self.place, statement, (more, own) if both else (own, more)).run(chosen)
 
     def not_(self, x: Any) -> Any:
         """`not x`."""
@@ -239,7 +239,7 @@ class Runtime:
         if isinstance(left, Value):
             part = _with_item(body, item)
             names = [name for name, cell in cells_of(body).items() if any(cell is flag for flag in flags)]
-            Branch(self.place, self.statements[number], (part, None), names).run(pointwise.not_(left))
+            TracedBranch(self.place, self.statements[number], (part, None), names).run(pointwise.not_(left))
         elif not left:
             body(item)
 

@@ -1,4 +1,4 @@
-"""Scopes: the names that statements bind, what they write besides names, and how they leave a block."""
+"""Scopes: the names that statements bind, their other writes, and how they leave a block."""
 
 from __future__ import annotations
 

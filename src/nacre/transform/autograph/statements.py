@@ -10,7 +10,7 @@ from nacre.transform.autograph.scopes import Write
 class Statement:
     """A statement or expression of a user's function that became a call: its place, and the names that it concerns."""
 
-    kind: str  # if, while, for, expression, raise, assert or rest: what follows a possible exit
+    kind: str  # if, while, for, expression, raise, assert or rest: all behind a possible exit
     line: int
     names: tuple[str, ...] = ()  # bound in it
     outside: tuple[str, ...] = ()  # of them, those that are global or of an enclosing function
@@ -22,7 +22,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """The function that was converted."""
 
     name: str
