@@ -225,8 +225,8 @@ def plain(x: Any, y: Any) -> Any:
 
 
 WRONG: dict[str, tuple[Any, Any, str]] = {
-    "no pair": (lambda x, y: nc.sin(x), None, r"forward function of f must return \(result, residuals\); got Tensor"),
-    "result": (lambda x, y: (x[:1], y), None, r"the result of the forward function of f must have type f64\[3\]; got"),
+    "no pair": (lambda x, y: nc.sin(x), plain, r"forward function of f must return \(result, residuals\); got Tensor"),
+    "result": (lambda x, y: (x[:1], y), plain, r"the result of the forward function of f must have type f64\[3\]; got"),
     "no tuple": (
         plain,
         lambda saved, g: g,
