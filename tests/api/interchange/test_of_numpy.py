@@ -34,7 +34,7 @@ CALLS: list[Callable[[Any], Any]] = [
     lambda x: np.where(x > 1, x, 0.0), lambda x: np.add.reduce(x), lambda x: np.multiply.accumulate(x, axis=1),
     lambda x: np.count_nonzero(x > 1), lambda x: np.any(x > 1), lambda x: np.all(x > 1, axis=0),
     lambda x: np.broadcast_to(x, (2, 2, 3)), lambda x: np.meshgrid(x[0], x[1]), lambda x: np.maximum(A, x),
-    lambda x: np.searchsorted(np.array([1.0, 2.0, 3.0], np.float32), x[1]),
+    lambda x: np.searchsorted(np.array([1.0, 2.0, 3.0], np.float32), x[1]), lambda x: np.angle(x + 1j),
 ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ SETTINGS: Final = """
 all: a/ axis -out keepdims -where
 amax=max: a/ axis -out keepdims -initial -where
 amin=min: a/ axis -out keepdims -initial -where
+angle: z/ -deg=False
 any: a/ axis -out keepdims -where
 argmax: a/ axis -out keepdims
 argmin: a/ axis -out keepdims
