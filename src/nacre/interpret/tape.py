@@ -219,6 +219,12 @@ def active_operands(inputs: Sequence[Value], level: int) -> Positions:
     return tuple(active)
 
 
+def rule_of_call(inputs: Sequence[Value], rule: Callable[[Positions], Rule | None]) -> Rule | None:
+    """How a call outside of interpreters is recorded; None if it is not.  `rule` takes the operands that have nodes."""
+    active = active_operands(inputs, 0) if STATE.gradients else ()
+    return rule(active) if active else None
+
+
 def record(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
     """Apply a primitive to operands, some of which have nodes of a level, and record it."""
     types = (inputs[0].type, inputs[1].type) if len(inputs) == 2 else tuple([x.type for x in inputs])

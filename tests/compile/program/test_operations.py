@@ -14,7 +14,9 @@ import nacre as nc
 from nacre.base.types import TensorType
 from nacre.compile.program import operations
 from nacre.compile.program.executor import OPERATIONS
+from nacre.interpret.evaluate import from_numpy
 from nacre.ops.pointwise import add, add_p
+from nacre.ops.shape import reshape
 from nacre.trace.bind import NATIVE, numerics
 
 X = nc.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
@@ -171,6 +173,13 @@ def test_threads_that_need_an_entry_build_it_once(made: Made) -> None:
     assert len([k for k in NATIVE if k == ("subtract", X.type, B.type)]) == 1
     nc.subtract(X, B)
     assert made.count("operator") == 1
+
+
+def test_a_shape_that_does_not_fit_is_refused_whatever_came_before(made: Made) -> None:
+    for sizes in ((3, 2), (3, 4), (3, 3), (4, 2)):
+        assert reshape(from_numpy(np.ones(sizes)), (sizes[0] * sizes[1],)).type.shape == (sizes[0] * sizes[1],)
+        with pytest.raises(nc.ShapeError, match=r"reshape: .* must have 6 elements"):
+            reshape(from_numpy(np.ones((2, 3))), (4,))
 
 
 @pytest.mark.parametrize("tracked", [False, True])

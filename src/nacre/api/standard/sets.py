@@ -8,7 +8,7 @@ import numpy as np
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import concat, cut
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, spread
 from nacre.api.primitives import parts, picking, pointwise, reduce, search, sorting, view
 from nacre.api.searching import positions, require_known
 from nacre.api.tensor import Tensor
@@ -145,10 +145,8 @@ class _Distinct:
             self.first = concat([pointwise.fill(True, (1,), bool_), changes])
         if size is None:
             require_known(self.first, operation)
-            self.starts: Any = from_numpy(np.flatnonzero(numbers(self.first, operation)))
-            end = spread(scalar(self.n, int64), (1,))
-            count = self.starts.type.shape[0]
-            self.ends: Any = concat([cut(self.starts, 0, 1, count), end]) if count else self.starts
+            found = np.flatnonzero(numbers(self.first, operation))
+            bounds, size = from_numpy(np.append(found, self.n)), len(found)
         else:
             size = whole_number(size, operation, "size")
             if size < 0:
@@ -156,7 +154,8 @@ class _Distinct:
             if self.n == 0 and size:
                 raise ShapeError(f"{operation}: an x without elements has size 0; got size={size}")
             bounds = positions(self.first, size + 1)
-            self.starts, self.ends = cut(bounds, 0, 0, size), cut(bounds, 0, 1, size + 1)
+        self.starts: Any = cut(bounds, 0, 0, size)
+        self.ends: Any = cut(bounds, 0, 1, size + 1)
         self.values: Any = picking.take(ordered, self.starts, 0)  # which clamps the position
 
     @property

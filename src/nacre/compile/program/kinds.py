@@ -21,7 +21,7 @@ from nacre.compile.extensions import generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, view_function
 from nacre.interpret.pullback import NoRule, Positions, Rule
-from nacre.interpret.tape import active_operands, recorded
+from nacre.interpret.tape import active_operands, recorded, rule_of_call
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
@@ -147,8 +147,7 @@ class SizedOperation:
     def __call__(self, inputs: Sequence[Value], numbers: Numbers) -> Value:
         """The same for a program that may take long; raises NoRule."""
         assert self.program is not None
-        active = active_operands(inputs, 0) if STATE.gradients else ()
-        rule = self.rule(active, numbers) if active else None
+        rule = rule_of_call(inputs, lambda active: self.rule(active, numbers))
         (y,) = self.program.once(inputs, numbers)
         return y if rule is None else recorded(rule, inputs, y)
 
@@ -333,9 +332,10 @@ def _symbolic(
             if name in SIZES:
                 value = free(value) if type(value) is int else tuple([free(n) for n in value])
             params[name] = value
-    if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
-        params["shape"] = _with_elements(types[0], params["shape"])
     equal: list[tuple[Size, Size]] = []
+    if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
+        own, params["shape"] = params["shape"], _with_elements(types[0], params["shape"])
+        equal += [(a, b) for a, b in zip(own, params["shape"], strict=True) if a is not b]
     if isinstance(key[0], Primitive) and key[0].fitted is not None:
         given, types = types, list(key[0].fitted(types, params))
         for own, fitted in zip(given, types, strict=True):

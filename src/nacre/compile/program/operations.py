@@ -25,7 +25,7 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
-from nacre.compile.program.kinds import Kinds, SizedOperation, Strides, Writer, Written, strides_of
+from nacre.compile.program.kinds import Kinds, Strides, Writer, Written, strides_of
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
@@ -33,7 +33,7 @@ from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
 from nacre.interpret.stage import Trace, stage
-from nacre.interpret.tape import active_operands, recorded
+from nacre.interpret.tape import recorded, rule_of_call
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
 from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
@@ -126,8 +126,6 @@ class Operations:
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Answer a call of `bind` for which NATIVE has no target, and make the target."""
-        if "shape" in params:  # which an operation for all sizes takes as it is
-            primitive.result_types(tuple([x.type for x in inputs]), params)
         found = self._served(key, inputs)
         if found is not None:
             return found
@@ -209,7 +207,12 @@ class Operations:
                     return operation(inputs, numbers)
                 except NoRule:
                     return general(*inputs)
-            return self._fill(key, lambda: _at(operation, sized.at(numbers), numbers, inputs, general))(*inputs)
+
+            def of_sizes() -> Function:
+                """The target for these sizes."""
+                return _as_program(sized.at(numbers), inputs, lambda active: operation.rule(active, numbers), general)
+
+            return self._fill(key, of_sizes)(*inputs)
         made: Function = OnViews(self, key, general, target, write)  # it has no code, so each thread may make one
         if len(NATIVE) < REMEMBERED:
             made = NATIVE.setdefault(key, made)
@@ -432,13 +435,6 @@ def _written_function(function: Function, types: Types, strides: Strides | None)
     return Written(graph, lambda active: fused_rule(graph, active))
 
 
-def _at(
-    operation: SizedOperation, executable: Executable, numbers: Numbers, inputs: Sequence[Value], general: Function
-) -> Function:
-    """The target of an operation for given sizes, and its program for them."""
-    return _as_program(executable, inputs, lambda active: operation.rule(active, numbers), general)
-
-
 def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFor, function: Function) -> Function:
     """The target of a function that is one program, made at its call on these inputs."""
     rule_for = cache(derived)
@@ -447,9 +443,8 @@ def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFo
         """The function on any operands; the program, where only another thread's transformation refused the entry."""
         if STATE.word or STATE.numerics != "exact" or not dense(inputs) or not all(map(is_concrete, inputs)):
             return function(*inputs)
-        active = active_operands(inputs, 0) if STATE.gradients else ()
         try:
-            rule = rule_for(active) if active else None
+            rule = rule_of_call(inputs, rule_for)
         except NoRule:
             return function(*inputs)
         (y,) = run_fixed(executable, inputs)
