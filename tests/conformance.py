@@ -16,26 +16,13 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import nacre as nc
+from outcomes import Outcome, print_table
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-class Outcome(NamedTuple):
-    """The counts of one module of the suite, and the names of the tests that failed."""
-
-    module: str
-    passed: int
-    failed: tuple[str, ...]
-    skipped: int
-
-    @property
-    def row(self) -> str:
-        """A row of the table of results."""
-        return f"| `{self.module}` | {self.passed} | {len(self.failed)} | {self.skipped} |"
 
 
 def read_report(module: str, report: Path) -> Outcome:
@@ -100,15 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"modules must be of {', '.join(known)}; got {', '.join(unknown)}")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=suite, capture_output=True, text=True, check=False).stdout
     print(f"array-api-tests {commit.strip() or 'of unknown commit'}, {given.examples} examples")
-    print("| module | passed | failed | skipped |\n|---|---|---|---|", flush=True)
-    outcomes: list[Outcome] = []
-    for module in given.modules or known:
-        outcomes.append(run_module(suite, module, given.examples))
-        print(outcomes[-1].row, flush=True)
-    for outcome in outcomes:
-        for name in outcome.failed:
-            print(f"failed: {outcome.module}: {name}")
-    return int(any(outcome.failed for outcome in outcomes))
+    return print_table("module", [partial(run_module, suite, m, given.examples) for m in given.modules or known])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,25 +28,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import nacre as nc
+from outcomes import Outcome, print_table
 
 ROOT = Path(__file__).resolve().parents[1]
 CHOSEN = "NACRE_ECOSYSTEM"  # the variable with the package whose tests the plugin changes
 USED = "nacre"  # the property, in pytest's report, of a test that made a tensor
 PAGE = ROOT / "docs" / "conformance.md"
-
-
-class Outcome(NamedTuple):
-    """The counts of one package, and the names and errors of the tests that failed."""
-
-    package: str
-    passed: int
-    failed: tuple[str, ...]
-    skipped: int
-
-    @property
-    def row(self) -> str:
-        """A row of the table of results."""
-        return f"| `{self.package}` | {self.passed} | {len(self.failed)} | {self.skipped} |"
 
 
 class Package(NamedTuple):
@@ -273,16 +261,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-k", dest="words", default="", help="only tests whose names have these words, as in pytest")
     given = parser.parse_args(arguments)
     roots = [path.resolve() for path in given.paths]
-    outcomes: list[Outcome] = []
     packages = [named(root) for root in roots]
-    print("| package | passed | failed | skipped |\n|---|---|---|---|", flush=True)
-    for root, package in zip(roots, packages, strict=True):
-        outcomes.append(run_package(root, package, given.words))
-        print(outcomes[-1].row, flush=True)
-    for outcome in outcomes:
-        for name in outcome.failed:
-            print(f"failed: {outcome.package}: {name}")
-    return int(any(outcome.failed for outcome in outcomes))
+    return print_table("package", [partial(run_package, *each, given.words) for each in zip(roots, packages)])
 
 
 if __name__ == "__main__":

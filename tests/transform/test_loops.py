@@ -14,6 +14,7 @@ import nacre as nc
 from interrupts import interrupted
 from nacre.codegen.entry.points import rebind
 from nacre.native.pool import pool
+from tensor_bits import bits
 
 RANDOM = np.random.default_rng(7)
 W = nc.tensor(RANDOM.standard_normal((48, 48)).astype(np.float32) / 7)
@@ -28,11 +29,6 @@ def threads(request: pytest.FixtureRequest, divided: None) -> Iterator[int]:
     yield request.param
     pool().set_threads(before)
     rebind()
-
-
-def bits(tree: Any) -> list[bytes]:
-    leaves = tree if isinstance(tree, list | tuple) else [tree]
-    return [b for x in leaves for b in (bits(x) if isinstance(x, list | tuple) else [x.numpy().tobytes()])]
 
 
 def unrolled(f: Any, carry: Any, xs: Any, reverse: bool = False) -> Any:

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import nacre as nc
+from tensor_bits import bits
 
 Function = Callable[[Any], Any]
-
-
-def bits(result: Any) -> list[bytes]:
-    """The bits of each tensor of a result."""
-    return [t.numpy().tobytes() for t in nc.tree.leaves(result)]
 
 
 def check_every_mode(f: Function, x: Any) -> None:

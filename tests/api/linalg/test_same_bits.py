@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from api.linalg.modes import bits, check_every_mode, check_large_batch
+from api.linalg.modes import check_every_mode, check_large_batch
 from nacre.kernel import order_linalg as order
+from tensor_bits import bits
 
 pytestmark = pytest.mark.sampled(3)
 

@@ -13,11 +13,8 @@ import nacre as nc
 from nacre import nn
 from nacre.interpret import pullback
 from nacre.ir.parse import parse
-
-F = nc.float64
-X, Y = nc.tensor(0.3, dtype=F), nc.tensor(2.0, dtype=F)
-XS = nc.tensor([0.1, 0.7, 2.0], dtype=F)
-ONE = nc.tensor(1.0, dtype=F)
+from tensor_bits import bits
+from transform.derivatives.operands import ONE, XS, F, X, Y, close
 
 
 @nc.custom_jvp
@@ -30,14 +27,6 @@ def twice(x: Any, y: Any) -> Any:
 def twice_rule(primals: Any, tangents: Any) -> Any:
     (x, y), (tx, ty) = primals, tangents
     return twice(x, y), 2 * nc.cos(x) * tx * y + nc.sin(x) * ty
-
-
-def close(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-13, atol=1e-15)
-
-
-def bits(x: Any) -> bytes:
-    return x.numpy().tobytes()
 
 
 def test_values_are_those_of_the_function() -> None:

@@ -11,11 +11,8 @@ import pytest
 
 import nacre as nc
 from nacre import nn
-
-F = nc.float64
-X, Y = nc.tensor(0.3, dtype=F), nc.tensor(2.0, dtype=F)
-XS = nc.tensor([0.1, 0.7, 2.0], dtype=F)
-ONE = nc.tensor(1.0, dtype=F)
+from tensor_bits import bits
+from transform.derivatives.operands import ONE, XS, F, X, Y, close
 
 
 @nc.custom_vjp
@@ -28,14 +25,6 @@ twice.defvjp(
     lambda x, y: (twice(x, y), (nc.cos(x), nc.sin(x), y)),
     lambda saved, g: (2 * saved[0] * saved[2] * g, saved[1] * g),
 )
-
-
-def close(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-13, atol=1e-15)
-
-
-def bits(x: Any) -> bytes:
-    return x.numpy().tobytes()
 
 
 FIRST: dict[str, Callable[[Any], Any]] = {

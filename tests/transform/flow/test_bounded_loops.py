@@ -16,14 +16,11 @@ from nacre.base.errors import ArgumentError, AxisError, GradientError, KindError
 from nacre.inspect.explain import explain
 from nacre.ir.parse import parse
 from nacre.trace.variable import Variable
+from tensor_bits import bits
 
 X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
 W = nc.tensor([[0.5, 0.1, 0.2], [0.3, 0.2, 0.1], [0.1, 0.4, 0.3]], dtype=nc.float64)
 BOUNDS = (0, 1, 3, 40)
-
-
-def bits(tree: Any) -> list[bytes]:
-    return [x.numpy().tobytes() for x in nc.tree.leaves(tree)]
 
 
 def large(y: Any) -> Any:

@@ -11,14 +11,11 @@ import pytest
 import nacre as nc
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, KindError, ShapeError, StateError
 from nacre.trace.variable import Variable
+from tensor_bits import bits
 
 XS = nc.tensor(np.linspace(-1, 2, 21).reshape(7, 3))
 W = nc.tensor([[0.5, 0.1, 0.2], [0.3, 0.2, 0.1], [0.1, 0.4, 0.3]], dtype=nc.float64)
 SIZES = (0, 1, 2, 3, 4, 5, 8, 13)
-
-
-def bits(tree: Any) -> list[bytes]:
-    return [x.numpy().tobytes() for x in nc.tree.leaves(tree)]
 
 
 # ---- map

@@ -14,6 +14,7 @@ from deploy.calls import Library, can_link, same
 from nacre import deploy
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, KindError, ShapeError
 from nacre.trace.variable import Variable
+from tensor_bits import bits
 
 X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
 BRANCHES: Sequence[Callable[..., Any]] = (
@@ -25,10 +26,6 @@ BRANCHES: Sequence[Callable[..., Any]] = (
     lambda x: nc.scan(lambda c, v: (c + v, c * v), nc.tensor(0.0, dtype=nc.float64), x)[1],
 )
 COUNTS = (1, 2, 3, 5, 6)
-
-
-def bits(tree: Any) -> list[bytes]:
-    return [x.numpy().tobytes() for x in nc.tree.leaves(tree)]
 
 
 def chosen(count: int) -> Callable[..., Any]:
