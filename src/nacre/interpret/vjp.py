@@ -12,6 +12,7 @@ from nacre.interpret.conjugation import conjugated
 from nacre.interpret.tape import Alias, AnyNode, lowered
 from nacre.ir.primitive import Primitive
 from nacre.ops.identity import detach
+from nacre.ops.pointwise import zeros_like
 from nacre.trace.bind import inside, next_level
 from nacre.trace.modes import gradients
 from nacre.trace.value import Value, make, stripped
@@ -76,3 +77,8 @@ class Pullback:
         sweep.run()
         found = [None if n is None else sweep.ends.get(id(n)) for n in self.inputs]
         return [None if f is None else conjugated(f[1]) for f in found]
+
+
+def with_zeros(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
+    """Tangents or cotangents of values, with zeros in the place of missing ones."""
+    return [zeros_like(x) if c is None else c for c, x in zip(found, like, strict=True)]

@@ -19,7 +19,8 @@ from nacre.interpret import forward
 from nacre.interpret.batch import batch, to_axis
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.vjp import vjp as vjp_of_values
-from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
+from nacre.interpret.vjp import with_zeros
+from nacre.ops.pointwise import cast, eq, full_like, iota
 from nacre.ops.view import reshape
 from nacre.trace.function_types import P, R, T, V
 from nacre.trace.value import Value, is_concrete
@@ -98,7 +99,7 @@ def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> 
             ) from None
         loss = outputs[0]
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
-        gradients = arguments.restore(_filled(cotangents, arguments.primals))
+        gradients = arguments.restore(with_zeros(cotangents, arguments.primals))
         loss, *_ = outputs = unaliased(outputs, arguments.primals)
         _, aux = arguments.results(outputs)
         return ((loss, aux) if has_aux else loss), gradients[0] if is_one(argnums) else gradients
@@ -121,10 +122,6 @@ def _require_scalar(result: Any) -> None:
     if not loss.dtype.is_float:
         remedy = "take its real part, or its abs" if loss.dtype.is_complex else "convert it with `astype`"
         raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; {remedy}")
-
-
-def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
-    return [zeros_like(x) if c is None else c for c, x in zip(found, like, strict=True)]
 
 
 @overload
@@ -150,7 +147,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """The cotangents of the arguments from one of the result."""
         given = _like("vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count])
-        return arguments.restore(unaliased(_filled(pull([*given, *nothing]), arguments.primals), given))
+        return arguments.restore(unaliased(with_zeros(pull([*given, *nothing]), arguments.primals), given))
 
     result, aux = arguments.results(unaliased(outputs, arguments.primals))
     return (result, pullback, aux) if has_aux else (result, pullback)
@@ -190,7 +187,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     given = _tangents(arguments, tangents)
     ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
     result, aux = arguments.results(unaliased(ys, arguments.primals))
-    moved, _ = arguments.results(unaliased(_filled(ts, ys), given))
+    moved, _ = arguments.results(unaliased(with_zeros(ts, ys), given))
     return (result, moved, aux) if has_aux else (result, moved)
 
 
@@ -254,7 +251,7 @@ def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
                 """The results' tangents from one tangent of the k-th argument, then the tensors of aux."""
                 ys, ts = forward.jvp(flat, primals, [t if i == at else None for i in range(len(primals))])
                 n = arguments.count
-                return _filled(ts[:n], ys[:n]) + ys[n:]
+                return with_zeros(ts[:n], ys[:n]) + ys[n:]
 
             found, axes = batch(push, [_basis(x.type)], [0], size)
             n = arguments.count
@@ -306,7 +303,7 @@ def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
 
             def pull_one(c: Value, at: int = k) -> list[Value]:
                 """The arguments' cotangents from one cotangent of the k-th result."""
-                return _filled(pull([c if i == at else None for i in range(len(outputs))]), primals)
+                return with_zeros(pull([c if i == at else None for i in range(len(outputs))]), primals)
 
             found, axes = batch(pull_one, [_basis(y.type)], [0], size)
             fronted = [to_axis(g, a, 0, size) for g, a in zip(found, axes, strict=True)]

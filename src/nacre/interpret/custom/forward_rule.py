@@ -101,8 +101,9 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
     moving = tuple(k for k in active if k in rule.places)
     pushed = _along(params, moving)
     n, m = len(types), len(pushed.active)
-    forward = without_dead_code(Graph(pushed.graph.inputs[:n], pushed.graph.equations, pushed.graph.outputs[:m]))
-    forward = Graph(forward.inputs, forward.equations, forward.outputs, rule.name)
+    forward = without_dead_code(
+        Graph(pushed.graph.inputs[:n], pushed.graph.equations, pushed.graph.outputs[:m], rule.name)
+    )
     linear = without_dead_code(
         Graph(pushed.graph.inputs, pushed.graph.equations, pushed.graph.outputs[m:], f"{rule.name}.jvp")
     )

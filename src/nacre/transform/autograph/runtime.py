@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import CellType
 from typing import Any, Final
 
@@ -184,7 +185,7 @@ class Runtime:
 
     def range_(self, function: Any, *bounds: Any) -> Any:
         """`range(…)`, also of traced numbers."""
-        traced = any(type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x)) for x in bounds)
+        traced = any(map(_is_traced, bounds))
         if function is not builtins.range or not traced or not 1 <= len(bounds) <= 3:
             return function(*bounds)
         if len(bounds) == 3 and not isinstance(itself(bounds[2]), int):
@@ -281,17 +282,7 @@ class Runtime:
             counter.cell_contents = counter.cell_contents + items.step
 
         around(step, body)
-        named = Statement(
-            statement.kind,
-            statement.line,
-            (*statement.names, COUNTER),
-            statement.outside,
-            statement.writes,
-            statement.flags,
-            statement.exits,
-            statement.returned,
-            statement.result,
-        )
+        named = replace(statement, names=(*statement.names, COUNTER))
         around(again)
         self._recorded(named, Variables(cells, cells), step, lambda loop: loop.run_while(again))
 
@@ -326,7 +317,7 @@ class Runtime:
         """`print(…)`, which prints traced values when the program runs."""
         leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
         flat: list[Any] = tree.flatten(leaves)[0]
-        traced = any(type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x)) for x in flat)
+        traced = any(map(_is_traced, flat))
         if function is not builtins.print or not traced:
             return function(*[a.form(*a.values) if isinstance(a, Text) else a for a in args], **kwargs)
         forms = [a.form if isinstance(a, Text) else None for a in args]
@@ -343,6 +334,11 @@ class Runtime:
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""
         return Text(form, values)
+
+
+def _is_traced(x: Any) -> bool:
+    """Whether only the running program knows a value."""
+    return type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x))
 
 
 def _left(flags: Sequence[CellType]) -> Any:

@@ -13,8 +13,8 @@ from nacre.base.dtypes import complex128, float64
 from nacre.base.errors import ArgumentError, DTypeError, GradientError
 from nacre.interpret import forward
 from nacre.interpret.evaluate import from_numpy, to_numpy
-from nacre.interpret.vjp import vjp
-from nacre.ops.pointwise import cast, zeros_like
+from nacre.interpret.vjp import vjp, with_zeros
+from nacre.ops.pointwise import cast
 from nacre.trace.modes import gradients
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value, is_tensor, name_of
@@ -94,25 +94,20 @@ class _Check:
 
     def flat(self, *values: Value) -> list[Value]:
         """The floating-point leaves of the result, from those of the arguments."""
-        leaves = list(self.leaves)
-        for k, x in zip(self.at, values, strict=True):
-            leaves[k] = x
-        return [x for x, _ in self._results(self.f(*tree.replaced(self.args, iter(leaves), [])))]
+        return [x for x, _ in self._results(values)]
 
-    def _results(self, result: Any) -> list[tuple[Value, str]]:
-        leaves, structure = tree.flatten(result)
+    def _results(self, values: Sequence[Value]) -> list[tuple[Value, str]]:
+        """The floating-point leaves of the result for these leaves of the arguments, and their names."""
+        filled = list(self.leaves)
+        for k, x in zip(self.at, values, strict=True):
+            filled[k] = x
+        leaves, structure = tree.flatten(self.f(*tree.replaced(self.args, iter(filled), [])))
         found = [(as_value(leaf, "check_grads"), p) for leaf, p in zip(leaves, paths("result", structure), strict=True)]
         return [(x, p) for x, p in found if x.type.dtype.is_differentiable]
 
     def outputs(self) -> list[str]:
         """The names of the results."""
-        return [p for _, p in self._results(self.f(*tree.replaced(self.args, iter(self._filled()), [])))]
-
-    def _filled(self) -> list[Any]:
-        leaves = list(self.leaves)
-        for k, x in zip(self.at, self.values, strict=True):
-            leaves[k] = x
-        return leaves
+        return [p for _, p in self._results(self.values)]
 
     def direction(self, like: Value) -> np.ndarray:
         """Random numbers of a value's type."""
@@ -134,11 +129,11 @@ class _Check:
         def pushed(*values: Value) -> list[Value]:
             """The tangents of the results."""
             ys, ts = forward.jvp(f, values, tangents)
-            return _filled(ts, ys)
+            return with_zeros(ts, ys)
 
         def pulled(*values: Value) -> list[Value]:
             """The cotangents of the arguments."""
-            return _filled(vjp(f, values)[1](cotangents), values)
+            return with_zeros(vjp(f, values)[1](cotangents), values)
 
         for mode in self.modes:
             if mode == "fwd":
@@ -155,12 +150,12 @@ class _Check:
                 ts: list[Value | None] = [None] * len(self.values)
                 ts[k] = from_numpy(t)
                 ys, found = forward.jvp(f, self.values, ts)
-                for name, e, g in zip(outputs, expected, _filled(found, ys), strict=True):
+                for name, e, g in zip(outputs, expected, with_zeros(found, ys), strict=True):
                     self.compare(f"{name} by {self.names[k]}", (mode, *over), e, to_numpy(g))
                 continue
             ys, pull = vjp(f, self.values)
             cotangents = [self.direction(y) for y in ys]
-            c = _filled(pull(list(map(from_numpy, cotangents))), self.values)[k]
+            c = with_zeros(pull(list(map(from_numpy, cotangents))), self.values)[k]
             want = sum(float(np.real(np.vdot(a, b))) for a, b in zip(cotangents, expected, strict=True))
             got = float(np.real(np.vdot(to_numpy(c), t)))
             names = " and ".join(outputs)
@@ -192,7 +187,3 @@ class _Check:
             f"{' over '.join(modes)}, must be {expected[place]:.10g}; got {got[place]:.10g}; correct the rule of the "
             "derivative, or choose a point where f is smooth"
         )
-
-
-def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
-    return [zeros_like(x) if c is None else c for c, x in zip(found, like, strict=True)]
