@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import surface
+from nacre.api.namespace import ALIASES
 from nacre.cli.commands import commands
 from nacre.cli.environment import VARIABLES
 
@@ -75,6 +76,7 @@ def names() -> dict[str, Any]:
             found[name] = {**call, "bases": bases, "members": _members(held)}
         else:
             found[name] = parameters(held) if callable(held) else type(held).__name__
+    found |= {f"nacre.{name}": f"is {getattr(same, '__name__', same)}" for name, same in sorted(ALIASES.items())}
     return found
 
 

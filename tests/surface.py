@@ -23,9 +23,9 @@ MADE: set[str] = _public.MADE  # classes whose objects Nacre makes
 CALLABLES: dict[str, Any] = {name: held for name, held in NAMES.items() if callable(held)}
 FUNCTIONS: dict[str, Any] = {name: held for name, held in CALLABLES.items() if not isinstance(held, type)}
 CLASSES: dict[str, type] = {name: held for name, held in CALLABLES.items() if isinstance(held, type)}
-METHODS: dict[str, Any] = {  # `nacre.Tensor.sum` and so on, of every public class
+METHODS: dict[str, Any] = {  # `nacre.Tensor.sum` and so on, of every public class; public functions are above
     f"{name}.{word}": member
     for name, held in CLASSES.items()
     for word, member in inspect.getmembers(held)
-    if not word.startswith("_") and callable(member)
+    if not word.startswith("_") and callable(member) and member not in FUNCTIONS.values()
 }

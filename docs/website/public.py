@@ -131,7 +131,8 @@ def _core() -> tuple[Part, ...]:
     return tuple(parts)
 
 
-HALVES = ("Differentiable",)  # classes whose members are those of the one public class that inherits them
+HALVES = ("Differentiable", "Methods")  # classes whose members are those of the one public class that inherits them
+AS_METHODS = frozenset(namespace.METHODS.values())  # public functions that are methods of tensors, too
 INSPECT = {
     "explain": "explain Explanation",
     "profile": "profile Profile Row",
@@ -191,7 +192,7 @@ def sources(all_spaces: tuple[Space, ...]) -> Mapping[tuple[str, str], str]:
 def members(held: type) -> dict[str, Any]:
     """The public methods and properties of a class that no public class above it has; of modules `forward` too.
 
-    What an underscored class above it has counts as the class's own.
+    What an underscored class above it has counts as the class's own.  Methods that are public functions are left out.
     """
     own = [held, *(b for b in held.__mro__[1:-1] if b.__name__.startswith("_") or b.__name__ in HALVES)]
     above = {name for base in held.__mro__[:-1] if base not in own for name in vars(base)} - {"forward"}
@@ -204,7 +205,9 @@ def members(held: type) -> dict[str, Any]:
 
 
 def _shown(member: Any) -> bool:
-    """Whether a member of a class is a method or a property, and no field and no mere refusal."""
+    """Whether a member of a class is a method or a property of its own, and no field and no mere refusal."""
+    if inspect.isfunction(member) and member in AS_METHODS:
+        return False
     return inspect.isfunction(member) or isinstance(member, classmethod | staticmethod) or is_property(member)
 
 
@@ -224,6 +227,11 @@ def callables(all_spaces: tuple[Space, ...]) -> Iterator[tuple[str, Any, list[in
         for word, member in members(held).items() if isinstance(held, type) else ():
             if not is_property(member):
                 yield f"{name}.{word}", member, parameters(member, not isinstance(member, staticmethod))
+
+
+def other_names(held: Any) -> list[str]:
+    """The other public names of a function or dtype of `nacre`."""
+    return [f"nacre.{name}" for name, same in namespace.ALIASES.items() if same is held]
 
 
 def is_made(name: str, held: Any) -> bool:

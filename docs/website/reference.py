@@ -15,7 +15,9 @@ from typing import Any
 from notes import Notes
 from topics import Group, Topic, checked
 
-from public import Space, is_made, is_property, members, parameters, spaces
+import nacre
+from nacre.api import namespace
+from public import Space, is_made, is_property, members, other_names, parameters, spaces
 
 PARAMETERS = Path(__file__).resolve().parent / "parameters"
 SHORT = {space.module: space.short for space in spaces()}
@@ -164,13 +166,31 @@ def entry(name: str, held: Any, names: Names, notes: Notes) -> str:
         made = is_made(name, held)
         head = last if made else last + signature(held)
         given = "" if made else _described(name, parameters(held), names, notes)
-        return _directive(kind, head, module, f"{markdown(_own_doc(held), name, names)}{given}\n\n{inner}", 0)
+        more = _as_methods() if held is nacre.Tensor else ""
+        return _directive(kind, head, module, f"{markdown(_own_doc(held), name, names)}{more}{given}\n\n{inner}", 0)
     if inspect.isroutine(held):
-        doc = markdown(held.__doc__ or "", name, names) + _described(name, parameters(held), names, notes)
+        doc = markdown(held.__doc__ or "", name, names) + _also(held) + _described(name, parameters(held), names, notes)
         return _directive("function", last + signature(held), module, doc, 0)
     value = f":value: {held!r}\n" if isinstance(held, int | float | tuple) else ""
     doc = _own_doc(held) if value == "" else ""
-    return _directive("data", last, module, markdown(doc or "", name, names), 0, value)
+    return _directive("data", last, module, markdown(doc or "", name, names) + _also(held), 0, value)
+
+
+def _also(held: Any) -> str:
+    """The other names of a function or dtype, as a sentence."""
+    also = other_names(held)
+    return f"\n\nAlso {', '.join(f'`{_short(name)}`' for name in also)}." if also else ""
+
+
+def _as_methods() -> str:
+    """The functions that are methods of tensors."""
+    said: list[str] = []
+    for method, function in sorted(namespace.METHODS.items()):
+        name = function.__name__
+        said.append(
+            f"{{py:obj}}`{method} <nacre.{name}>`" if method == name else f"`{method}` ({{py:obj}}`nacre.{name}`)"
+        )
+    return f"\n\nThese functions are methods, too, with the tensor as their first argument: {', '.join(said)}."
 
 
 def _own_doc(held: Any) -> str:

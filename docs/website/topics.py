@@ -80,7 +80,8 @@ TENSORS = Group(
                 "divide equal erf erfc exp exp2 expm1 floor floor_divide fma greater greater_equal hypot isfinite "
                 "isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or "
                 "logical_xor maximum minimum multiply nan_to_num negative nextafter not_equal positive pow reciprocal "
-                "remainder round rsqrt sigmoid sign signbit sin sinh sqrt square subtract tan tanh trunc where"
+                "remainder round rsqrt sigmoid sign signbit sin sinh sqrt square subtract tan tanh trunc where "
+                "isclose allclose array_equal lerp deg2rad rad2deg"
             },
         ),
         Topic(
@@ -95,7 +96,7 @@ TENSORS = Group(
             "Functions that reduce some axes, or accumulate along one.",
             {
                 "nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum "
-                "cumulative_prod diff"
+                "cumulative_prod diff amax amin"
             },
         ),
         Topic(
@@ -103,7 +104,7 @@ TENSORS = Group(
             "Linear algebra",
             "Products of vectors, matrices and tensors, factorisations, eigenvalues, linear systems and norms.",
             {
-                "nacre": "matmul einsum tensordot vecdot outer matrix_transpose",
+                "nacre": "matmul einsum tensordot vecdot outer dot inner matrix_transpose",
                 "nacre.linalg": "cholesky lu qr eig eigh eigvals eigvalsh svd svdvals solve "
                 "solve_triangular lstsq pinv inv det slogdet matrix_rank cond matrix_power expm multi_dot "
                 "norm vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
@@ -126,7 +127,9 @@ TENSORS = Group(
                 "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays broadcast_shapes "
                 "permute_dims moveaxis swapaxes flip roll concat stack split unstack repeat tile pad index "
                 "index_update take take_along_axis dynamic_slice dynamic_update_slice sort argsort topk "
-                "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all"
+                "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all gather index_select "
+                "masked_fill masked_select argwhere flatnonzero narrow repeat_interleave atleast_1d atleast_2d "
+                "atleast_3d hstack vstack dstack column_stack"
             },
         ),
         Topic(
@@ -289,10 +292,11 @@ FUNCTIONS = Group(
             "Functional: activations and dropout",
             "Activations and dropout as functions.",
             {
+                "nacre": "softmax log_softmax relu",
                 "nacre.nn.functional": "celu elu gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh "
                 "leaky_relu log_softmax logsigmoid mish prelu relu relu6 rrelu selu sigmoid silu softmax softmin "
                 "softplus softshrink softsign tanh tanhshrink threshold dropout dropout1d dropout2d dropout3d "
-                "alpha_dropout feature_alpha_dropout"
+                "alpha_dropout feature_alpha_dropout",
             },
         ),
         Topic(

@@ -38,6 +38,8 @@ _LATE = {
     "transform.host_call": "host_call",
     "transform.graphs.placeholder": "placeholder",
     "transform.graphs.naming": "name",
+    "nn.functional.activation": "relu",
+    "nn.functional.softmaxes": "log_softmax softmax",
     "formats.program": "Graph freeze",
     "formats.safetensors": "load save",
     "formats.frozen": "load_program save_program",
@@ -114,6 +116,8 @@ if TYPE_CHECKING:
     from nacre.api.interchange.dlpack import *
     from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *
+    from nacre.api.other_names.functions import *
+    from nacre.api.other_names.short import *
     from nacre.api.printing import *
     from nacre.api.searching import *
     from nacre.api.settings import *
@@ -146,6 +150,9 @@ if TYPE_CHECKING:
     from nacre.formats.frozen import *
     from nacre.formats.program import *
     from nacre.formats.safetensors import *
+    from nacre.nn.functional.activation import relu as relu
+    from nacre.nn.functional.softmaxes import log_softmax as log_softmax
+    from nacre.nn.functional.softmaxes import softmax as softmax
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *

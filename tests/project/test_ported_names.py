@@ -68,10 +68,9 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("nc.cat", "write nacre.concat(xs, axis=0)"),
+        ("nc.gelu", "write nacre.nn.functional.gelu"),
         ("nc.randn", "write nacre.random.normal(shape)"),
         ("nc.cuda", "CPU"),
-        ("nc.softmax", "write nacre.nn.functional.softmax"),
         ("nc.concatt", "did you mean nacre.concat?"),
         ("nn.linear", "write nacre.nn.functional.linear"),
         ("nn.Conv2D", "write nacre.nn.Conv2d"),
@@ -81,18 +80,13 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("optim.lr_scheduler", "nacre.optim.CosineAnnealingLR"),
         ("nc.random.PRNGKey", "write nacre.random.key(seed)"),
         ("nc.data.Dataloader", "did you mean nacre.data.DataLoader?"),
-        ("X.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
-        ("X.exp()", "write nacre.exp(x)"),
-        ("X.clamp(0)", "write nacre.clip(x, min, max)"),
         ("X.cuda()", "CPU"),
-        ("MODEL.weight.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
-        ("X.masked_fill(X > 0, 0.0)", "write nacre.where(mask, value, x)"),
+        ("X.sort()", "write nacre.sort(x)"),
+        ("X.equal(X)", "write nacre.array_equal(x, y)"),
+        ("X.split(2)", "write nacre.split(x, indices)"),
         ("X.unique()", "nacre.unique_values(x)"),
         ("X.data_ptr()", "x.numpy()"),
-        ("X.is_floating_point()", "write x.dtype.is_float"),
-        ("X.ravel()", "write x.flatten()"),
         ("X.at[0].set(1)", "write nacre.index_update(x, key, value)"),
-        ("MODEL.weight.masked_fill(X > 0, 0.0)", "write nacre.where(mask, value, x)"),
         ("MODEL.weight.data.normal_()", "nacre.nn.init.normal_(p)"),
         ("MODEL.weight.normal_()", "nacre.nn.init.normal_(p)"),
         ("MODEL.bias.data.zero_()", "nacre.nn.init.zeros_(p)"),
@@ -103,7 +97,6 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("nc.data.transforms", "nacre.data.Compose"),
         ("nc.rot90", "nacre.flip"),
         ("nc.random.laplace", "NumPy"),
-        ("X.to('cuda')", "there is no GPU"),
         ("nc.sparse_coo_tensor", "Sparse tensors are missing"),
         ("nc.pure_callback", "nacre.host_call"),
         ("X.at[0].add(1)", "x + nacre.nn.functional.one_hot(i, n)"),
@@ -128,6 +121,7 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("nc.concat(X, X)", "write nacre.concat([x, y])"),
         ("MODEL.to(device='cpu')", "CPU"),
         ("MODEL.to('cuda')", "CPU"),
+        ("X.to('cuda')", 'device must be "cpu" or None'),
         ("X.size()", "write x.shape"),
         ("X.size(1)", "write x.shape[1]"),
         ("X.sum(-1, True)", "write dtype=, keepdims="),
@@ -210,7 +204,7 @@ def test_a_size_is_a_number() -> None:
 
 def test_names_that_are_absent_are_not_listed() -> None:
     for held in FOUND.values():
-        assert not {"cuda", "unsqueeze", "fit", "minimize"} & set(dir(held))
+        assert not {"cuda", "scatter_nd", "fit", "minimize"} & set(dir(held))
     assert "reshape" in dir(X) and "weight" in dir(MODEL)
 
 
@@ -282,8 +276,7 @@ def test_the_code_of_hints_gives_the_foreign_functions_numbers() -> None:
             "nanmin": np.nanmin(a), "nansum": np.nansum(a), "digitize": np.digitize(b[:4], short.cumsum()),
             "bucketize": np.searchsorted(short.cumsum(), b[:4]), "nanmean": np.nanmean(a),
             "convolve": np.convolve(b[:5], short), "correlate": np.correlate(b[:5], short),
-            "flatnonzero": np.flatnonzero(a), "argwhere": np.argwhere(square > 3), "unique": np.unique(short),
-            "spacing": np.spacing(short), "ediff1d": np.ediff1d(short), "cumprod": np.cumprod(short),
+            "unique": np.unique(short), "spacing": np.spacing(short), "ediff1d": np.ediff1d(short),
             "in1d": np.isin(a, b), "union1d": np.union1d(short, b[:4]), "intersect1d": np.intersect1d(a[:6], b),
             "setdiff1d": np.setdiff1d(a[:6], b), "trace": np.trace(square), "flipud": np.flipud(square),
             "rot90": np.rot90(square),
@@ -292,9 +285,8 @@ def test_the_code_of_hints_gives_the_foreign_functions_numbers() -> None:
         **dict.fromkeys(("trace", "flipud", "rot90"), square),
         **dict.fromkeys(("convolve", "correlate"), b[:5]),
         **dict.fromkeys(("digitize", "bucketize"), b[:4]),
-        **dict.fromkeys(("unique", "spacing", "ediff1d", "cumprod", "union1d"), short),
+        **dict.fromkeys(("unique", "spacing", "ediff1d", "union1d"), short),
         **dict.fromkeys(("intersect1d", "setdiff1d"), a[:6]),
-        "argwhere": square > 3,
     }
     for name, value in wanted.items():
         code = NACRE[name].removesuffix(" for floats")

@@ -24,6 +24,9 @@ from nacre.api import (
     utility,
 )
 from nacre.api.elementwise import arithmetic, comparison, complex_numbers, logic, transcendental
+from nacre.api.other_names import functions as other_names
+from nacre.api.other_names import short
+from nacre.api.other_names.methods import made
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
@@ -54,6 +57,7 @@ MODULES = (
     sorting,
     settings,
     printing,
+    short,
 )
 
 
@@ -71,6 +75,9 @@ for cls in (Tensor, Variable):
 FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments
     {name: getattr(held, "__wrapped__", held) if hasattr(Tensor, name) else held for name, held in PUBLIC.items()}
 )
+METHODS = made(PUBLIC)
+for name, method in METHODS.items():
+    setattr(Tensor, name, method)
 mark_absent(Tensor, {
     name: f"nacre.{name}({', '.join(required(held))})"
     for name, held in PUBLIC.items() if "TensorLike" in getattr(held, "__annotations__", {}).values()
@@ -78,5 +85,11 @@ mark_absent(Tensor, {
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
+ALIASES: dict[str, Any] = {
+    name: PUBLIC.get(getattr(held, "__name__", ""), held)
+    for name, held in vars(other_names).items()
+    if not name.startswith("_")
+}
+PUBLIC.update(ALIASES)
 PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
 PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from nacre.api.autograd.methods import Differentiable
 from nacre.api.constants import require_version
 from nacre.api.interchange.conversions import deep_copy, finite, real_number, reduced, to_array, to_buffer, whole
 from nacre.api.operands import TensorLike, numbers, plain_numbers
+from nacre.api.other_names.methods import FUNCTIONS, Axes, Methods
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_device
 from nacre.base.boundary import DIFFERENT
@@ -50,12 +50,8 @@ else:
     borrow, of_numpy = LateModule("nacre.api.interchange.borrow"), LateModule("nacre.api.interchange.of_numpy")
     dlpack = LateModule("nacre.runtime.dlpack")
 
-FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
 
-Axes = int | tuple[int, ...] | None
-
-
-class Tensor(Differentiable, metaclass=ListedClass):
+class Tensor(Methods, metaclass=ListedClass):
     """An n-dimensional array with one dtype.
 
     >>> x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
