@@ -350,18 +350,22 @@ REASONS: dict[str, str] = {
         "asarray astype tril triu broadcast_arrays broadcast_to concat diff expand_dims flatten flip nextafter "
         "matrix_transpose moveaxis pad permute_dims repeat reshape roll split squeeze stack swapaxes tile "
         "unstack index index_update take take_along_axis dynamic_slice dynamic_update_slice complex real imag conj "
-        "view_as_real view_as_complex",
+        "view_as_real view_as_complex gather index_select masked_fill masked_select narrow repeat_interleave "
+        "atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack deg2rad rad2deg",
         _LINEAR,
     ),
     **_listed("angle polar", "tests/api/test_complex_numbers.py has their derivatives"),
     **_listed("ceil floor floor_divide round sign trunc", _STEPS),
     **_listed("unique_all unique_counts unique_inverse unique_values", "they move elements as `sort` does"),
+    **_listed("dot inner lerp", "products, whose derivatives tests/public/test_other_names.py has"),
+    **_listed("amax amin softmax log_softmax relu", "other ways to call functions that have points"),
     "cumulative_prod": "a polynomial; tests/api/test_statistical.py has its derivatives, at zeros too",
     **_listed(
         "equal greater greater_equal less less_equal not_equal bitwise_and bitwise_invert "
         "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor isfinite isinf isnan logical_and "
         "logical_not logical_or logical_xor signbit all any argmax argmin count_nonzero "
-        "argsort nonzero searchsorted isin can_cast isdtype broadcast_shapes",
+        "argsort nonzero searchsorted isin can_cast isdtype broadcast_shapes argwhere flatnonzero isclose allclose "
+        "array_equal",
         _DISCRETE,
     ),
     **_listed(

@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "where(y)": lambda v: nc.where([True], 1.0, v),
     "linalg.matrix_rank(rtol)": lambda v: nc.linalg.matrix_rank(nc.ones((1, 2, 2)), rtol=v),
     "linalg.pinv(rtol)": lambda v: nc.linalg.pinv(nc.ones((1, 2, 2)), rtol=v),
+    "masked_fill(mask)": lambda v: nc.masked_fill([1.0], v, 2.0),
     "split(x)": lambda v: nc.split(v, sections=1),
     "nn.functional.scaled_dot_product_attention(attn_mask)": lambda v: nc.nn.functional.scaled_dot_product_attention(
         *[nc.ones((1, 1))] * 3, attn_mask=v

@@ -25,7 +25,8 @@ NOT_HALF = {
     "linalg.matrix_rank",  # other dtypes
     "complex", "polar", "view_as_real", "view_as_complex", "linalg.eig", "linalg.eigvals",  # complex ones, of float32
     *(f"fft.{i}{name}" for i in ("", "i") for name in ("fft", "fft2", "fftn", "hfft", "rfft", "rfft2", "rfftn")),
-    "can_cast", "isdtype", "isin", "nonzero", "searchsorted",
+    "can_cast", "isdtype", "isin", "nonzero", "searchsorted", "isclose", "allclose", "array_equal", "argwhere",
+    "flatnonzero",
     "nextafter",  # the next number depends on the dtype
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "logical_and", "logical_not", "logical_or", "logical_xor",

@@ -176,6 +176,12 @@ def test_closeness_at_special_points() -> None:
     assert nc.isclose(1 + 1j, nc.tensor([1 + 1.000001j, 2j])).tolist() == [True, False]
 
 
+def test_products_have_derivatives() -> None:
+    for run in (lambda x, y: nc.dot(x, y.mT), nc.inner, lambda x, y: nc.lerp(x, y, x), nc.dot):
+        y = B.T if run is nc.dot else B
+        nc.check_grads(run, (nc.tensor(A), nc.tensor(y)), order=2)
+
+
 def test_interpolation_meets_both_ends() -> None:
     x, y = nc.tensor([1e8, 0.1], nc.float32), nc.tensor([1.0, 0.3], nc.float32)
     assert nc.lerp(x, y, 1.0).tolist() == y.tolist() and nc.lerp(x, y, 0.0).tolist() == x.tolist()

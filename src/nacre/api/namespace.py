@@ -85,11 +85,10 @@ mark_absent(Tensor, {
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
-ALIASES: dict[str, Any] = {
-    name: PUBLIC.get(getattr(held, "__name__", ""), held)
-    for name, held in vars(other_names).items()
-    if not name.startswith("_")
-}
+ALIASES: dict[str, Any] = {}  # other names of functions and dtypes
+for name in other_names.__all__:
+    held = getattr(other_names, name)
+    ALIASES[name] = PUBLIC.get(getattr(held, "__name__", ""), held)
 PUBLIC.update(ALIASES)
 PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
 PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

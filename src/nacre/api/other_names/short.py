@@ -9,7 +9,7 @@ from typing import Any
 from nacre.api.elementwise import arithmetic, comparison, logic
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet
 from nacre.api.searching import nonzero, where
 from nacre.api.statistical import max as largest
 from nacre.api.statistical import min as smallest
@@ -17,7 +17,7 @@ from nacre.api.taking import take, take_along_axis
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
-from nacre.base.dtypes import bool_, float64
+from nacre.base.dtypes import bool_, float32, float64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
@@ -345,6 +345,11 @@ def lerp(x: TensorLike, y: TensorLike, /, weight: TensorLike) -> Tensor:
     >>> nc.lerp([0.0, 10.0], [10.0, 20.0], 0.25)
     Tensor([ 2.5, 12.5], f32[2])
     """
+    held, _ = meet("lerp", (x, y, weight))
+    return in_single(_lerp, *held) if is_half(held[0]) else _lerp(*held)
+
+
+def _lerp(x: Any, y: Any, weight: Any) -> Any:
     way = arithmetic.subtract(y, x)
     from_start = arithmetic.add(x, arithmetic.multiply(way, weight))
     from_end = arithmetic.subtract(y, arithmetic.multiply(way, arithmetic.subtract(1, weight)))
@@ -357,7 +362,7 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     >>> nc.deg2rad([180.0])
     Tensor([3.1415927], f32[1])
     """
-    return arithmetic.multiply(x, math.pi / 180)
+    return _scaled(x, math.pi / 180)
 
 
 def rad2deg(x: TensorLike, /) -> Tensor:
@@ -366,4 +371,10 @@ def rad2deg(x: TensorLike, /) -> Tensor:
     >>> nc.rad2deg([0.5])
     Tensor([28.64789], f32[1])
     """
-    return arithmetic.multiply(x, 180 / math.pi)
+    return _scaled(x, 180 / math.pi)
+
+
+def _scaled(x: TensorLike, factor: float) -> Any:
+    """x times a number, which has float32's digits beside a half type."""
+    held = as_tensor(x)
+    return in_single(arithmetic.multiply, held, constant(factor, float32)) if is_half(held) else held * factor
