@@ -114,7 +114,10 @@ def _comparison(name: str) -> Callable[[StagedNumber, Any], Any]:
     return operator
 
 
-def _require_divisor(y: Value) -> None:
+def _require_divisor(y: Value, known: object) -> None:
+    """Check that a divisor is not zero, unless it is a known number."""
+    if type(known) is not StagedNumber and known:
+        return
     text = "division: the divisor must not be zero, as in Python; got {got} for whether it is not"
     check(pointwise.cast(pointwise.ne(y, pointwise.zeros_like(y)), int64), 1, 2, "argument", text)
 
@@ -128,7 +131,7 @@ def _division(swapped: bool) -> Callable[[StagedNumber, Any], Any]:
         _, x, y = met
         if swapped:
             x, y = y, x
-        _require_divisor(y)
+        _require_divisor(y, self if swapped else other)
         return StagedNumber(float, pointwise.div(x, y))
 
     return operator
@@ -145,7 +148,7 @@ def _whole_division(name: str, swapped: bool) -> Callable[[StagedNumber, Any], A
             self.unknown(name)
         if swapped:
             x, y = y, x
-        _require_divisor(y)
+        _require_divisor(y, self if swapped else other)
         rest = pointwise.rem(x, y)
         zero = pointwise.zeros_like(rest)
         signs = pointwise.ne(pointwise.lt(rest, zero), pointwise.lt(y, zero))

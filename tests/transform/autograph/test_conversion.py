@@ -327,3 +327,62 @@ def test_sizes_may_be_symbols() -> None:
             y = y / 2
         assert f(x).tolist() == y.tolist()
     assert len(f.concrete_functions) == 1
+
+
+def test_closures_of_one_code_that_no_name_leads_to() -> None:
+    def scaled_by(k: float) -> Any:
+        def f(x: Any) -> Any:
+            if x.sum() > 0:
+                return x * k
+            return x
+
+        return f
+
+    class Layers:
+        """Functions that the trace finds as they run."""
+
+        def __init__(self) -> None:
+            self.held = {1: [scaled_by(2.0)], 2: [[[[scaled_by(3.0)]]]]}
+
+    layers = Layers()
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        return layers.held[1][0](x) + layers.held[2][0][0][0][0](x)
+
+    assert f(X).tolist() == [5.0, 10.0]
+    assert f(-X).tolist() == [-2.0, -4.0]
+
+
+def test_compiled_functions_within_compiled_functions() -> None:
+    @nc.jit
+    def inner(x: Any) -> Any:
+        while x.sum() > 1:
+            x = x / 2
+        return x
+
+    @nc.jit
+    def outer(x: Any) -> Any:
+        if x.sum() > 2:
+            x = inner(x)
+        return nc.checkpoint(lambda y: y * 2 if y[0] > 0.2 else y)(x)
+
+    assert outer(X).tolist() == [0.5, 1.0]
+    assert outer(-X).tolist() == [-1.0, -2.0]
+    assert inner.converted_source and "inner" not in outer.converted_source.split("def ")[1].split("(")[0]
+
+
+def test_recursion_of_a_function_that_each_trace_makes_again() -> None:
+    @nc.jit
+    def f(x: Any, n: int) -> Any:
+        def power(y: Any, k: int) -> Any:
+            if k == 0:
+                return nc.ones_like(y)
+            if y.sum() > 0:
+                return power(y, k - 1) * y
+            return power(y, k - 1) * 2
+
+        return power(x, n)
+
+    assert f(X, 3).tolist() == [1.0, 8.0]
+    assert f(-X, 3).tolist() == [8.0, 8.0]

@@ -34,6 +34,7 @@ EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # c
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 ASKS: Final = frozenset({"bool", "index"})  # of `if`, `while`, `assert` and `range`
 
+TRIES: Final = 8  # traces that one code object may begin again
 _lock = forkable()
 _swapped: dict[int, tuple[FunctionType, CodeType, int]] = {}  # functions, their own code, and the traces that hold it
 
@@ -45,7 +46,7 @@ class Conversions:
         self.enabled = enabled
         self._codes: list[tuple[ref[FunctionType], CodeType]] = []
         self.found: dict[int, build.Converted] = {}  # the conversions, by the identity of their original code
-        self._tried: set[int] = set()
+        self._tries: dict[int, int] = {}  # by the identity of code
 
     @property
     def texts(self) -> list[str]:
@@ -72,9 +73,9 @@ class Conversions:
 
     def convert(self, code: CodeType, functions: Iterable[FunctionType], fault: UnknownNumber | None = None) -> bool:
         """Convert a code object wherever functions have it; whether that is done."""
-        if id(code) in self._tried:
+        tries = self._tries[id(code)] = self._tries.get(id(code), 0) + 1
+        if tries > TRIES:  # of functions that each trace makes again, where nothing shows what makes them
             return False
-        self._tried.add(id(code))
         try:
             made = build.converted(code, runtime.Runtime)
         except NotConverted as refusal:
@@ -83,15 +84,17 @@ class Conversions:
                 fault.args = ("\n".join([f"{title}; {refusal}", *rest]),)
             return False
         self.found[id(code)] = made
+        changed = False
         held = {id(f): c for r, c in self._codes if (f := r()) is not None}
         for function in {id(f): f for f in functions}.values():
             now = held.get(id(function), function.__code__)
             new = build.replaced(now, code, made.code)
             if new is not now:
+                changed = True
                 held[id(function)] = new
                 self._codes = [(r, c) for r, c in self._codes if r() not in (None, function)]
                 self._codes.append((ref(function), new))
-        return True
+        return changed
 
     def wanted(self, functions: Iterable[FunctionType]) -> bool:
         """Convert functions that print, so that they print when the program runs; whether there are new ones."""

@@ -68,8 +68,11 @@ def _contents(value: Any) -> Any:
         return list(given)
     if isinstance(value, SKIPPED):
         return None
+    cls = cast("Any", type(value))
+    if is_own(cls) and not hasattr(cls, "fingerprint"):
+        return None  # such as compiled functions, which cache programs
     own = names_of(value)
-    hidden = "_" if is_own(cast("Any", type(value))) else "__"  # what objects keep for themselves
+    hidden = "_" if is_own(cls) else "__"
     return {k: v for k, v in own.items() if k.isidentifier() and not k.startswith(hidden)} if own else None
 
 
