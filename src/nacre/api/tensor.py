@@ -42,6 +42,7 @@ from nacre.interpret import tape
 from nacre.trace.bind import NATIVE
 from nacre.trace.value import Value, is_concrete, make, register_public
 from nacre.trace.variable import Variable, lender
+from nacre.transform.autograph.conversions import offer_loop
 
 if TYPE_CHECKING:
     from nacre.api.interchange import borrow, of_numpy
@@ -170,6 +171,8 @@ class Tensor(Methods, metaclass=ListedClass):
         return int(self.type.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
+        if not is_concrete(self) and self.type.shape:
+            offer_loop(self.type.shape[0])
         return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: TensorLike) -> bool:

@@ -9,18 +9,21 @@ code that runs eagerly in another thread meanwhile does what the original does.
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
+from nacre.base.dims import Size
 from nacre.base.errors import UnknownNumber
 from nacre.base.lazy import LateModule
 from nacre.base.locks import forkable
 from nacre.base.places import is_users
 from nacre.native.interpreter import function_of
-from nacre.trace.bytecode import within
+from nacre.trace.bytecode import starts_loop, within
 from nacre.transform.autograph.refusal import NotConverted
 
 if TYPE_CHECKING:
@@ -32,9 +35,18 @@ else:  # few programs need them
 
 EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-ASKS: Final = frozenset({"bool", "index"})  # of `if`, `while`, `assert` and `range`
+ASKS: Final = frozenset({"bool", "index", "iter"})  # of `if`, `while`, `assert`, `range` and `for`
+UNROLLED: Final = 32  # rows of a tensor up to which a loop over them is plain Python
 
 TRIES: Final = 8  # traces that one code object may begin again
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.conversions: list[Conversions] = []  # of the functions that this thread traces, the innermost last
+
+
+_active = _Active()
 _lock = forkable()
 _swapped: dict[int, tuple[FunctionType, CodeType, int]] = {}  # functions, their own code, and the traces that hold it
 
@@ -47,6 +59,7 @@ class Conversions:
         self._codes: list[tuple[ref[FunctionType], CodeType]] = []
         self.found: dict[int, build.Converted] = {}  # the conversions, by the identity of their original code
         self._tries: dict[int, int] = {}  # by the identity of code
+        self.plain: dict[int, CodeType] = {}  # code that has no conversion, by its identity: its loops are unrolled
 
     @property
     def texts(self) -> list[str]:
@@ -54,12 +67,21 @@ class Conversions:
         return [c.text for c in self.found.values()]
 
     def add(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
-        """Convert the function that requests a number, so that the trace can start again; whether that is done.
+        """Convert the function that requests a number, so that the trace can start again; whether it can.
 
         If not, the error says why.
         """
         if not self.enabled or fault.operation not in ASKS:
             return False
+        if self._convert_last(fault, functions):
+            return True
+        if fault.operation == "iter":  # the loop is unrolled
+            code = list(_frames(fault.__traceback__))[-1].f_code
+            self.plain[id(code)] = code
+        return fault.operation == "iter"
+
+    def _convert_last(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
+        """Convert the innermost of the user's functions in the traceback; whether that is done."""
         frames = list(_frames(fault.__traceback__))
         frame = frames.pop() if frames else None
         while frame is not None and frame.f_code.co_name in EXPRESSIONS and frames:
@@ -119,9 +141,11 @@ class Conversions:
                 _, own, times = _swapped.get(id(function), (function, function.__code__, 0))
                 _swapped[id(function)] = function, own, times + 1
                 function.__code__ = code
+        _active.conversions.append(self)
         try:
             yield
         finally:
+            _active.conversions.pop()
             with _lock:
                 for function, _ in swapped:
                     _, own, times = _swapped.pop(id(function))
@@ -137,6 +161,23 @@ def _frames(step: TracebackType | None) -> Generator[Any]:
         if not step.tb_frame.f_code.co_filename.startswith(PACKAGE):
             yield step.tb_frame
         step = step.tb_next
+
+
+def offer_loop(size: Size) -> None:
+    """Request the conversion of the function that begins a `for` over this many rows of a traced tensor, if it is long.
+
+    Raises UnknownNumber, with which the trace starts again.
+    """
+    now = _active.conversions[-1] if _active.conversions else None
+    if now is None or not now.enabled or (isinstance(size, int) and size <= UNROLLED):
+        return
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    if frame is None or build.is_converted(frame.f_code) or id(frame.f_code) in now.plain:
+        return
+    if starts_loop(frame.f_code, frame.f_lasti):
+        raise UnknownNumber("iter: the loop over the rows of a traced tensor has no conversion", "iter")
 
 
 def explained(fault: UnknownNumber, conversions: Conversions) -> None:

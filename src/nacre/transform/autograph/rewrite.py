@@ -28,6 +28,7 @@ from nacre.transform.autograph.source import Definition, parameters
 from nacre.transform.autograph.statements import Statement
 
 Block = list[ast.stmt]
+ITERABLES = ("range", "enumerate", "zip")  # functions that the run-time functions know
 
 
 @dataclass
@@ -269,12 +270,18 @@ class FunctionRewriter:
         item = self.names.new(f"item_{node.lineno}")
         first = assigned([], ast.Name(item, ast.Load()), node.target)
         cast("Any", first).targets = [node.target]
-        iterable = node.iter
-        ranged = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
-        iterable = self.expression(iterable)
-        if ranged and not iterable.keywords:
-            iterable = self.call("range_", iterable, iterable.func, *iterable.args)
+        iterable = self._iterable(node.iter)
         return self._loop("for", node, [iterable], [first], item)
+
+    def _iterable(self, node: ast.expr) -> ast.expr:
+        """The iterable of a `for`; of `range`, `enumerate` and `zip` the call of a run-time function."""
+        name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        if not isinstance(node, ast.Call) or name not in ITERABLES or (node.keywords and name != "enumerate"):
+            return self.expression(node)
+        given = [self._iterable(x) for x in node.args]
+        made = self.call(f"{name}_", node, node.func, *given)
+        made.keywords = [ast.keyword(x.arg, self.expression(x.value)) for x in node.keywords]
+        return made
 
     def _loop(
         self, kind: str, node: ast.For | ast.While, arguments: list[ast.expr], first: Block, item: str = ""

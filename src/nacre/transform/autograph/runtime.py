@@ -12,10 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.base import tree
+from nacre.base.dims import Size
+from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import int64
+from nacre.base.errors import Error
 from nacre.interpret.evaluate import from_numpy, number_tensor
 from nacre.interpret.staged_number import StagedNumber
-from nacre.interpret.traced_number import itself
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.value import Value, is_concrete
@@ -24,6 +26,8 @@ from nacre.transform.autograph.cells import Variables, around, cells_of, read, w
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
 from nacre.transform.autograph.messages import one_way, raised
 from nacre.transform.autograph.parts import RECORDING
+from nacre.transform.autograph.conversions import UNROLLED
+from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, zipped
 from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.host_call import host_call
 
@@ -41,15 +45,8 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "not in": lambda a, b: a not in b,
 }
 FEW: Final = 2  # iterations of a `for` that are not worth a loop of the program
+MOST_UNROLLED: Final = 1024  # rows of a loop that is unrolled because its body cannot be a part of the program
 COUNTER: Final = "<counter>"  # the hidden variable of a `range` with traced bounds
-
-
-class TracedRange:
-    """A `range` with traced bounds."""
-
-    def __init__(self, bounds: Sequence[Any]) -> None:
-        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-        self.start, self.stop, self.step = start, stop, step
 
 
 class Text:
@@ -183,15 +180,7 @@ class Runtime:
         finally:
             RECORDING.filled.pop()
 
-    def range_(self, function: Any, *bounds: Any) -> Any:
-        """`range(…)`, also of traced numbers."""
-        traced = any(map(_is_traced, bounds))
-        if function is not builtins.range or not traced or not 1 <= len(bounds) <= 3:
-            return function(*bounds)
-        if len(bounds) == 3 and not isinstance(itself(bounds[2]), int):
-            return function(*bounds)
-        numbers = [_whole(x) for x in bounds]
-        return function(*bounds) if None in numbers or (len(bounds) == 3 and not numbers[2]) else TracedRange(numbers)
+    range_, enumerate_, zip_ = map(staticmethod, (ranged, enumerated, zipped))
 
     def for_(self, number: int, items: Any, body: Callable[[Any], None]) -> None:
         """`for item in items: body(item)`, which also ends if a flag is set."""
@@ -200,7 +189,8 @@ class Runtime:
             self._range(number, statement, items, body)
             return
         flags = [cell for name, cell in cells_of(body).items() if name in statement.flags]
-        if not flags:
+        items = rows_of(items)
+        if not flags and not isinstance(items, TracedRows):
             for item in items:
                 body(item)
             return
@@ -218,7 +208,11 @@ class Runtime:
         body: Callable[[Any], None],
         flags: list[CellType],
     ) -> None:
-        """A loop over known items that may end earlier."""
+        """A loop over known items that may end earlier, or over rows."""
+        long = isinstance(items, TracedRows) and not (isinstance(items.length, int) and items.length <= UNROLLED)
+        if long and lowest(items.length) < 1:
+            self._scanned(number, statement, items, body, flags)
+            return
         rest, done = iter(items), 0
         for item in rest:
             body(item)
@@ -226,13 +220,32 @@ class Runtime:
             left = _left(flags)
             if left is True:
                 return
-            if isinstance(left, Value):
+            if long or isinstance(left, Value):
                 break
-        if isinstance(items, range) and len(items) - done > FEW:
-            self._scanned(number, statement, items[done:], body, flags)
-            return
+        if isinstance(items, range | TracedRows):
+            later = items[done:] if isinstance(items, range) else items.later(done)
+            many = long or _length(later) > FEW
+            if many and self._is_scanned(number, statement, later, body, flags):
+                return
         for item in rest:
             self._guarded(number, body, item, flags)
+
+    def _is_scanned(
+        self,
+        number: int,
+        statement: Statement,
+        items: range | TracedRows,
+        body: Callable[[Any], None],
+        flags: list[CellType],
+    ) -> bool:
+        """Make a loop of the program, unless the body has none and there are few enough rows to unroll."""
+        try:
+            self._scanned(number, statement, items, body, flags)
+        except (Error, NameError):
+            if isinstance(items, range) or not isinstance(items.length, int) or items.length > MOST_UNROLLED:
+                raise
+            return False
+        return True
 
     def _guarded(self, number: int, body: Callable[[Any], None], item: Any, flags: list[CellType]) -> None:
         """An iteration that runs unless a flag is set."""
@@ -245,18 +258,27 @@ class Runtime:
             body(item)
 
     def _scanned(
-        self, number: int, statement: Statement, items: range, body: Callable[[Any], None], flags: list[CellType]
+        self,
+        number: int,
+        statement: Statement,
+        items: range | TracedRows,
+        body: Callable[[Any], None],
+        flags: list[CellType],
     ) -> None:
-        """The iterations of a `range` as one loop of the program, in which those behind an exit do nothing."""
+        """Iterations as one loop of the program, in which those behind an exit do nothing."""
         cells = cells_of(body)
-        rows = from_numpy(np.arange(items.start, items.stop, items.step, dtype=np.int64))
+        if isinstance(items, range):
+            rows = [from_numpy(np.arange(items.start, items.stop, items.step, dtype=np.int64))]
+        else:
+            rows = items.arguments
 
-        def step(k: Value) -> None:
+        def step(*parts: Value) -> None:
             """One iteration."""
-            self._guarded(number, body, staged_int(k), flags)
+            item = staged_int(parts[0]) if isinstance(items, range) else items.item(parts)
+            self._guarded(number, body, item, flags)
 
         around(step, body)
-        self._recorded(statement, Variables(cells, cells), step, lambda loop: loop.run_scan(step, [rows], len(items)))
+        self._recorded(statement, Variables(cells, cells), step, lambda loop: loop.run_scan(step, rows, _length(items)))
 
     def _range(self, number: int, statement: Statement, items: TracedRange, body: Callable[[Any], None]) -> None:
         """A loop over a range with traced bounds."""
@@ -341,6 +363,10 @@ def _is_traced(x: Any) -> bool:
     return type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x))
 
 
+def _length(items: range | TracedRows) -> Size:
+    return len(items) if isinstance(items, range) else items.length
+
+
 def _left(flags: Sequence[CellType]) -> Any:
     """Whether an exit was taken: True, False, or a traced bool."""
     found: Any = False
@@ -351,15 +377,6 @@ def _left(flags: Sequence[CellType]) -> Any:
         if isinstance(x, Value):
             found = x if found is False else pointwise.or_(found, x)
     return found
-
-
-def _whole(x: Any) -> Any:
-    """A bound of a range: a number, or one that the program computes; None for anything else."""
-    if isinstance(x, Value):
-        integer = x.type.shape == () and x.type.dtype.is_integer
-        return StagedNumber(int, pointwise.cast(x, int64)) if integer else None
-    x = itself(x)
-    return x if (type(x) is StagedNumber and x.kind is int) or type(x) is int else None
 
 
 def _number(x: Any) -> Any:
