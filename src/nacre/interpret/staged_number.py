@@ -24,7 +24,7 @@ COMPARISONS: Final = {name: getattr(pointwise, name) for name in ("lt", "le", "g
 UNKNOWN: Final = (
     *("int", "float", "index", "bool", "complex", "hash", "round", "trunc", "floor", "ceil", "format", "invert"),
     *("pow", "rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift"),
-    *("rshift", "rrshift"),
+    *("rshift", "rrshift", "str", "repr"),
 )
 
 
@@ -53,9 +53,6 @@ class StagedNumber:
 
     def __abs__(self) -> Any:
         return StagedNumber(self.kind, pointwise.abs_(self.held))
-
-    def __repr__(self) -> str:
-        return f"<{'an int' if self.kind is int else 'a float'} that the compiled program computes>"
 
     def unknown(self, operation: str) -> NoReturn:
         """Raise UnknownNumber: Python requests the number itself."""

@@ -88,6 +88,8 @@ class _Tracing:
                 for leaf in self.leaves:
                     reads.add(leaf, "an argument")
                 trace = stage(self.flat, types, self.name)
+                if conversions.caught(reads.functions):
+                    raise _Again
                 require_nothing_kept(self.name, self.function)
                 captures = reads.captures(reported())
         except UnknownNumber as fault:

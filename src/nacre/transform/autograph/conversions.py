@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from nacre.base.dims import Size
-from nacre.base.errors import UnknownNumber
+from nacre.base.errors import REQUESTS, Error, UnknownNumber
 from nacre.base.lazy import LateModule
 from nacre.base.locks import forkable
 from nacre.base.places import is_users
 from nacre.native.interpreter import function_of
 from nacre.trace.bytecode import starts_loop, within
-from nacre.transform.autograph.refusal import NotConverted
+from nacre.transform.autograph.refusal import REFUSALS, NotConverted
 
 if TYPE_CHECKING:
     from nacre.transform.autograph import build, messages, runtime
@@ -118,6 +118,18 @@ class Conversions:
                 self._codes.append((ref(function), new))
         return changed
 
+    def caught(self, functions: Iterable[FunctionType]) -> bool:
+        """Convert functions whose requests for numbers the user's code caught; whether the trace must start again.
+
+        Raises the error of converted code that was caught: which code ran must not depend on that.
+        """
+        known = list(functions)
+        if any([self.add(fault, known) for fault in REQUESTS.found or ()]):
+            return True
+        for fault, error in REFUSALS.found:
+            raise fault if isinstance(fault, Error) else error(fault) from fault
+        return False
+
     def wanted(self, functions: Iterable[FunctionType]) -> bool:
         """Convert functions that print, so that they print when the program runs; whether there are new ones."""
         if not self.enabled:
@@ -142,10 +154,13 @@ class Conversions:
                 _swapped[id(function)] = function, own, times + 1
                 function.__code__ = code
         _active.conversions.append(self)
+        outer = REQUESTS.found, REFUSALS.found
+        REQUESTS.found, REFUSALS.found = [] if self.enabled else None, []
         try:
             yield
         finally:
             _active.conversions.pop()
+            REQUESTS.found, REFUSALS.found = outer
             with _lock:
                 for function, _ in swapped:
                     _, own, times = _swapped.pop(id(function))

@@ -65,6 +65,8 @@ class FormLeaf:
             )
         if self.held is not None:
             return f"a tensor of type {self.held.type}"
+        if isinstance(self.object, complex):
+            return f"the complex number {self.object}"
         return repr(self.object) if self.is_plain else f"an object of {_class(self.object).__name__}"
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from types import FunctionType
 from typing import Final
 
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError, explain
@@ -22,10 +23,13 @@ def at(place: SourcePlace, line: int) -> str:
 
 def require_no_effects(place: SourcePlace, statement: Statement, effects: SideEffects) -> None:
     """Raise TraceError if Python code that was recorded has changed an object that existed before."""
-    for name, value in list(effects.changed()):
+    for name, value, which in list(effects.changed()):
+        if isinstance(value, FunctionType):
+            raise side_effect(place, statement, statement.line, f"a function that `{name}` leads to assigns `{which}`")
         written = [w for w in statement.writes if w.root == name]
         line = written[0].line if written else statement.line
-        what = f"`{written[0].text}`" if written else f"a {type(value).__name__} that `{name}` leads to"
+        kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        what = f"`{written[0].text}`" if written else f"{kind} that `{name}` leads to"
         if type(value) is list and written and written[0].text.endswith(".append"):
             raise _append(place, statement, line, name)
         raise side_effect(place, statement, line, f"it changes {what}")
@@ -123,6 +127,22 @@ def raised(place: SourcePlace, statement: Statement) -> TraceError:
             "@nc.jit\ndef f(x):\n    if nc.any(nc.isnan(x)):\n        raise ValueError('NaN')\n    return x",
             f"{RECORDED}\n  The exception would be raised while the function is traced, whatever the tensors hold.",
             "@nc.jit\ndef f(x):\n    assert not nc.any(nc.isnan(x)), 'NaN'      # checked when the program runs\n"
+            "    return x",
+        )
+    )
+
+
+def left_by(place: SourcePlace, statement: Statement, fault: Exception) -> TraceError:
+    """The error for an exception that left code which depends on traced values, and that a `try` caught."""
+    shown = f"{type(fault).__name__}: {str(fault).splitlines()[0]}" if str(fault) else type(fault).__name__
+    return TraceError(
+        explain(
+            f"{statement.kind}: an exception must not leave code that depends on traced values, also if a `try` or "
+            f"`with` around it catches it; got {shown} ({at(place, statement.line)})",
+            "@nc.jit\ndef f(x, table):\n    try:\n        if x.sum() > 0:\n            x = x * table['scale']\n"
+            "    except KeyError:\n        x = x * 2\n    return x",
+            f"{RECORDED}\n  The exception would be caught while the function is traced, whatever the tensors hold.",
+            "@nc.jit\ndef f(x, table):\n    scale = table.get('scale', 2)\n    if x.sum() > 0:\n        x = x * scale\n"
             "    return x",
         )
     )

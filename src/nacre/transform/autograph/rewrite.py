@@ -198,6 +198,15 @@ class FunctionRewriter:
         """An `async` function is left as it is."""
         return [node]
 
+    def of_AnnAssign(self, node: ast.AnnAssign) -> Block:
+        """An assignment; annotations of local variables do nothing."""
+        if not isinstance(node.target, ast.Name):
+            return [self.expression(node)]
+        if node.value is None:
+            return [ast.copy_location(ast.Pass(), node)]
+        made = ast.copy_location(ast.Assign([node.target], self.expression(node.value)), node)
+        return [ast.fix_missing_locations(made)]
+
     def of_Global(self, node: ast.stmt) -> Block:
         """Declarations are at the start of the function."""
         return []

@@ -6,6 +6,7 @@ import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import CellType
 from typing import Any, Final
 
@@ -23,10 +24,11 @@ from nacre.ops.check import check
 from nacre.trace.value import Value, is_concrete
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
-from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
-from nacre.transform.autograph.messages import one_way, raised
-from nacre.transform.autograph.parts import RECORDING
 from nacre.transform.autograph.conversions import UNROLLED
+from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
+from nacre.transform.autograph.messages import left_by, one_way, raised
+from nacre.transform.autograph.parts import RECORDING
+from nacre.transform.autograph.refusal import forgiven, noted
 from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, zipped
 from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.host_call import host_call
@@ -68,11 +70,15 @@ class Runtime:
         """`if test: then() else: otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            self._branch(self.statements[number], (then, otherwise), chosen)
         elif test:
             then()
         elif otherwise is not None:
             otherwise()
+
+    def _branch(self, statement: Statement, parts: tuple[Any, Any], chosen: Value, flags: Sequence[str] = ()) -> Any:
+        with noted(partial(left_by, self.place, statement)):
+            return TracedBranch(self.place, statement, parts, flags).run(chosen)
 
     def rest(self, number: int, part: Lazy) -> None:
         """Statements behind a possible exit, which run unless one of the flags is set."""
@@ -87,13 +93,13 @@ class Runtime:
         left: Any = None
         for x in traced.values():
             left = x if left is None else pointwise.or_(left, x)
-        TracedBranch(self.place, statement, (part, None), list(traced)).run(pointwise.not_(left))
+        self._branch(statement, (part, None), pointwise.not_(left), list(traced))
 
     def if_else(self, number: int, test: Any, then: Lazy, otherwise: Lazy) -> Any:
         """`then() if test else otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            return TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            return self._branch(self.statements[number], (then, otherwise), chosen)
         return then() if test else otherwise()
 
     def and_(self, number: int, first: Any, *others: Lazy) -> Any:
@@ -118,7 +124,7 @@ class Runtime:
     def _traced_join(self, statement: Statement, both: bool, first: Any, others: Sequence[Lazy], chosen: Value) -> Any:
         more = around(lambda: self._joined(statement, both, others[0](), others[1:]), *others)
         own = around(lambda: first)
-        return TracedBranch(self.place, statement, (more, own) if both else (own, more)).run(chosen)
+        return self._branch(statement, (more, own) if both else (own, more), chosen)
 
     def not_(self, x: Any) -> Any:
         """`not x`."""
@@ -176,7 +182,8 @@ class Runtime:
     ) -> None:
         RECORDING.filled.append([])
         try:
-            run(TracedLoop(self.place, statement, variables, body))
+            with noted(partial(left_by, self.place, statement)):
+                run(TracedLoop(self.place, statement, variables, body))
         finally:
             RECORDING.filled.pop()
 
@@ -240,7 +247,8 @@ class Runtime:
     ) -> bool:
         """Make a loop of the program, unless the body has none and there are few enough rows to unroll."""
         try:
-            self._scanned(number, statement, items, body, flags)
+            with forgiven():
+                self._scanned(number, statement, items, body, flags)
         except (Error, NameError):
             if isinstance(items, range) or not isinstance(items.length, int) or items.length > MOST_UNROLLED:
                 raise
@@ -253,7 +261,7 @@ class Runtime:
         if isinstance(left, Value):
             part = _with_item(body, item)
             names = [name for name, cell in cells_of(body).items() if any(cell is flag for flag in flags)]
-            TracedBranch(self.place, self.statements[number], (part, None), names).run(pointwise.not_(left))
+            self._branch(self.statements[number], (part, None), pointwise.not_(left), names)
         elif not left:
             body(item)
 
@@ -315,7 +323,8 @@ class Runtime:
         if returned is True:
             return value()
         if isinstance(returned, Value):
-            raise one_way(self.place, self.statements[number])
+            with noted(partial(left_by, self.place, self.statements[number])):
+                raise one_way(self.place, self.statements[number])
         return None
 
     # ---- other statements
@@ -323,7 +332,8 @@ class Runtime:
     def raise_(self, number: int) -> None:
         """Refuse a `raise` that depends on traced values."""
         if RECORDING.depth:
-            raise raised(self.place, self.statements[number])
+            with noted(partial(left_by, self.place, self.statements[number])):
+                raise raised(self.place, self.statements[number])
 
     def assert_(self, number: int, test: Any, text: str, message: Lazy | None = None) -> None:
         """`assert test, message()`."""
@@ -352,6 +362,10 @@ class Runtime:
 
         host_call(printed, None, values)
         return None
+
+    def type_(self, function: Any, x: Any) -> Any:
+        """`type(x)`, of numbers that the program computes too."""
+        return x.kind if function is builtins.type and type(x) is StagedNumber else function(x)
 
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""

@@ -7,7 +7,7 @@ import copy
 import linecache
 import os
 from functools import lru_cache
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from types import CodeType
 from typing import Final
 
@@ -35,6 +35,8 @@ def source_of(code: CodeType) -> Source:
         raise NotConverted(
             f"{shown_name(code)} is {kind}, which cannot become part of a program; return a list instead"
         )
+    if not code.co_flags & CO_NEWLOCALS:
+        raise NotConverted(f"{shown_name(code)} is not a function; move the statement into one")
     if not is_users(file, installed=not os.path.isfile(file)):  # code without a file may still have a source
         raise NotConverted(f"{shown_name(code)} belongs to an installed package, whose code is not converted")
     lines = tuple(linecache.getlines(file))
@@ -43,6 +45,7 @@ def source_of(code: CodeType) -> Source:
     found = [(node, classes) for node, classes in _definitions(file, lines) if _matches(node, code)]
     if len(found) > 1:
         found = [(node, classes) for node, classes in found if _has_body(node, code)]
+        found = [each for each in found if _span(each[0]) == min(_span(node) for node, _ in found)]
     if not found:
         raise NotConverted(f"the source of {shown_name(code)} has changed since it was loaded; load it again")
     if len(found) > 1:
@@ -87,7 +90,17 @@ def _matches(node: Definition, code: CodeType) -> bool:
 
 
 def _has_body(node: Definition, code: CodeType) -> bool:
-    """Whether the code of a lambda returns the value of this body."""
+    """Whether the code of a lambda, or of the function of a line, is within this body."""
+    first, last = (node.body, node.body) if isinstance(node, ast.Lambda) else (node.body[0], node.body[-1])
+    begin, end = (first.lineno, first.col_offset), (last.end_lineno, last.end_col_offset)
+    return all(
+        begin <= (line, column) and (end_line, end_column) <= end
+        for line, end_line, column, end_column in code.co_positions()
+        if None not in (line, end_line, column, end_column) and (column, end_column) != (0, 0)
+    )
+
+
+def _span(node: Definition) -> tuple[int, int]:
+    """The size of a lambda's body; of two around each other, the inner one has the code."""
     body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
-    at = list(code.co_positions())[-1]
-    return at == (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    return (body.end_lineno or 0) - body.lineno, (body.end_col_offset or 0) - body.col_offset
