@@ -305,7 +305,7 @@ def test_lists_are_filled_by_compiled_loops() -> None:
             rows.append(x)
         return nc.stack(rows)
 
-    with pytest.raises(nc.TraceError, match="number of items appended to `rows`"):
+    with pytest.raises(nc.TraceError, match="got nc.stack without a size"):
         f(X)
 
 

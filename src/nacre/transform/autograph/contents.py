@@ -64,11 +64,11 @@ def contents(x: Any, skipped: frozenset[int] = frozenset()) -> Contents | None:
     """What an object holds, or None if it cannot change; of functions, without the cells of these identities."""
     kind = cast("Any", type(x))
     if isinstance(x, dict):
-        return Contents(dict(cast("Any", x)), lambda old: (x.clear(), x.update(old)) and None)
+        return Contents(dict(cast("Any", x)), partial(_refill, x, x.update))
     if isinstance(x, list | deque):
-        return Contents(list(cast("Any", x)), lambda old: (x.clear(), x.extend(old)) and None)
+        return Contents(list(cast("Any", x)), partial(_refill, x, x.extend))
     if isinstance(x, set):
-        return Contents(list(cast("Any", x)), lambda old: (x.clear(), x.update(old)) and None)
+        return Contents(list(cast("Any", x)), partial(_refill, x, x.update))
     if isinstance(x, FunctionType):
         return _of_function(x, skipped)
     if isinstance(x, bytearray):
@@ -82,6 +82,11 @@ def contents(x: Any, skipped: frozenset[int] = frozenset()) -> Contents | None:
     if isinstance(x, Iterator):
         return _of_iterator(x)
     return _of_object(x, kind)
+
+
+def _refill(x: Any, add: Callable[[Any], None], old: Any) -> None:
+    x.clear()
+    add(old)
 
 
 def _of_function(f: FunctionType, skipped: frozenset[int]) -> Contents:

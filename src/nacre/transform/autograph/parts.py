@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Trace, stage
@@ -23,6 +24,7 @@ class _Recording(threading.local):
     def __init__(self) -> None:
         self.depth = 0  # parts that are being recorded
         self.filled: list[list[Any]] = []  # for each loop, variables with zeros for values that do not exist
+        self.bounds: list[Size | None] = []  # for each loop, the most iterations, if the body says so
 
 
 RECORDING = _Recording()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from nacre.base.records import dataclass
 from nacre.transform.autograph.expressions import Expressions, lazy
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.scopes import (
+    APPEND,
+    Inner,
     bound,
     declared,
     ends,
@@ -62,6 +64,29 @@ def assigned(names: Sequence[str], value: ast.expr, at: ast.AST) -> ast.stmt:
     return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
+class AppendBinder(ast.NodeTransformer):
+    """Writes `name.append(value)` as an assignment, so that a list is a variable that loops may change."""
+
+    def __init__(self, names: set[str], call: Callable[..., ast.Call]) -> None:
+        self.names, self.call = names, call
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node with assignments, without inner functions and classes."""
+        return node if isinstance(node, Inner) else super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        """`name = append_(name, value)`."""
+        x = node.value
+        if not isinstance(x, ast.Call) or not isinstance(x.func, ast.Attribute) or x.func.attr != "append":
+            return node
+        root = x.func.value
+        if not isinstance(root, ast.Name) or root.id not in self.names or len(x.args) != 1 or x.keywords:
+            return node
+        if isinstance(x.args[0], ast.Starred):
+            return node
+        return assigned([root.id], self.call(APPEND, node, root, x.args[0]), node)
+
+
 class FunctionRewriter:
     """Rewrites the body of one function."""
 
@@ -74,6 +99,8 @@ class FunctionRewriter:
         body = node.body if isinstance(node, ast.FunctionDef) else []
         self.global_names, self.outer_names = declared(body, ast.Global), declared(body, ast.Nonlocal)
         self.local_names = bound(body) - self.global_names - self.outer_names - set(parameters(node))
+        binder = AppendBinder(self.local_names | set(parameters(node)), self.call)
+        cast("Any", node).body = [binder.visit(each) for each in body] or node.body
 
     # ---- pieces of the output
 

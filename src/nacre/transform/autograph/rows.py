@@ -1,10 +1,10 @@
-"""The iterables of `for` statements that may become loops of a program: `range`, rows of tensors, `enumerate`, `zip`."""
+"""The iterables of `for` statements that may become loops of a program: `range`, rows, `enumerate`, `zip`."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
@@ -71,7 +71,8 @@ def enumerated(function: Any, *given: Any, **named: Any) -> Any:
     start = (*given[1:], *named.values(), 0)[0]
     if isinstance(found, TracedRows) and type(start) is int and set(named) <= {"start"}:
         return TracedRows((start, found.form), found.length)
-    return function(*given, **named)
+    made: Any = function(*given, **named)
+    return made
 
 
 def zipped(function: Any, *given: Any) -> Any:
@@ -96,26 +97,29 @@ def ranged(function: Any, *bounds: Any) -> Any:
 
 
 def _flat(form: Any) -> list[Any]:
-    return [x for part in form for x in _flat(part)] if isinstance(form, tuple) else [form]
+    if not isinstance(form, tuple):
+        return [form]
+    return [x for part in cast("tuple[Any, ...]", form) for x in _flat(part)]
 
 
 def _filled(form: Any, rows: Iterator[Value], count: Value) -> Any:
     if isinstance(form, tuple):
-        return tuple([_filled(part, rows, count) for part in form])
+        return tuple([_filled(part, rows, count) for part in cast("tuple[Any, ...]", form)])
     if isinstance(form, int):
-        return StagedNumber(int, count) + form
+        number: Any = StagedNumber(int, count)
+        return number + form
     return next(rows)
 
 
 def _chosen(form: Any, k: int) -> Any:
     if isinstance(form, tuple):
-        return tuple([_chosen(part, k) for part in form])
+        return tuple([_chosen(part, k) for part in cast("tuple[Any, ...]", form)])
     return form + k if isinstance(form, int) else form[k]
 
 
 def _later(form: Any, begin: int, length: Size) -> Any:
     if isinstance(form, tuple):
-        return tuple([_later(part, begin, length) for part in form])
+        return tuple([_later(part, begin, length) for part in cast("tuple[Any, ...]", form)])
     return form + begin if isinstance(form, int) else slice_axis(form, 0, begin, length)
 
 

@@ -22,6 +22,7 @@ from nacre.interpret.staged_number import StagedNumber
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.value import Value, is_concrete
+from nacre.transform.autograph.appends import AppendedList, position
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
 from nacre.transform.autograph.conversions import UNROLLED
@@ -181,10 +182,12 @@ class Runtime:
         self, statement: Statement, variables: Variables, body: Callable[..., Any], run: Callable[[TracedLoop], None]
     ) -> None:
         RECORDING.filled.append([])
+        RECORDING.bounds.append(None)
         try:
             with noted(partial(left_by, self.place, statement)):
                 run(TracedLoop(self.place, statement, variables, body))
         finally:
+            RECORDING.bounds.pop()
             RECORDING.filled.pop()
 
     range_, enumerate_, zip_ = map(staticmethod, (ranged, enumerated, zipped))
@@ -362,6 +365,19 @@ class Runtime:
 
         host_call(printed, None, values)
         return None
+
+    def append_(self, items: Any, item: Any) -> Any:
+        """`items.append(item)`; returns the list."""
+        if type(items) is AppendedList:
+            return items.appended(item)
+        items.append(item)
+        return items
+
+    def len_(self, function: Any, x: Any) -> Any:
+        """`len(x)`, of lists with a number of items that the program computes too."""
+        if function is builtins.len and type(x) is AppendedList:
+            return StagedNumber(int, position(x.count))
+        return function(x)
 
     def type_(self, function: Any, x: Any) -> Any:
         """`type(x)`, of numbers that the program computes too."""

@@ -35,7 +35,7 @@ class SideEffects:
             waiting.extend((x, name) for x in leads_to(value, held))
 
     def changed(self) -> Iterator[tuple[str, Any, str]]:
-        """The names that lead to changed objects, these, and the attribute or variable; they get their contents back."""
+        """The names that lead to changed objects, these, and what in them; they get their contents back."""
         for value, held, name in self.before:
             now = contents(value, self.skipped)
             if now is not None and held.differs(now):
