@@ -352,8 +352,7 @@ class Runtime:
         """`print(…)`, which prints traced values when the program runs."""
         leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
         flat: list[Any] = tree.flatten(leaves)[0]
-        traced = any(map(_is_traced, flat))
-        if function is not builtins.print or not traced:
+        if function is not builtins.print or (not RECORDING.depth and not any(map(_is_traced, flat))):
             return function(*[a.form(*a.values) if isinstance(a, Text) else a for a in args], **kwargs)
         forms = [a.form if isinstance(a, Text) else None for a in args]
         values = [[_number(x) for x in a.values] if isinstance(a, Text) else [_number(a)] for a in args]

@@ -6,6 +6,7 @@ import ast
 import copy
 import linecache
 import os
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from types import CodeType
@@ -21,10 +22,11 @@ FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 @dataclass(frozen=True)
 class Source:
-    """The definition of a function: a copy of its tree, and the classes around it, outermost first."""
+    """The definition of a function: a copy of its tree, the classes around it, outermost first, and the file's imports."""
 
     node: Definition
     classes: tuple[str, ...]
+    imports: tuple[str, ...]  # names that the file imports; the compiler calls their attributes in another way
 
 
 def source_of(code: CodeType) -> Source:
@@ -50,16 +52,13 @@ def source_of(code: CodeType) -> Source:
         raise NotConverted(f"the source of {shown_name(code)} has changed since it was loaded; load it again")
     if len(found) > 1:
         raise NotConverted(f"several functions in the line of {shown_name(code)} look the same; give each a line")
-    return Source(copy.deepcopy(found[0][0]), found[0][1])
+    return Source(copy.deepcopy(found[0][0]), found[0][1], _imports(file, lines))
 
 
 @lru_cache(64)
 def _definitions(file: str, lines: tuple[str, ...]) -> tuple[tuple[Definition, tuple[str, ...]], ...]:
     """All functions in a file, each with the classes around it."""
-    try:
-        tree = ast.parse("".join(lines), file)
-    except SyntaxError as fault:
-        raise NotConverted(f"{os.path.basename(file)} is not valid Python now: {fault.msg}") from None
+    tree = _tree(file, lines)
     found: list[tuple[Definition, tuple[str, ...]]] = []
     waiting: list[tuple[ast.AST, tuple[str, ...]]] = [(tree, ())]
     while waiting:
@@ -69,6 +68,28 @@ def _definitions(file: str, lines: tuple[str, ...]) -> tuple[tuple[Definition, t
         inner = (*classes, node.name) if isinstance(node, ast.ClassDef) else classes
         waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
     return tuple(found)
+
+
+@lru_cache(64)
+def _tree(file: str, lines: tuple[str, ...]) -> ast.Module:
+    try:
+        return ast.parse("".join(lines), file)
+    except SyntaxError as fault:
+        raise NotConverted(f"{os.path.basename(file)} is not valid Python now: {fault.msg}") from None
+
+
+@lru_cache(64)
+def _imports(file: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that the statements of a file import, outside of functions and classes."""
+    return tuple(sorted({(a.asname or a.name).partition(".")[0] for a in _module_imports(_tree(file, lines).body)}))
+
+
+def _module_imports(body: Iterable[ast.AST]) -> Iterator[ast.alias]:
+    for node in body:
+        if isinstance(node, ast.alias):
+            yield node
+        elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _module_imports(ast.iter_child_nodes(node))
 
 
 def parameters(node: Definition) -> list[str]:
