@@ -157,7 +157,7 @@ class Tensor(Methods, metaclass=ListedClass):
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:
-            raise DTypeError(f"index: the tensor must be an integer of shape (); got {self.type}")
+            raise DTypeError(f"index: the tensor must be an integer of shape (); got {self.type}; round and cast first")
         return int(_one(self, "index"))
 
     def __bool__(self) -> bool:
