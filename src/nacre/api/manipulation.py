@@ -31,8 +31,8 @@ from nacre.base.types import Shape, agreeing, normal_axes, normal_axis, show_sha
 from nacre.base.types import broadcast_shapes as common_shape
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
+from nacre.trace.iteration import Stackable
 from nacre.trace.value import Value, is_concrete
-from nacre.transform.autograph.appends import AppendedList
 
 __all__ = [
     "broadcast_arrays",
@@ -264,9 +264,8 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
 def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None) -> Tensor:
     """Tensors of one shape joined along a new axis.
 
-    With `size`, the new axis is the first one, and has this size: zeros follow the tensors.  So the result's shape does
-    not depend on their number.  Raises ArgumentError if there are more.  A list that a compiled loop appends to, as
-    often as tensors decide, needs it (see the page on transformations).
+    With `size`, the new axis is the first one, of this size: zeros follow the tensors.  Raises ArgumentError if there
+    are more tensors.  A list that a compiled loop fills may need it (see the page on transformations).
 
     >>> nc.stack([[1, 2], [3, 4]])
     Tensor([[1, 2],
@@ -276,9 +275,8 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None
             [0, 0]], i64[2, 2])
     """
     most = None if size is None else _most(size, axis)
-    if type(xs) is AppendedList:
-        found: Any = xs.stacked(most)
-        return found if axis == 0 else moveaxis(found, 0, axis)
+    if isinstance(xs, Stackable):
+        return moveaxis(xs.stacked(most), 0, axis)
     held = [as_tensor(x) for x in xs]
     if not held:
         raise ArgumentError("stack: the list of tensors must not be empty; got none")

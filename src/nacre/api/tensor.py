@@ -40,9 +40,9 @@ from nacre.base.types import ElementCount
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.trace.bind import NATIVE
+from nacre.trace.iteration import begin_rows
 from nacre.trace.value import Value, is_concrete, make, register_public
 from nacre.trace.variable import Variable, lender
-from nacre.transform.autograph.conversions import offer_loop
 
 if TYPE_CHECKING:
     from nacre.api.interchange import borrow, of_numpy
@@ -171,8 +171,7 @@ class Tensor(Methods, metaclass=ListedClass):
         return int(self.type.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not is_concrete(self) and self.type.shape:
-            offer_loop(self.type.shape[0])
+        begin_rows(self)
         return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: TensorLike) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from types import CellType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from nacre.ops.check import check
 from nacre.ops.index import dynamic_update_slice
 from nacre.ops.shape import broadcast_p, reshape
 from nacre.trace.bind import bind
+from nacre.trace.iteration import Stackable
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.autograph.cells import MISSING, read
@@ -40,7 +41,7 @@ FILLED: Final = (
 
 
 class Meter:
-    """How often a statement appends to a list, and what it appends."""
+    """The items that a statement appends to a list: how many, and of which type."""
 
     def __init__(self, depth: int, before: Any) -> None:
         self.depth = depth  # parts around the statement's own parts
@@ -61,7 +62,7 @@ class Meter:
         if kind is None:
             held = as_value(item)
         else:
-            held = item.held if type(item) is StagedNumber else number_tensor(item)
+            held = item.held if type(item) is StagedNumber else number_tensor(cast("Any", item))
         if self.type is None:
             self.type, self.kind = held.type, kind
         if held.type is not self.type or kind is not self.kind:
@@ -81,7 +82,7 @@ class Meter:
         return StagedNumber(self.kind, x) if self.kind is not None else x
 
 
-class AppendedList:
+class AppendedList(Stackable):
     """A list that a loop of the program fills, or has filled."""
 
     def __init__(self, meter: Meter, held: Value | None, count: Any) -> None:
@@ -210,5 +211,5 @@ def _owners(cell: CellType) -> int:
 
 
 def has_one_name(cell: CellType) -> bool:
-    """Whether nothing but a variable has its value."""
+    """Whether only a variable has its value."""
     return read(cell) is MISSING or _owners(cell) <= _owners(CellType([]))

@@ -158,8 +158,8 @@ def _require_same(compiled: CodeType, code: CodeType) -> None:
 
 def _changed(code: CodeType) -> NotConverted:
     return NotConverted(
-        f"the source of {shown_name(code)} is not that of its code: the file has changed, or an import hook has changed "
-        "the code; load it again, without the hook"
+        f"the source of {shown_name(code)} is not that of its code: the file has changed, or an import hook has "
+        "changed the code; load it again, without the hook"
     )
 
 

@@ -53,28 +53,29 @@ class Contents:
 
     def first(self, later: Contents) -> str:
         """The name that a change concerns, or an empty text."""
-        if self.is_state or not isinstance(self.items, dict):
+        if self.is_state or not hasattr(self.items, "keys"):
             return ""
-        old, new = cast("dict[Any, Any]", self.items), cast("dict[Any, Any]", later.items)
-        found = [k for k in {**old, **new} if old.get(k, MISSING) is not new.get(k, MISSING)]
+        old, new = self.items, later.items
+        found: list[Any] = [k for k in {**old, **new} if old.get(k, MISSING) is not new.get(k, MISSING)]
         return str(found[0]) if found else ""
 
 
 def contents(x: Any, skipped: frozenset[int] = frozenset()) -> Contents | None:
     """What an object holds, or None if it cannot change; of functions, without the cells of these identities."""
     kind = cast("Any", type(x))
+    given: Any = x
     if isinstance(x, dict):
-        return Contents(dict(cast("Any", x)), partial(_refill, x, x.update))
+        return Contents(dict(given), partial(_refill, given, given.update))
     if isinstance(x, list | deque):
-        return Contents(list(cast("Any", x)), partial(_refill, x, x.extend))
+        return Contents(list(given), partial(_refill, given, given.extend))
     if isinstance(x, set):
-        return Contents(list(cast("Any", x)), partial(_refill, x, x.update))
+        return Contents(list(given), partial(_refill, given, given.update))
     if isinstance(x, FunctionType):
         return _of_function(x, skipped)
     if isinstance(x, bytearray):
         return Contents(bytes(x), lambda old: x.__setitem__(slice(None), old), is_state=True)
     if isinstance(x, np.ndarray):
-        return _of_array(x)
+        return _of_array(cast("Any", x))
     if isinstance(x, random.Random):
         return Contents(x.getstate(), x.setstate, is_state=True)
     if isinstance(x, np.random.Generator):
@@ -109,11 +110,16 @@ def _of_function(f: FunctionType, skipped: frozenset[int]) -> Contents:
     return Contents({**held, **f.__dict__}, restore)
 
 
+def _assign(x: Any, old: dict[str, Any]) -> None:
+    for name, value in old.items():
+        setattr(x, name, value)
+
+
 def _of_array(x: np.ndarray[Any, Any]) -> Contents | None:
     if x.dtype.hasobject:
         return Contents(list(x.reshape(-1)))
     if x.nbytes > WHOLE:
-        return Contents(zlib.adler32(np.ascontiguousarray(x).view(np.uint8)), is_state=True)
+        return Contents(zlib.adler32(np.ascontiguousarray(x).tobytes()), is_state=True)
     return Contents(x.tobytes(), lambda old: np.copyto(x, np.frombuffer(old, x.dtype).reshape(x.shape)), is_state=True)
 
 
@@ -136,15 +142,15 @@ def _of_object(x: Any, kind: Any) -> Contents | None:
         if is_own(x) or not is_users(getattr(sys.modules.get(x.__module__), "__file__", None) or "<frozen>"):
             return None
         held = {k: v for k, v in vars(x).items() if not k.startswith("__")}
-        return Contents(held, lambda old: [setattr(x, k, v) for k, v in old.items()] and None)
+        return Contents(held, partial(_assign, x))
     if is_own(kind) and not hasattr(kind, "fingerprint"):
         return None  # such as compiled functions, which cache programs
     own = names_of(x)
     hidden = "_" if is_own(kind) else "__"
     found = {k: v for k, v in own.items() if k.isidentifier() and not k.startswith(hidden)}
-    slots = {
+    slots: dict[str, Any] = {
         k: getattr(x, k, MISSING)
-        for base in kind.__mro__
+        for base in cast("tuple[type, ...]", kind.__mro__)
         if not is_own(base)
         for k, v in vars(base).items()
         if isinstance(v, MemberDescriptorType) and not k.startswith("__")
@@ -168,7 +174,8 @@ def leads_to(x: Any, held: Contents | None) -> list[Any]:
     """The objects that an object leads to."""
     found: list[Any] = []
     if held is not None and not held.is_state:
-        found += held.items.values() if isinstance(held.items, dict) else held.items
+        items: Any = held.items
+        found += items.values() if isinstance(held.items, dict) else items
     if isinstance(x, tuple | frozenset):
         found += list(cast("Any", x))
     elif isinstance(x, MethodType):

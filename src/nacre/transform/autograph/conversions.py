@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from nacre.base.dims import Size
 from nacre.base.errors import REQUESTS, Error, UnknownNumber
 from nacre.base.lazy import LateModule
 from nacre.base.locks import forkable
 from nacre.base.places import is_users
 from nacre.native.interpreter import function_of
 from nacre.trace.bytecode import starts_loop, within
+from nacre.trace.iteration import LOOPS
 from nacre.transform.autograph.refusal import REFUSALS, NotConverted
 
 if TYPE_CHECKING:
@@ -36,17 +35,10 @@ else:  # few programs need them
 EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 ASKS: Final = frozenset({"bool", "index", "iter"})  # of `if`, `while`, `assert`, `range` and `for`
-UNROLLED: Final = 32  # rows of a tensor up to which a loop over them is plain Python
 
 TRIES: Final = 8  # traces that one code object may begin again
 
 
-class _Active(threading.local):
-    def __init__(self) -> None:
-        self.conversions: list[Conversions] = []  # of the functions that this thread traces, the innermost last
-
-
-_active = _Active()
 _lock = forkable()
 _swapped: dict[int, tuple[FunctionType, CodeType, int]] = {}  # functions, their own code, and the traces that hold it
 
@@ -130,6 +122,19 @@ class Conversions:
             raise fault if isinstance(fault, Error) else error(fault) from fault
         return False
 
+    def offer(self) -> None:
+        """Request the conversion of the function that begins a `for` over rows, if it has not been refused.
+
+        Raises UnknownNumber, with which the trace starts again.
+        """
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        if frame is None or build.is_converted(frame.f_code) or id(frame.f_code) in self.plain:
+            return
+        if starts_loop(frame.f_code, frame.f_lasti):
+            raise UnknownNumber("iter: the loop over the rows of a traced tensor has no conversion", "iter")
+
     def wanted(self, functions: Iterable[FunctionType]) -> bool:
         """Convert functions that print, so that they print when the program runs; whether there are new ones."""
         if not self.enabled:
@@ -153,14 +158,13 @@ class Conversions:
                 _, own, times = _swapped.get(id(function), (function, function.__code__, 0))
                 _swapped[id(function)] = function, own, times + 1
                 function.__code__ = code
-        _active.conversions.append(self)
-        outer = REQUESTS.found, REFUSALS.found
+        outer = REQUESTS.found, REFUSALS.found, LOOPS.offer
+        LOOPS.offer = self.offer if self.enabled else None
         REQUESTS.found, REFUSALS.found = [] if self.enabled else None, []
         try:
             yield
         finally:
-            _active.conversions.pop()
-            REQUESTS.found, REFUSALS.found = outer
+            REQUESTS.found, REFUSALS.found, LOOPS.offer = outer
             with _lock:
                 for function, _ in swapped:
                     _, own, times = _swapped.pop(id(function))
@@ -176,23 +180,6 @@ def _frames(step: TracebackType | None) -> Generator[Any]:
         if not step.tb_frame.f_code.co_filename.startswith(PACKAGE):
             yield step.tb_frame
         step = step.tb_next
-
-
-def offer_loop(size: Size) -> None:
-    """Request the conversion of the function that begins a `for` over this many rows of a traced tensor, if it is long.
-
-    Raises UnknownNumber, with which the trace starts again.
-    """
-    now = _active.conversions[-1] if _active.conversions else None
-    if now is None or not now.enabled or (isinstance(size, int) and size <= UNROLLED):
-        return
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    if frame is None or build.is_converted(frame.f_code) or id(frame.f_code) in now.plain:
-        return
-    if starts_loop(frame.f_code, frame.f_lasti):
-        raise UnknownNumber("iter: the loop over the rows of a traced tensor has no conversion", "iter")
 
 
 def explained(fault: UnknownNumber, conversions: Conversions) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.dims import Size
 from nacre.transform.autograph.appends import AppendedList, Meter, enlarged, has_one_name, room
@@ -15,7 +15,7 @@ from nacre.transform.autograph.statements import SourcePlace, Statement
 
 
 class Filling:
-    """The lists that a statement appends to, and what it appends."""
+    """The lists that a statement appends to."""
 
     def __init__(self, place: SourcePlace, statement: Statement, variables: Variables) -> None:
         self.place, self.statement, self.variables = place, statement, variables
@@ -32,14 +32,14 @@ class Filling:
         self.meters = {name: Meter(depth, value) for name, value in self.own.items()}
 
     def probes(self) -> dict[str, AppendedList]:
-        """Lists without room, to count what is appended."""
+        """Lists without room, to count their new items."""
         return {
             name: AppendedList(self.meters[name], None, value.count if type(value) is AppendedList else len(value))
             for name, value in self.own.items()
         }
 
     def rooms(self, most: Size | None) -> dict[str, Any]:
-        """The lists with room for what this number of iterations appends; those without an append as they were."""
+        """The lists with room for the new items of this number of iterations; those without an append as they were."""
         found: dict[str, Any] = {}
         for name, value in self.own.items():
             meter = self.meters[name]
@@ -78,7 +78,9 @@ class Filling:
             found.is_full = is_counted and not found.meter.is_conditional and type(before) is list
             if found.is_full and isinstance(size, int):
                 held: Any = found.held
-                before.extend([found.meter.item(held[k]) for k in range(len(before), size)])
+                cast("list[Any]", before).extend(
+                    [found.meter.item(held[k]) for k in range(len(cast("list[Any]", before)), size)]
+                )
                 self.variables.set({name: before})
             found.is_open = False
 

@@ -168,7 +168,7 @@ class VariableForm:
         if not self.types and self.whole is not None:
             return self.whole
         if self.structure.kind is AppendedList:
-            return self.whole.filled(leaves)
+            return cast("AppendedList", self.whole).filled(leaves)
         return tree.unflatten(self.structure, leaves)
 
 

@@ -71,8 +71,7 @@ def enumerated(function: Any, *given: Any, **named: Any) -> Any:
     start = (*given[1:], *named.values(), 0)[0]
     if isinstance(found, TracedRows) and type(start) is int and set(named) <= {"start"}:
         return TracedRows((start, found.form), found.length)
-    made: Any = function(*given, **named)
-    return made
+    return cast("Any", function(*given, **named))
 
 
 def zipped(function: Any, *given: Any) -> Any:

@@ -21,11 +21,11 @@ from nacre.interpret.evaluate import from_numpy, number_tensor
 from nacre.interpret.staged_number import StagedNumber
 from nacre.ops import pointwise
 from nacre.ops.check import check
+from nacre.trace.iteration import is_long
 from nacre.trace.value import Value, is_concrete
 from nacre.transform.autograph.appends import AppendedList, position
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
-from nacre.transform.autograph.conversions import UNROLLED
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
 from nacre.transform.autograph.messages import left_by, one_way, raised
 from nacre.transform.autograph.parts import RECORDING
@@ -219,10 +219,12 @@ class Runtime:
         flags: list[CellType],
     ) -> None:
         """A loop over known items that may end earlier, or over rows."""
-        long = isinstance(items, TracedRows) and not (isinstance(items.length, int) and items.length <= UNROLLED)
-        if long and lowest(items.length) < 1:
-            self._scanned(number, statement, items, body, flags)
-            return
+        long = False
+        if isinstance(items, TracedRows):
+            long = is_long(items.length)
+            if long and lowest(items.length) < 1:
+                self._scanned(number, statement, items, body, flags)
+                return
         rest, done = iter(items), 0
         for item in rest:
             body(item)

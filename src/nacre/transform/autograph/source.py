@@ -22,7 +22,7 @@ FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 @dataclass(frozen=True)
 class Source:
-    """The definition of a function: a copy of its tree, the classes around it, outermost first, and the file's imports."""
+    """The definition of a function: a copy of its tree, the classes around it (outermost first), its file's imports."""
 
     node: Definition
     classes: tuple[str, ...]
