@@ -176,7 +176,7 @@ PROGRAMS = Group(
             "control_flow",
             "Control flow",
             "Branches and loops inside of compiled functions, and calls of Python.",
-            {"nacre": "cond switch while_loop fori_loop scan map associative_scan host_call"},
+            {"nacre": "cond switch while_loop fori_loop scan map associative_scan set_loop_options host_call"},
         ),
         Topic(
             "extending",

@@ -29,6 +29,7 @@ _LATE = {
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
+    "transform.autograph.options": "set_loop_options",
     "transform.control": "cond fori_loop scan switch while_loop",
     "transform.sequences": "associative_scan map",
     "transform.checkpoint": "checkpoint",

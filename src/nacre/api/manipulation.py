@@ -31,6 +31,7 @@ from nacre.base.types import Shape, agreeing, normal_axes, normal_axis, show_sha
 from nacre.base.types import broadcast_shapes as common_shape
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
+from nacre.trace.iteration import Stackable
 from nacre.trace.value import Value, is_concrete
 
 __all__ = [
@@ -260,13 +261,22 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     return distinct(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 
-def stack(xs: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
+def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None) -> Tensor:
     """Tensors of one shape joined along a new axis.
+
+    With `size`, the new axis is the first one, of this size: zeros follow the tensors.  Raises ArgumentError if there
+    are more tensors.  A list that a compiled loop fills may need it (see the page on transformations).
 
     >>> nc.stack([[1, 2], [3, 4]])
     Tensor([[1, 2],
             [3, 4]], i64[2, 2])
+    >>> nc.stack([[1, 2]], size=2)
+    Tensor([[1, 2],
+            [0, 0]], i64[2, 2])
     """
+    most = None if size is None else _most(size, axis)
+    if isinstance(xs, Stackable):
+        return moveaxis(xs.stacked(most), 0, axis)
     held = [as_tensor(x) for x in xs]
     if not held:
         raise ArgumentError("stack: the list of tensors must not be empty; got none")
@@ -274,7 +284,23 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
         shown = ", ".join(str(list(x.type.shape)) for x in held)
         raise ShapeError(f"stack: tensors must have equal shapes; got {shown}")
     at = normal_axis(axis, _rank(held[0]) + 1, "stack")
-    return concat([expand_dims(x, at) for x in held], axis=at)
+    found = concat([expand_dims(x, at) for x in held], axis=at)
+    if most is None:
+        return found
+    if len(held) > most:
+        raise ArgumentError(f"stack: the list must have at most {most} items; got {len(held)}")
+    low = (0,) * found.type.rank
+    return view.pad(found, scalar(0, found.type.dtype), low, (most - len(held), *low[1:]), low)
+
+
+def _most(size: Any, axis: int) -> int:
+    """The size of the first axis of `stack`."""
+    if axis != 0:
+        raise ArgumentError(f"stack: with a size, axis must be 0; got {axis}; move the axis behind, with moveaxis")
+    most = whole_number(size, "stack", "size")
+    if most < 0:
+        raise ArgumentError(f"stack: size must be at least 0; got {size}")
+    return int(most)
 
 
 def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:

@@ -40,6 +40,7 @@ from nacre.base.types import ElementCount
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.trace.bind import NATIVE
+from nacre.trace.iteration import begin_rows
 from nacre.trace.value import Value, is_concrete, make, register_public
 from nacre.trace.variable import Variable, lender
 
@@ -156,7 +157,7 @@ class Tensor(Methods, metaclass=ListedClass):
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:
-            raise DTypeError(f"index: the tensor must be an integer of shape (); got {self.type}")
+            raise DTypeError(f"index: the tensor must be an integer of shape (); got {self.type}; round and cast first")
         return int(_one(self, "index"))
 
     def __bool__(self) -> bool:
@@ -170,6 +171,7 @@ class Tensor(Methods, metaclass=ListedClass):
         return int(self.type.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
+        begin_rows(self)
         return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: TensorLike) -> bool:

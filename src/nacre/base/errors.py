@@ -5,6 +5,7 @@ Messages read `operation: what must hold; got what; what to do`.
 
 from __future__ import annotations
 
+import threading
 from typing import Final
 
 from nacre.base.state import STATE
@@ -95,6 +96,16 @@ class UnknownNumber(TraceError):
     def __init__(self, message: str, operation: str = "") -> None:
         super().__init__(message)
         self.operation = operation
+        if REQUESTS.found is not None:
+            REQUESTS.found.append(self)
+
+
+class _Requests(threading.local):
+    def __init__(self) -> None:
+        self.found: list[UnknownNumber] | None = None  # those of this thread's innermost trace, if it collects them
+
+
+REQUESTS: Final = _Requests()
 
 
 class GradientError(Error, RuntimeError):

@@ -24,7 +24,7 @@ COMPARISONS: Final = {name: getattr(pointwise, name) for name in ("lt", "le", "g
 UNKNOWN: Final = (
     *("int", "float", "index", "bool", "complex", "hash", "round", "trunc", "floor", "ceil", "format", "invert"),
     *("pow", "rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift"),
-    *("rshift", "rrshift"),
+    *("rshift", "rrshift", "str", "repr"),
 )
 
 
@@ -53,9 +53,6 @@ class StagedNumber:
 
     def __abs__(self) -> Any:
         return StagedNumber(self.kind, pointwise.abs_(self.held))
-
-    def __repr__(self) -> str:
-        return f"<{'an int' if self.kind is int else 'a float'} that the compiled program computes>"
 
     def unknown(self, operation: str) -> NoReturn:
         """Raise UnknownNumber: Python requests the number itself."""
@@ -114,7 +111,10 @@ def _comparison(name: str) -> Callable[[StagedNumber, Any], Any]:
     return operator
 
 
-def _require_divisor(y: Value) -> None:
+def _require_divisor(y: Value, known: object) -> None:
+    """Check that a divisor is not zero, unless it is a known number."""
+    if type(known) is not StagedNumber and known:
+        return
     text = "division: the divisor must not be zero, as in Python; got {got} for whether it is not"
     check(pointwise.cast(pointwise.ne(y, pointwise.zeros_like(y)), int64), 1, 2, "argument", text)
 
@@ -128,7 +128,7 @@ def _division(swapped: bool) -> Callable[[StagedNumber, Any], Any]:
         _, x, y = met
         if swapped:
             x, y = y, x
-        _require_divisor(y)
+        _require_divisor(y, self if swapped else other)
         return StagedNumber(float, pointwise.div(x, y))
 
     return operator
@@ -145,7 +145,7 @@ def _whole_division(name: str, swapped: bool) -> Callable[[StagedNumber, Any], A
             self.unknown(name)
         if swapped:
             x, y = y, x
-        _require_divisor(y)
+        _require_divisor(y, self if swapped else other)
         rest = pointwise.rem(x, y)
         zero = pointwise.zeros_like(rest)
         signs = pointwise.ne(pointwise.lt(rest, zero), pointwise.lt(y, zero))

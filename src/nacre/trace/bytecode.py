@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import dropwhile
 from opcode import EXTENDED_ARG, opname
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ LOADS: Final = {  # instructions that read attributes, and the bits of their ope
     "LOAD_SUPER_ATTR": 2,
     "IMPORT_FROM": 0,
 }
+CALLS: Final = frozenset({"CACHE", "PRECALL", "CALL", "CALL_KW", "KW_NAMES", "LOAD_CONST", "LOAD_SMALL_INT"})
 ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
 
 
@@ -79,6 +81,14 @@ def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
         if opname[raw[k]] != "CACHE":
             yield opname[raw[k]], operand
         operand = 0
+
+
+def starts_loop(code: CodeType, at: int) -> bool:
+    """Whether the instruction at a position makes the iterator of a `for` statement, or calls what makes it."""
+    raw = code.co_code
+    names = (opname[raw[k]] for k in range(at, len(raw), 2) if raw[k] != EXTENDED_ARG)
+    steps = dropwhile(CALLS.__contains__, names)  # of the call, and of one around it
+    return [next(steps, ""), next(steps, "")] == ["GET_ITER", "FOR_ITER"]
 
 
 def inner_codes(code: CodeType) -> list[CodeType]:

@@ -21,6 +21,7 @@ from nacre.trace.reads import Reads, reading
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable, scope
 from nacre.transform.arguments import require_results
+from nacre.transform.autograph.appends import AppendedList
 from nacre.transform.autograph.conversions import Conversions, explained, forget_unbound, unbound
 from nacre.transform.concrete import ConcreteFunction
 from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
@@ -68,6 +69,8 @@ class _Tracing:
         for k, leaf in enumerate(leaves):
             leaf = leaf.value if isinstance(leaf, Variable) else leaf
             leaf = leaf.held if type(leaf) is StagedNumber else leaf
+            if type(leaf) is AppendedList:
+                leaf.refuse("return", "a return of the list")
             if isinstance(leaf, Value):
                 tensors.append(leaf)
             else:
@@ -88,6 +91,8 @@ class _Tracing:
                 for leaf in self.leaves:
                     reads.add(leaf, "an argument")
                 trace = stage(self.flat, types, self.name)
+                if conversions.caught(reads.functions):
+                    raise _Again
                 require_nothing_kept(self.name, self.function)
                 captures = reads.captures(reported())
         except UnknownNumber as fault:

@@ -23,6 +23,7 @@ VECTORS = [([1.0, 2.0],), ([-3.0, 1.0],), ([6.0, 7.5],), ([0.0, 0.0],)]
 
 def program(*calls: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def add(f: Callable[..., Any]) -> Callable[..., Any]:
+        assert f.__name__ not in PROGRAMS
         PROGRAMS[f.__name__] = Program(f, list(calls or VECTORS))
         return f
 

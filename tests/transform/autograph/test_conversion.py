@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import linecache
 import pickle
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -305,7 +308,7 @@ def test_lists_are_filled_by_compiled_loops() -> None:
             rows.append(x)
         return nc.stack(rows)
 
-    with pytest.raises(nc.TraceError, match="number of items appended to `rows`"):
+    with pytest.raises(nc.TraceError, match=r"got nc\.stack without a size"):
         f(X)
 
 
@@ -327,3 +330,222 @@ def test_sizes_may_be_symbols() -> None:
             y = y / 2
         assert f(x).tolist() == y.tolist()
     assert len(f.concrete_functions) == 1
+
+
+def test_closures_of_one_code_that_no_name_leads_to() -> None:
+    def scaled_by(k: float) -> Any:
+        def f(x: Any) -> Any:
+            if x.sum() > 0:
+                return x * k
+            return x
+
+        return f
+
+    class Layers:
+        """Functions that the trace finds as they run."""
+
+        def __init__(self) -> None:
+            self.held = {1: [scaled_by(2.0)], 2: [[[[scaled_by(3.0)]]]]}
+
+    layers = Layers()
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        return layers.held[1][0](x) + layers.held[2][0][0][0][0](x)
+
+    assert f(X).tolist() == [5.0, 10.0]
+    assert f(-X).tolist() == [-2.0, -4.0]
+
+
+def test_compiled_functions_within_compiled_functions() -> None:
+    @nc.jit
+    def inner(x: Any) -> Any:
+        while x.sum() > 1:
+            x = x / 2
+        return x
+
+    @nc.jit
+    def outer(x: Any) -> Any:
+        if x.sum() > 2:
+            x = inner(x)
+        return nc.checkpoint(lambda y: y * 2 if y[0] > 0.2 else y)(x)
+
+    assert outer(X).tolist() == [0.5, 1.0]
+    assert outer(-X).tolist() == [-1.0, -2.0]
+    assert inner.converted_source and "inner" not in outer.converted_source.split("def ")[1].split("(")[0]
+
+
+def test_recursion_of_a_function_that_each_trace_makes_again() -> None:
+    @nc.jit
+    def f(x: Any, n: int) -> Any:
+        def power(y: Any, k: int) -> Any:
+            if k == 0:
+                return nc.ones_like(y)
+            if y.sum() > 0:
+                return power(y, k - 1) * y
+            return power(y, k - 1) * 2
+
+        return power(x, n)
+
+    assert f(X, 3).tolist() == [1.0, 8.0]
+    assert f(-X, 3).tolist() == [8.0, 8.0]
+
+
+ROWS = nc.tensor(np.linspace(-1, 1, 120, dtype=np.float32).reshape(40, 3))
+
+
+def weighted(x: Any) -> Any:
+    total = None
+    for k, (row, other) in enumerate(zip(x, x * 2), start=1):
+        total = row * k if total is None else total * 0.9 + row * other
+    return total
+
+
+def test_many_rows_are_a_loop_of_the_program() -> None:
+    jitted = nc.jit(weighted)
+    assert jitted(ROWS).tolist() == weighted(ROWS).tolist()
+    assert len(str(jitted.trace(ROWS)).splitlines()) < 40
+    assert jitted(ROWS[:8]).tolist() == weighted(ROWS[:8]).tolist()
+    assert "scan" not in str(nc.jit(weighted).trace(ROWS[:8]))
+    wanted = nc.grad(lambda x: weighted(x).sum())(ROWS)
+    assert np.allclose(nc.jit(nc.grad(lambda x: weighted(x).sum()))(ROWS).numpy(), wanted.numpy(), atol=1e-5)
+
+
+def test_rows_of_a_symbolic_number() -> None:
+    @nc.jit(dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=64)}})
+    def f(x: Any) -> Any:
+        total, steps = x[0] * 0, []
+        for row in x:
+            if row.sum() > 0:
+                continue
+            total = total + row
+        for row in x:
+            steps.append(row * 2)
+        return total, nc.stack(steps)
+
+    for n in (1, 9, 40):
+        total = sum((row for row in ROWS[:n] if float(row.sum()) <= 0), nc.zeros((3,)))
+        found, doubled = f(ROWS[:n])
+        assert found.tolist() == total.tolist() and doubled.tolist() == (ROWS[:n] * 2).tolist()
+    assert len(f.concrete_functions) == 1
+
+
+def test_rows_of_a_body_that_is_no_part_of_a_program_are_unrolled() -> None:
+    scales = [1.0 + k for k in range(40)]
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        total = x[0] * 0
+        for k, row in enumerate(x):
+            total = total + row * scales[k]
+        return total
+
+    total = nc.zeros((3,))
+    for k, row in enumerate(ROWS):
+        total = total + row * scales[k]
+    assert f(ROWS).tolist() == total.tolist()
+
+
+def test_lists_of_loops_with_a_known_number_of_items_are_lists() -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        steps = [x[0]]
+        for row in x:
+            if row.sum() > 0:
+                steps.append(row)
+            else:
+                steps.append(-row)
+        return nc.stack(steps), steps[-1], len(steps)
+
+    rows, last, count = f(ROWS)
+    assert rows.shape == (41, 3) and count == 41 and last.tolist() == nc.abs(ROWS[-1]).tolist()
+
+
+def test_a_list_that_a_while_fills() -> None:
+    def f(x: Any) -> Any:
+        steps = []
+        while x.sum() > 1:
+            nc.set_loop_options(max_iterations=20)
+            x = x / 2
+            if x[0] < 0.2:
+                continue
+            steps.append(x)
+        return nc.stack([x * 0, *steps], size=21) if isinstance(steps, list) else nc.stack(steps, size=20)
+
+    def loss(x: Any) -> Any:
+        steps = []
+        while x.sum() < 30:
+            nc.set_loop_options(max_iterations=20)
+            x = x * 1.5 + nc.sin(x)
+            steps.append(x * x)
+        return nc.stack(steps, size=20).sum()
+
+    x = nc.tensor([1.0, 20.0])
+    assert nc.jit(f)(x).tolist() == f(x).tolist()[1:]
+    assert np.allclose(nc.jit(nc.grad(loss))(X).numpy(), nc.grad(loss)(X).numpy(), rtol=1e-5)
+    batch = nc.stack([X, X * 2])
+    assert np.allclose(nc.jit(nc.vmap(loss))(batch).numpy(), [float(loss(row)) for row in batch], rtol=1e-6)
+
+
+def test_a_while_with_a_limit_has_a_derivative() -> None:
+    def f(x: Any) -> Any:
+        while x.sum() < 30:
+            nc.set_loop_options(max_iterations=20)
+            x = x * 1.5 + nc.sin(x)
+        return x.sum()
+
+    assert nc.jit(f)(X).tolist() == f(X).tolist()
+    assert np.allclose(nc.jit(nc.grad(f))(X).numpy(), nc.grad(f)(X).numpy(), rtol=1e-5)
+    with pytest.raises(nc.FailedAssertion, match="within the 20 iterations"):
+        nc.jit(f)(X * 1e-9)
+
+
+def test_requests_that_a_try_catches_are_seen() -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        try:
+            if x.sum() > 0:
+                x = x * 2
+        except Exception:
+            x = x * 3
+        return x
+
+    assert f(X).tolist() == [2.0, 4.0] and f(-X).tolist() == [-1.0, -2.0]
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def f(x):\n    if x.sum() > 0:\n        return x * 2\n    return -x\n"
+    path = tmp_path / "edited_later.py"
+    path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("edited_later")
+    path.write_text(text.replace("* 2", "* 9"))
+    linecache.checkcache()
+    with pytest.raises(nc.TraceError, match="the file has changed"):
+        nc.jit(module.f)(X)
+
+
+def test_constant_prints_of_branches_happen_when_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        if x.sum() > 0:
+            print("positive")
+        else:
+            print("negative")
+        return x
+
+    f(X)
+    assert capsys.readouterr().out == "positive\n"
+    f(-X)
+    assert capsys.readouterr().out == "negative\n"
+
+
+def test_stack_with_a_size() -> None:
+    assert nc.stack([X, X * 2], size=3).tolist() == [[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]
+    assert nc.stack([X], size=1).tolist() == [[1.0, 2.0]]
+    with pytest.raises(nc.ArgumentError, match="at most 1 items; got 2"):
+        nc.stack([X, X], size=1)
+    with pytest.raises(nc.ArgumentError, match="axis must be 0"):
+        nc.stack([X], axis=1, size=2)
+    with pytest.raises(nc.ArgumentError, match="at least 1"):
+        nc.set_loop_options(max_iterations=0)

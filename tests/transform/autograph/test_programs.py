@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from transform.autograph import classics, strangers
 from transform.autograph.programs import PROGRAMS, TRACED
+
+FILES = classics, strangers  # they fill PROGRAMS
 
 
 def numbers(tree: Any) -> list[Any]:
@@ -38,3 +41,4 @@ def test_the_program_has_the_bits_of_python(name: str) -> None:
 
 def test_there_are_eighty() -> None:
     assert len(PROGRAMS) >= 80
+    assert all(file.program is not None for file in FILES)

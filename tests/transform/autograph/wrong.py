@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import nacre as nc
 
 WRONG: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
@@ -258,6 +260,162 @@ def raised(x: Any) -> Any:
     return x
 
 
+def add_one() -> None:
+    global TOTAL
+    TOTAL += 1
+
+
+@wrong
+def global_written_by_a_callee(x: Any) -> Any:
+    if x.sum() > 0:
+        add_one()
+    return x
+
+
+@wrong
+def nonlocal_written_by_a_callee(x: Any) -> Any:
+    k = 0
+
+    def add() -> None:
+        nonlocal k
+        k += 1
+
+    if x.sum() > 0:
+        add()
+    return x * k
+
+
+@wrong
+def changed_by_a_closure(x: Any) -> Any:
+    seen: dict[str, Any] = {}
+
+    def keep(y: Any) -> Any:
+        seen["y"] = y
+        return y
+
+    return keep(x) if x.sum() > 0 else x * len(seen)
+
+
+@wrong
+def iterator_advanced(x: Any) -> Any:
+    scales = iter([1.0, 2.0])
+    if x.sum() > 0:
+        x = x * next(scales)
+    return x * next(scales)
+
+
+@wrong
+def array_written(x: Any) -> Any:
+    table = np.zeros(2, np.float32)
+    while x.sum() > 1:
+        table[0] = 1.0
+        x = x / 2
+    return x + nc.tensor(table)
+
+
+@wrong
+def class_written(x: Any) -> Any:
+    class Settings:
+        scale = 1.0
+
+    if x.sum() > 0:
+        Settings.scale = 2.0
+    return x * Settings.scale
+
+
+@wrong
+def exception_caught_outside(x: Any) -> Any:
+    try:
+        if x.sum() > 0:
+            x = {"a": x}["b"]
+    except KeyError:
+        x = x * 2
+    return x
+
+
+@wrong
+def refusal_caught(x: Any) -> Any:
+    try:
+        y = x if x.sum() > 0 else 0.0
+    except Exception:
+        y = x * 2
+    return y
+
+
+# ---- lists
+
+
+@wrong
+def list_without_a_size(x: Any) -> Any:
+    steps: list[Any] = []
+    for _ in range(20):
+        if x.sum() < 1:
+            break
+        x = x / 2
+        steps.append(x)
+    return nc.stack(steps)
+
+
+@wrong
+def item_of_a_list(x: Any) -> Any:
+    steps = [x]
+    while x.sum() > 1:
+        nc.set_loop_options(max_iterations=10)
+        x = x / 2
+        steps.append(x)
+    return steps[-1]
+
+
+@wrong
+def list_returned(x: Any) -> Any:
+    steps: list[Any] = []
+    while x.sum() > 1:
+        nc.set_loop_options(max_iterations=10)
+        x = x / 2
+        steps.append(x)
+    return steps
+
+
+@wrong
+def list_with_two_names(x: Any) -> Any:
+    steps: list[Any] = []
+    same = steps
+    while x.sum() > 1:
+        nc.set_loop_options(max_iterations=10)
+        x = x / 2
+        steps.append(x)
+    return nc.stack(same, size=10)
+
+
+@wrong
+def items_of_two_types(x: Any) -> Any:
+    steps: list[Any] = []
+    while x.sum() > 1:
+        nc.set_loop_options(max_iterations=10)
+        x = x / 2
+        steps.append(x)
+        steps.append(x.sum())
+    return nc.stack(steps, size=20)
+
+
+@wrong
+def more_items_than_the_size(x: Any) -> Any:
+    steps: list[Any] = []
+    while x.sum() > 0.1:
+        nc.set_loop_options(max_iterations=10)
+        x = x / 2
+        steps.append(x)
+    return nc.stack(steps, size=2)
+
+
+@wrong
+def more_iterations_than_allowed(x: Any) -> Any:
+    while x.sum() > 0.1:
+        nc.set_loop_options(max_iterations=2)
+        x = x / 2
+    return x
+
+
 # ---- Python requests numbers
 
 
@@ -316,6 +474,36 @@ def walrus_in_an_and(x: Any) -> Any:
     if x[0] > 0 and (y := x[1]) > 0:
         return x * y
     return x
+
+
+@wrong
+def number_as_text(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return {str(n): x}
+
+
+@wrong
+def power_of_a_tensor(x: Any) -> Any:
+    return x ** (2 if x.sum() > 0 else 3)
+
+
+@wrong
+def matched(x: Any) -> Any:
+    match x.sum():
+        case 3.0:
+            return x
+        case _:
+            return -x
+
+
+@wrong
+def class_body(x: Any) -> Any:
+    class Settings:
+        scale = 2.0 if x.sum() > 0 else 1.0
+
+    return x * Settings.scale
 
 
 # ---- functions

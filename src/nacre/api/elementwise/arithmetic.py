@@ -21,6 +21,7 @@ from nacre.api.primitives import parts, pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INEXACT, ORDERED, REAL, SIGNED, DTypeSet
 from nacre.base.errors import DTypeError
+from nacre.interpret.staged_number import StagedNumber
 from nacre.ops.identity import detach
 
 __all__ = [
@@ -173,6 +174,8 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def _pow(x: TensorLike, y: TensorLike) -> Any:
+    if type(y) is StagedNumber and not is_scalar(x):
+        y.unknown("pow")  # a known power may be a product
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_inexact and y in _EXACT_POWERS:

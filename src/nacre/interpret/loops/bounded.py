@@ -134,7 +134,8 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
             raise no_derivative(
                 primitive,
                 "reverse mode needs the values of all iterations, and their number is not known in advance",
-                "give the most iterations, as in while_loop(..., max_iterations=100), use scan, which has a fixed "
+                "give the most iterations, as in while_loop(..., max_iterations=100) "
+                "or set_loop_options(max_iterations=100), use scan, which has a fixed "
                 "length, or forward mode (jvp)",
             )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from nacre.base.dims import Size
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ShapeError
 from nacre.interpret.stage import Trace
@@ -14,7 +16,9 @@ from nacre.ir.graph import Atom
 from nacre.ops import control
 from nacre.trace.value import Value, is_concrete, make
 from nacre.trace.variable import Variable
+from nacre.transform.autograph.appends import Meter
 from nacre.transform.autograph.cells import MISSING, write
+from nacre.transform.autograph.filling import Filling, measured, meters_of
 from nacre.transform.autograph.forms import Ends, Opened, VariableForm, alone, form_of
 from nacre.transform.autograph.messages import VALUE, mismatch, note_unbound, outside
 from nacre.transform.autograph.parts import (
@@ -66,8 +70,33 @@ class TracedBranch:
         """Record both parts, choose, and set the variables; returns the value of the expression."""
         if self.statement.outside:
             raise outside(self.place, self.statement, self.statement.outside[0])
-        given = stored_tensors(self.statement, self.variables)
-        yes, no = (self._side(part, given, values) for part, values in zip(self.parts, self.known, strict=True))
+        filling = Filling(self.place, self.statement, self.variables)
+        with filling.restored():
+            given = stored_tensors(self.statement, self.variables)
+            if filling.own:
+                self.variables.set(filling.probes())
+                self._sides(given)
+                self.variables.set(filling.rooms(1))
+            answer = self._run(chosen, given, *self._sides(given))
+        filling.end(is_counted=True)
+        return answer
+
+    def _sides(self, given: Sequence[Value]) -> list[RecordedPart]:
+        """Both parts, recorded; the number of appends to a list is that of the part with more."""
+        sides: list[RecordedPart] = []
+        counts: list[dict[Meter, tuple[Size, bool]]] = []
+        for part, values in zip(self.parts, self.known, strict=True):
+            side, count = measured(meters_of(self.variables), partial(self._side, part, given, values))
+            sides.append(side)
+            counts.append(count)
+        for m, (appends, conditional) in counts[0].items():
+            others, differs = counts[1][m]
+            more = appends if appends == others else _larger(appends, others)
+            m.appends = m.appends + more
+            m.is_conditional = m.is_conditional or conditional or differs or appends != others
+        return sides
+
+    def _run(self, chosen: Value, given: Sequence[Value], yes: RecordedPart, no: RecordedPart) -> Any:
         forms = self._forms(yes, no)
         changed = sorted(yes.changed.keys() | no.changed.keys())
         found = self._chosen(chosen, given, (yes, no), forms, changed)
@@ -154,6 +183,11 @@ class TracedBranch:
         found = control.cond(chosen, graphs[0], graphs[1], *operands, *around.operands())
         around.put_back(found[traces[0].results :])
         return found[: traces[0].results]
+
+
+def _larger(a: Size, b: Size) -> Size:
+    """At least both numbers."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else a + b
 
 
 def unfill(filled: Sequence[Any]) -> None:

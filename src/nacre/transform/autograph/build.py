@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final
 
+from nacre.base.exact import exact_key
 from nacre.base.locks import forkable
 from nacre.base.records import dataclass
 from nacre.trace.bytecode import within
@@ -81,8 +82,9 @@ def _convert(code: CodeType, runtime: Callable[[SourcePlace, list[Statement]], A
         what, line = fault.args
         place = f"{os.path.basename(code.co_filename)}:{line}"
         raise NotConverted(f"{code.co_qualname} cannot become part of a program, because it {what} ({place})") from None
-    text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(made)))
-    compiled = _compiled(made, name, source, code)
+    _require_same(_compiled(source.node, name, source, code), code)
+    text = ast.unparse(ast.fix_missing_locations(made))
+    compiled = _compiled(copy.deepcopy(made), name, source, code)
     functions = runtime(SourcePlace(code.co_qualname, code.co_filename), statements)
     return Converted(_finished(compiled, functions, code), text)
 
@@ -121,7 +123,8 @@ def _compiled(made: Definition, name: str, source: Source, code: CodeType) -> Co
         outer: Any = ast.parse(f"class {cls}:\n    pass").body[0]
         outer.body = [whole]
         whole = outer
-    module = ast.fix_missing_locations(ast.Module([whole], []))
+    known: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in source.imports if name != "*"]
+    module = ast.fix_missing_locations(ast.Module([*known, whole], []))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -137,6 +140,27 @@ def _compiled(made: Definition, name: str, source: Source, code: CodeType) -> Co
     ):
         raise NotConverted(f"the source of {shown_name(code)} has other variables than its code; load it again")
     return found
+
+
+def _require_same(compiled: CodeType, code: CodeType) -> None:
+    """Raise NotConverted unless code is what its source compiles to now."""
+    if is_converted(code) or any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
+        return  # an inner function that is converted already, or one whose assertions pytest has rewritten
+    same = compiled.co_code == code.co_code and compiled.co_names == code.co_names
+    if not same or len(compiled.co_consts) != len(code.co_consts):
+        raise _changed(code)
+    for a, b in zip(compiled.co_consts, code.co_consts, strict=True):
+        if isinstance(a, CodeType) and isinstance(b, CodeType):
+            _require_same(a, b)
+        elif exact_key(a) != exact_key(b) and not (isinstance(a, str) and "<locals>" in a):  # a name of a class
+            raise _changed(code)
+
+
+def _changed(code: CodeType) -> NotConverted:
+    return NotConverted(
+        f"the source of {shown_name(code)} is not that of its code: the file has changed, or an import hook has "
+        "changed the code; load it again, without the hook"
+    )
 
 
 def _count(code: CodeType) -> int:

@@ -9,19 +9,21 @@ code that runs eagerly in another thread meanwhile does what the original does.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from nacre.base.errors import UnknownNumber
+from nacre.base.errors import REQUESTS, Error, UnknownNumber
 from nacre.base.lazy import LateModule
 from nacre.base.locks import forkable
 from nacre.base.places import is_users
 from nacre.native.interpreter import function_of
-from nacre.trace.bytecode import within
-from nacre.transform.autograph.refusal import NotConverted
+from nacre.trace.bytecode import starts_loop, within
+from nacre.trace.iteration import LOOPS
+from nacre.transform.autograph.refusal import REFUSALS, NotConverted
 
 if TYPE_CHECKING:
     from nacre.transform.autograph import build, messages, runtime
@@ -32,7 +34,10 @@ else:  # few programs need them
 
 EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-ASKS: Final = frozenset({"bool", "index"})  # of `if`, `while`, `assert` and `range`
+ASKS: Final = frozenset({"bool", "index", "iter"})  # of `if`, `while`, `assert`, `range` and `for`
+
+TRIES: Final = 8  # traces that one code object may begin again
+
 
 _lock = forkable()
 _swapped: dict[int, tuple[FunctionType, CodeType, int]] = {}  # functions, their own code, and the traces that hold it
@@ -45,7 +50,8 @@ class Conversions:
         self.enabled = enabled
         self._codes: list[tuple[ref[FunctionType], CodeType]] = []
         self.found: dict[int, build.Converted] = {}  # the conversions, by the identity of their original code
-        self._tried: set[int] = set()
+        self._tries: dict[int, int] = {}  # by the identity of code
+        self.plain: dict[int, CodeType] = {}  # code that has no conversion, by its identity: its loops are unrolled
 
     @property
     def texts(self) -> list[str]:
@@ -53,12 +59,21 @@ class Conversions:
         return [c.text for c in self.found.values()]
 
     def add(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
-        """Convert the function that requests a number, so that the trace can start again; whether that is done.
+        """Convert the function that requests a number, so that the trace can start again; whether it can.
 
         If not, the error says why.
         """
         if not self.enabled or fault.operation not in ASKS:
             return False
+        if self._convert_last(fault, functions):
+            return True
+        if fault.operation == "iter":  # the loop is unrolled
+            code = list(_frames(fault.__traceback__))[-1].f_code
+            self.plain[id(code)] = code
+        return fault.operation == "iter"
+
+    def _convert_last(self, fault: UnknownNumber, functions: Iterable[FunctionType]) -> bool:
+        """Convert the innermost of the user's functions in the traceback; whether that is done."""
         frames = list(_frames(fault.__traceback__))
         frame = frames.pop() if frames else None
         while frame is not None and frame.f_code.co_name in EXPRESSIONS and frames:
@@ -72,9 +87,9 @@ class Conversions:
 
     def convert(self, code: CodeType, functions: Iterable[FunctionType], fault: UnknownNumber | None = None) -> bool:
         """Convert a code object wherever functions have it; whether that is done."""
-        if id(code) in self._tried:
+        tries = self._tries[id(code)] = self._tries.get(id(code), 0) + 1
+        if tries > TRIES:  # of functions that each trace makes again, where nothing shows what makes them
             return False
-        self._tried.add(id(code))
         try:
             made = build.converted(code, runtime.Runtime)
         except NotConverted as refusal:
@@ -83,15 +98,42 @@ class Conversions:
                 fault.args = ("\n".join([f"{title}; {refusal}", *rest]),)
             return False
         self.found[id(code)] = made
+        changed = False
         held = {id(f): c for r, c in self._codes if (f := r()) is not None}
         for function in {id(f): f for f in functions}.values():
             now = held.get(id(function), function.__code__)
             new = build.replaced(now, code, made.code)
             if new is not now:
+                changed = True
                 held[id(function)] = new
                 self._codes = [(r, c) for r, c in self._codes if r() not in (None, function)]
                 self._codes.append((ref(function), new))
-        return True
+        return changed
+
+    def caught(self, functions: Iterable[FunctionType]) -> bool:
+        """Convert functions whose requests for numbers the user's code caught; whether the trace must start again.
+
+        Raises the error of converted code that was caught: which code ran must not depend on that.
+        """
+        known = list(functions)
+        if any([self.add(fault, known) for fault in REQUESTS.found or ()]):
+            return True
+        for fault, error in REFUSALS.found:
+            raise fault if isinstance(fault, Error) else error(fault) from fault
+        return False
+
+    def offer(self) -> None:
+        """Request the conversion of the function that begins a `for` over rows, if it has not been refused.
+
+        Raises UnknownNumber, with which the trace starts again.
+        """
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        if frame is None or build.is_converted(frame.f_code) or id(frame.f_code) in self.plain:
+            return
+        if starts_loop(frame.f_code, frame.f_lasti):
+            raise UnknownNumber("iter: the loop over the rows of a traced tensor has no conversion", "iter")
 
     def wanted(self, functions: Iterable[FunctionType]) -> bool:
         """Convert functions that print, so that they print when the program runs; whether there are new ones."""
@@ -116,9 +158,13 @@ class Conversions:
                 _, own, times = _swapped.get(id(function), (function, function.__code__, 0))
                 _swapped[id(function)] = function, own, times + 1
                 function.__code__ = code
+        outer = REQUESTS.found, REFUSALS.found, LOOPS.offer
+        LOOPS.offer = self.offer if self.enabled else None
+        REQUESTS.found, REFUSALS.found = [] if self.enabled else None, []
         try:
             yield
         finally:
+            REQUESTS.found, REFUSALS.found, LOOPS.offer = outer
             with _lock:
                 for function, _ in swapped:
                     _, own, times = _swapped.pop(id(function))

@@ -25,6 +25,7 @@ from nacre.ops.shape import broadcast_p
 from nacre.trace.value import Payload, Value
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import as_value
+from nacre.transform.autograph.appends import AppendedList
 from nacre.transform.autograph.cells import MISSING
 
 CONTAINERS: Final = (tuple, list, dict)
@@ -65,6 +66,8 @@ class FormLeaf:
             )
         if self.held is not None:
             return f"a tensor of type {self.held.type}"
+        if isinstance(self.object, complex):
+            return f"the complex number {self.object}"
         return repr(self.object) if self.is_plain else f"an object of {_class(self.object).__name__}"
 
     @property
@@ -114,6 +117,8 @@ def _opened(value: Any) -> Opened:
     if value is MISSING:
         return Opened(value, [], None)
     kind = _class(value)
+    if kind is AppendedList:
+        return Opened(value, list(map(_leaf, value.leaves)), value.structure)
     container = issubclass(kind, CONTAINERS) or (hasattr(kind, "__dataclass_fields__") and not tree.is_own(kind))
     if not container or kind is StagedNumber:
         return Opened(value, [_leaf(value)], tree.LEAF)
@@ -162,6 +167,8 @@ class VariableForm:
         leaves = [p.wrapped(next(values)) if isinstance(p, Held) else p.object for p in self.parts]
         if not self.types and self.whole is not None:
             return self.whole
+        if self.structure.kind is AppendedList:
+            return cast("AppendedList", self.whole).filled(leaves)
         return tree.unflatten(self.structure, leaves)
 
 

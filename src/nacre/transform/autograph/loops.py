@@ -9,6 +9,7 @@ import numpy as np
 
 from nacre.base.conversion import element
 from nacre.base.dims import Size
+from nacre.base.dtypes import int64
 from nacre.base.errors import TraceError
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import Trace
@@ -16,11 +17,14 @@ from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Atom, Graph, Var
 from nacre.ops import control, pointwise
+from nacre.ops.check import check
 from nacre.ops.shape import broadcast_p
 from nacre.trace.bind import bind
 from nacre.trace.value import Value, make
+from nacre.transform.autograph.appends import Meter
 from nacre.transform.autograph.branches import condition
 from nacre.transform.autograph.cells import MISSING, Variables, read
+from nacre.transform.autograph.filling import Filling, measured, meters_of
 from nacre.transform.autograph.forms import (
     TRUTH,
     Ends,
@@ -33,8 +37,8 @@ from nacre.transform.autograph.forms import (
     opened,
     same,
 )
-from nacre.transform.autograph.messages import endless, mismatch, note_unbound, outside
-from nacre.transform.autograph.parts import RecordedPart, Request, recorded, stored_tensors
+from nacre.transform.autograph.messages import append_refused, at, endless, mismatch, note_unbound, outside
+from nacre.transform.autograph.parts import RECORDING, RecordedPart, Request, recorded, stored_tensors
 from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.closure_conversion import Environment
 
@@ -50,11 +54,46 @@ class TracedLoop:
         self.place, self.statement, self.variables, self.body = place, statement, variables, body
         if statement.outside:
             raise outside(place, statement, statement.outside[0])
+        self.filling = Filling(place, statement, variables)
         self.stored = stored_tensors(statement, variables)
         names = {*statement.names, *(n for n, x in variables.values().items() if any(x is s for s in self.stored))}
         self.names = sorted(names & variables.cells.keys())
         self.begin = {name: opened(read(variables.cells[name])) for name in self.names}
         self.forms = {name: carried(o) for name, o in self.begin.items() if o.structure is not None}
+
+    def _give(self, values: Mapping[str, Any]) -> None:
+        """Set variables before the loop."""
+        self.variables.set(dict(values))
+        self.begin |= {name: opened(value) for name, value in values.items()}
+        self.forms = {name: carried(o) for name, o in self.begin.items() if o.structure is not None}
+
+    def _filled(
+        self, record: Callable[[], RecordedPart], length: Size | None, run: Callable[[RecordedPart], None]
+    ) -> None:
+        """Record the body and run the loop, with room in the lists that it appends to."""
+        with self.filling.restored():
+            if self.filling.own:
+                self._give(self.filling.probes())
+                _, counts = measured(self.filling.meters.values(), record)
+                for m, (appends, conditional) in counts.items():
+                    m.appends, m.is_conditional = appends, conditional
+                self._give(self.filling.rooms(RECORDING.bounds[-1] if length is None else length))
+            others = [m for m in meters_of(self.variables) if m not in self.filling.meters.values()]
+            part, counts = measured([*others, *self.filling.meters.values()], record)
+            self._count(length, {m: counts[m] for m in others})
+            run(part)
+        self.filling.end(length is not None)
+
+    def _count(self, length: Size | None, counts: Mapping[Meter, tuple[Size, bool]]) -> None:
+        """Add the appends of all iterations to those of the code around the loop."""
+        most = RECORDING.bounds[-1] if length is None else length
+        for m, (appends, conditional) in counts.items():
+            if appends == 0:
+                continue
+            if most is None:
+                raise append_refused(self.place, self.statement, self.statement.line, "a list")
+            m.appends = m.appends + appends * most
+            m.is_conditional = m.is_conditional or conditional or length is None
 
     # ---- recording
 
@@ -160,7 +199,10 @@ class TracedLoop:
 
     def run_while(self, test: Callable[[], Any]) -> None:
         """A loop until a condition is false."""
-        part = self.settled()
+        self._filled(self.settled, None, lambda part: self._run_while(test, part))
+
+    def _run_while(self, test: Callable[[], Any], part: RecordedPart) -> None:
+        bound = RECORDING.bounds[-1]
         asked = self.record(test)
         more = condition_atom(asked)
         if more is None:
@@ -173,15 +215,28 @@ class TracedLoop:
             inner = around.inputs(t)
             results = t.graph.outputs[: t.results] + (tuple(around.outputs(t, inner)) if whole else ())
             graphs.append(Graph((*t.graph.inputs[: t.arguments], *inner), t.graph.equations, results, t.graph.name))
-        if not _changes(*graphs):
+        if bound is None and not _changes(*graphs):
             raise endless(self.place, self.statement)
-        found = control.while_loop(graphs[0], graphs[1], *self.initial(), *around.operands())
+        found = control.while_loop(graphs[0], graphs[1], *self.initial(), *around.operands(), bound=bound)
         around.put_back(around.changed(found[len(atoms) :]))
         self.finish(found[: len(atoms)], part)
+        if bound is not None:
+            self._require_end(test, bound)
+
+    def _require_end(self, test: Callable[[], Any], bound: Size) -> None:
+        """Check that the loop has ended because its condition is false."""
+        left = condition(test())
+        if left is not None:
+            text = f"while: the loop must end within the {bound} iterations that set_loop_options allows "
+            text += f"({at(self.place, self.statement.line)})"
+            check(pointwise.cast(left, int64), 0, 1, "assertion", text)
 
     def run_scan(self, body: Callable[..., Any], rows: Sequence[Value], length: Size) -> None:
         """A loop over the rows of tensors."""
-        part = self.settled([x.type.with_shape(x.type.shape[1:]) for x in rows], body)
+        types = [x.type.with_shape(x.type.shape[1:]) for x in rows]
+        self._filled(lambda: self.settled(types, body), length, lambda part: self._run_scan(part, rows, length))
+
+    def _run_scan(self, part: RecordedPart, rows: Sequence[Value], length: Size) -> None:
         atoms, ends = self.carry(part)
         count = len(atoms)
         t: Trace = part.with_results(atoms, ends.equations)

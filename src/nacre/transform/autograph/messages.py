@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from types import FunctionType
 from typing import Final
 
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError, explain
@@ -22,12 +23,13 @@ def at(place: SourcePlace, line: int) -> str:
 
 def require_no_effects(place: SourcePlace, statement: Statement, effects: SideEffects) -> None:
     """Raise TraceError if Python code that was recorded has changed an object that existed before."""
-    for name, value in list(effects.changed()):
+    for name, value, which in list(effects.changed()):
+        if isinstance(value, FunctionType):
+            raise side_effect(place, statement, statement.line, f"a function that `{name}` leads to assigns `{which}`")
         written = [w for w in statement.writes if w.root == name]
         line = written[0].line if written else statement.line
-        what = f"`{written[0].text}`" if written else f"a {type(value).__name__} that `{name}` leads to"
-        if type(value) is list and written and written[0].text.endswith(".append"):
-            raise _append(place, statement, line, name)
+        kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        what = f"`{written[0].text}`" if written else f"{kind} that `{name}` leads to"
         raise side_effect(place, statement, line, f"it changes {what}")
 
 
@@ -46,17 +48,33 @@ def side_effect(place: SourcePlace, statement: Statement, line: int, what: str) 
     )
 
 
-def _append(place: SourcePlace, statement: Statement, line: int, name: str) -> TraceError:
+def append_refused(place: SourcePlace, statement: Statement, line: int, name: str) -> TraceError:
+    """The error for a list that gets a number of items which nothing limits."""
     return TraceError(
         explain(
-            f"{statement.kind}: the number of items appended to `{name}` must not depend on traced values "
+            f"{statement.kind}: the number of items appended to `{name}` must have a limit, in a loop of the program "
             f"({at(place, line)})",
             "@nc.jit\ndef f(x):\n    steps = []\n    while x.sum() > 1:\n        x = x / 2\n        steps.append(x)\n"
             "    return nc.stack(steps)",
             "The size of a result is known before the program runs; how often this loop runs, or whether this branch\n"
             "  is taken, is not.",
-            "@nc.jit\ndef f(x):\n    steps = nc.zeros((100, *x.shape))      # as many as there may be\n    k = 0\n"
-            "    while x.sum() > 1:\n        x = x / 2\n        steps[k] = x\n        k = k + 1\n    return steps, k",
+            "@nc.jit\ndef f(x):\n    steps = []\n    while x.sum() > 1:\n"
+            "        nc.set_loop_options(max_iterations=100)\n        x = x / 2\n        steps.append(x)\n"
+            "    return nc.stack(steps, size=100), len(steps)      # zeros behind the items",
+        )
+    )
+
+
+def shared(place: SourcePlace, statement: Statement, name: str) -> TraceError:
+    """The error for a list that a loop appends to and that has other names."""
+    return TraceError(
+        explain(
+            f"{statement.kind}: a list that a loop of the program appends to must have one name; `{name}` has another, "
+            f"or is an argument or an item ({at(place, statement.line)})",
+            "@nc.jit\ndef f(x, steps):\n    for row in x:\n        steps.append(row * 2)\n    return nc.stack(steps)",
+            "In the program the list is a tensor, which the loop fills.  Another name would not see the items.",
+            "@nc.jit\ndef f(x):\n    steps = []\n    for row in x:\n        steps.append(row * 2)\n"
+            "    return nc.stack(steps)",
         )
     )
 
@@ -123,6 +141,22 @@ def raised(place: SourcePlace, statement: Statement) -> TraceError:
             "@nc.jit\ndef f(x):\n    if nc.any(nc.isnan(x)):\n        raise ValueError('NaN')\n    return x",
             f"{RECORDED}\n  The exception would be raised while the function is traced, whatever the tensors hold.",
             "@nc.jit\ndef f(x):\n    assert not nc.any(nc.isnan(x)), 'NaN'      # checked when the program runs\n"
+            "    return x",
+        )
+    )
+
+
+def left_by(place: SourcePlace, statement: Statement, fault: Exception) -> TraceError:
+    """The error for an exception that left code which depends on traced values, and that a `try` caught."""
+    shown = f"{type(fault).__name__}: {str(fault).splitlines()[0]}" if str(fault) else type(fault).__name__
+    return TraceError(
+        explain(
+            f"{statement.kind}: an exception must not leave code that depends on traced values, also if a `try` or "
+            f"`with` around it catches it; got {shown} ({at(place, statement.line)})",
+            "@nc.jit\ndef f(x, table):\n    try:\n        if x.sum() > 0:\n            x = x * table['scale']\n"
+            "    except KeyError:\n        x = x * 2\n    return x",
+            f"{RECORDED}\n  The exception would be caught while the function is traced, whatever the tensors hold.",
+            "@nc.jit\ndef f(x, table):\n    scale = table.get('scale', 2)\n    if x.sum() > 0:\n        x = x * scale\n"
             "    return x",
         )
     )

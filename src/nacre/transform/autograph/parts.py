@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Trace, stage
@@ -23,6 +24,7 @@ class _Recording(threading.local):
     def __init__(self) -> None:
         self.depth = 0  # parts that are being recorded
         self.filled: list[list[Any]] = []  # for each loop, variables with zeros for values that do not exist
+        self.bounds: list[Size | None] = []  # for each loop, the most iterations, if the body says so
 
 
 RECORDING = _Recording()
@@ -85,24 +87,24 @@ def recorded(
     values: list[Opened] = []
     tensors: list[Value] = []
     changed: list[int] = []
-    variables = request.variables
+    variables, names = request.variables, frozenset((*request.names, *request.statement.names))
 
     def run(*arguments: Value) -> list[Value]:
         """The part on placeholders; returns all tensors that may be results."""
         before, contents = variables.values(), [x.content for x in arguments]
         given, known, items = begin(arguments)
-        effects = SideEffects(request.part) if request.part is not None else None
         variables.set(dict(given))
+        effects = SideEffects(request.part, names) if request.part is not None else None
         RECORDING.depth += 1
         try:
             value = request.part(*items) if request.part is not None else MISSING
             values.append(opened(value))
             ends.update({name: opened(read(variables.cells[name]), known) for name in request.names})
+            if effects is not None:
+                require_no_effects(request.place, request.statement, effects)
         finally:
             RECORDING.depth -= 1
             variables.set(before)
-        if effects is not None:
-            require_no_effects(request.place, request.statement, effects)
         changed.extend(k for k, x in enumerate(arguments) if x.content is not contents[k])
         tensors.extend(t for o in (*values, *ends.values()) for t in o.tensors)
         tensors.extend(arguments[k] for k in changed)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import CodeType
+from typing import Final
 
 
 class NotConverted(Exception):
@@ -13,3 +17,32 @@ class NotConverted(Exception):
 def shown_name(code: CodeType) -> str:
     """A function's name with its file and line, for messages."""
     return f"{code.co_qualname} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+class _Refusals(threading.local):
+    def __init__(self) -> None:
+        self.found: list[tuple[Exception, Callable[[Exception], Exception]]] = []
+
+
+REFUSALS: Final = _Refusals()  # exceptions that left code which depends on traced values, and the error for each
+
+
+@contextmanager
+def noted(error: Callable[[Exception], Exception]) -> Generator[None]:
+    """Note exceptions that leave the block: where the user's code catches one, the trace raises the error for it."""
+    try:
+        yield
+    except Exception as fault:
+        REFUSALS.found.append((fault, error))
+        raise
+
+
+@contextmanager
+def forgiven() -> Generator[None]:
+    """Forget the exceptions that leave the block: other code does the same work."""
+    known = list(REFUSALS.found)
+    try:
+        yield
+    except Exception:
+        REFUSALS.found[:] = known
+        raise

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from nacre.base.records import dataclass
 from nacre.transform.autograph.expressions import Expressions, lazy
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.scopes import (
+    APPEND,
+    Inner,
     bound,
     declared,
     ends,
@@ -28,6 +30,7 @@ from nacre.transform.autograph.source import Definition, parameters
 from nacre.transform.autograph.statements import Statement
 
 Block = list[ast.stmt]
+ITERABLES = ("range", "enumerate", "zip")  # functions that the run-time functions know
 
 
 @dataclass
@@ -61,6 +64,29 @@ def assigned(names: Sequence[str], value: ast.expr, at: ast.AST) -> ast.stmt:
     return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
+class AppendBinder(ast.NodeTransformer):
+    """Writes `name.append(value)` as an assignment, so that a list is a variable that loops may change."""
+
+    def __init__(self, names: set[str], call: Callable[..., ast.Call]) -> None:
+        self.names, self.call = names, call
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node with assignments, without inner functions and classes."""
+        return node if isinstance(node, Inner) else super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        """`name = append_(name, value)`."""
+        x = node.value
+        if not isinstance(x, ast.Call) or not isinstance(x.func, ast.Attribute) or x.func.attr != "append":
+            return node
+        root = x.func.value
+        if not isinstance(root, ast.Name) or root.id not in self.names or len(x.args) != 1 or x.keywords:
+            return node
+        if isinstance(x.args[0], ast.Starred):
+            return node
+        return assigned([root.id], self.call(APPEND, node, root, x.args[0]), node)
+
+
 class FunctionRewriter:
     """Rewrites the body of one function."""
 
@@ -73,6 +99,8 @@ class FunctionRewriter:
         body = node.body if isinstance(node, ast.FunctionDef) else []
         self.global_names, self.outer_names = declared(body, ast.Global), declared(body, ast.Nonlocal)
         self.local_names = bound(body) - self.global_names - self.outer_names - set(parameters(node))
+        binder = AppendBinder(self.local_names | set(parameters(node)), self.call)
+        cast("Any", node).body = [binder.visit(each) for each in body] or node.body
 
     # ---- pieces of the output
 
@@ -197,6 +225,15 @@ class FunctionRewriter:
         """An `async` function is left as it is."""
         return [node]
 
+    def of_AnnAssign(self, node: ast.AnnAssign) -> Block:
+        """An assignment; annotations of local variables do nothing."""
+        if not isinstance(node.target, ast.Name):
+            return [self.expression(node)]
+        if node.value is None:
+            return [ast.copy_location(ast.Pass(), node)]
+        made = ast.copy_location(ast.Assign([node.target], self.expression(node.value)), node)
+        return [ast.fix_missing_locations(made)]
+
     def of_Global(self, node: ast.stmt) -> Block:
         """Declarations are at the start of the function."""
         return []
@@ -269,12 +306,18 @@ class FunctionRewriter:
         item = self.names.new(f"item_{node.lineno}")
         first = assigned([], ast.Name(item, ast.Load()), node.target)
         cast("Any", first).targets = [node.target]
-        iterable = node.iter
-        ranged = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
-        iterable = self.expression(iterable)
-        if ranged and not iterable.keywords:
-            iterable = self.call("range_", iterable, iterable.func, *iterable.args)
+        iterable = self._iterable(node.iter)
         return self._loop("for", node, [iterable], [first], item)
+
+    def _iterable(self, node: ast.expr) -> ast.expr:
+        """The iterable of a `for`; of `range`, `enumerate` and `zip` the call of a run-time function."""
+        name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        if not isinstance(node, ast.Call) or name not in ITERABLES or (node.keywords and name != "enumerate"):
+            return self.expression(node)
+        given = [self._iterable(x) for x in node.args]
+        made = self.call(f"{name}_", node, node.func, *given)
+        made.keywords = [ast.keyword(x.arg, self.expression(x.value)) for x in node.keywords]
+        return made
 
     def _loop(
         self, kind: str, node: ast.For | ast.While, arguments: list[ast.expr], first: Block, item: str = ""

@@ -6,24 +6,31 @@ import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import CellType
 from typing import Any, Final
 
 import numpy as np
 
 from nacre.base import tree
+from nacre.base.dims import Size
+from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import int64
+from nacre.base.errors import Error
 from nacre.interpret.evaluate import from_numpy, number_tensor
 from nacre.interpret.staged_number import StagedNumber
-from nacre.interpret.traced_number import itself
 from nacre.ops import pointwise
 from nacre.ops.check import check
+from nacre.trace.iteration import is_long
 from nacre.trace.value import Value, is_concrete
+from nacre.transform.autograph.appends import AppendedList, position
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
-from nacre.transform.autograph.messages import one_way, raised
+from nacre.transform.autograph.messages import left_by, one_way, raised
 from nacre.transform.autograph.parts import RECORDING
+from nacre.transform.autograph.refusal import forgiven, noted
+from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, zipped
 from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.host_call import host_call
 
@@ -41,15 +48,8 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "not in": lambda a, b: a not in b,
 }
 FEW: Final = 2  # iterations of a `for` that are not worth a loop of the program
+MOST_UNROLLED: Final = 1024  # rows of a loop that is unrolled because its body cannot be a part of the program
 COUNTER: Final = "<counter>"  # the hidden variable of a `range` with traced bounds
-
-
-class TracedRange:
-    """A `range` with traced bounds."""
-
-    def __init__(self, bounds: Sequence[Any]) -> None:
-        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-        self.start, self.stop, self.step = start, stop, step
 
 
 class Text:
@@ -71,11 +71,15 @@ class Runtime:
         """`if test: then() else: otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            self._branch(self.statements[number], (then, otherwise), chosen)
         elif test:
             then()
         elif otherwise is not None:
             otherwise()
+
+    def _branch(self, statement: Statement, parts: tuple[Any, Any], chosen: Value, flags: Sequence[str] = ()) -> Any:
+        with noted(partial(left_by, self.place, statement)):
+            return TracedBranch(self.place, statement, parts, flags).run(chosen)
 
     def rest(self, number: int, part: Lazy) -> None:
         """Statements behind a possible exit, which run unless one of the flags is set."""
@@ -90,13 +94,13 @@ class Runtime:
         left: Any = None
         for x in traced.values():
             left = x if left is None else pointwise.or_(left, x)
-        TracedBranch(self.place, statement, (part, None), list(traced)).run(pointwise.not_(left))
+        self._branch(statement, (part, None), pointwise.not_(left), list(traced))
 
     def if_else(self, number: int, test: Any, then: Lazy, otherwise: Lazy) -> Any:
         """`then() if test else otherwise()`."""
         chosen = condition(test)
         if chosen is not None:
-            return TracedBranch(self.place, self.statements[number], (then, otherwise)).run(chosen)
+            return self._branch(self.statements[number], (then, otherwise), chosen)
         return then() if test else otherwise()
 
     def and_(self, number: int, first: Any, *others: Lazy) -> Any:
@@ -121,7 +125,7 @@ class Runtime:
     def _traced_join(self, statement: Statement, both: bool, first: Any, others: Sequence[Lazy], chosen: Value) -> Any:
         more = around(lambda: self._joined(statement, both, others[0](), others[1:]), *others)
         own = around(lambda: first)
-        return TracedBranch(self.place, statement, (more, own) if both else (own, more)).run(chosen)
+        return self._branch(statement, (more, own) if both else (own, more), chosen)
 
     def not_(self, x: Any) -> Any:
         """`not x`."""
@@ -178,20 +182,15 @@ class Runtime:
         self, statement: Statement, variables: Variables, body: Callable[..., Any], run: Callable[[TracedLoop], None]
     ) -> None:
         RECORDING.filled.append([])
+        RECORDING.bounds.append(None)
         try:
-            run(TracedLoop(self.place, statement, variables, body))
+            with noted(partial(left_by, self.place, statement)):
+                run(TracedLoop(self.place, statement, variables, body))
         finally:
+            RECORDING.bounds.pop()
             RECORDING.filled.pop()
 
-    def range_(self, function: Any, *bounds: Any) -> Any:
-        """`range(…)`, also of traced numbers."""
-        traced = any(map(_is_traced, bounds))
-        if function is not builtins.range or not traced or not 1 <= len(bounds) <= 3:
-            return function(*bounds)
-        if len(bounds) == 3 and not isinstance(itself(bounds[2]), int):
-            return function(*bounds)
-        numbers = [_whole(x) for x in bounds]
-        return function(*bounds) if None in numbers or (len(bounds) == 3 and not numbers[2]) else TracedRange(numbers)
+    range_, enumerate_, zip_ = map(staticmethod, (ranged, enumerated, zipped))
 
     def for_(self, number: int, items: Any, body: Callable[[Any], None]) -> None:
         """`for item in items: body(item)`, which also ends if a flag is set."""
@@ -200,7 +199,8 @@ class Runtime:
             self._range(number, statement, items, body)
             return
         flags = [cell for name, cell in cells_of(body).items() if name in statement.flags]
-        if not flags:
+        items = rows_of(items)
+        if not flags and not isinstance(items, TracedRows):
             for item in items:
                 body(item)
             return
@@ -218,7 +218,13 @@ class Runtime:
         body: Callable[[Any], None],
         flags: list[CellType],
     ) -> None:
-        """A loop over known items that may end earlier."""
+        """A loop over known items that may end earlier, or over rows."""
+        long = False
+        if isinstance(items, TracedRows):
+            long = is_long(items.length)
+            if long and lowest(items.length) < 1:
+                self._scanned(number, statement, items, body, flags)
+                return
         rest, done = iter(items), 0
         for item in rest:
             body(item)
@@ -226,13 +232,33 @@ class Runtime:
             left = _left(flags)
             if left is True:
                 return
-            if isinstance(left, Value):
+            if long or isinstance(left, Value):
                 break
-        if isinstance(items, range) and len(items) - done > FEW:
-            self._scanned(number, statement, items[done:], body, flags)
-            return
+        if isinstance(items, range | TracedRows):
+            later = items[done:] if isinstance(items, range) else items.later(done)
+            many = long or _length(later) > FEW
+            if many and self._is_scanned(number, statement, later, body, flags):
+                return
         for item in rest:
             self._guarded(number, body, item, flags)
+
+    def _is_scanned(
+        self,
+        number: int,
+        statement: Statement,
+        items: range | TracedRows,
+        body: Callable[[Any], None],
+        flags: list[CellType],
+    ) -> bool:
+        """Make a loop of the program, unless the body has none and there are few enough rows to unroll."""
+        try:
+            with forgiven():
+                self._scanned(number, statement, items, body, flags)
+        except (Error, NameError):
+            if isinstance(items, range) or not isinstance(items.length, int) or items.length > MOST_UNROLLED:
+                raise
+            return False
+        return True
 
     def _guarded(self, number: int, body: Callable[[Any], None], item: Any, flags: list[CellType]) -> None:
         """An iteration that runs unless a flag is set."""
@@ -240,23 +266,32 @@ class Runtime:
         if isinstance(left, Value):
             part = _with_item(body, item)
             names = [name for name, cell in cells_of(body).items() if any(cell is flag for flag in flags)]
-            TracedBranch(self.place, self.statements[number], (part, None), names).run(pointwise.not_(left))
+            self._branch(self.statements[number], (part, None), pointwise.not_(left), names)
         elif not left:
             body(item)
 
     def _scanned(
-        self, number: int, statement: Statement, items: range, body: Callable[[Any], None], flags: list[CellType]
+        self,
+        number: int,
+        statement: Statement,
+        items: range | TracedRows,
+        body: Callable[[Any], None],
+        flags: list[CellType],
     ) -> None:
-        """The iterations of a `range` as one loop of the program, in which those behind an exit do nothing."""
+        """Iterations as one loop of the program, in which those behind an exit do nothing."""
         cells = cells_of(body)
-        rows = from_numpy(np.arange(items.start, items.stop, items.step, dtype=np.int64))
+        if isinstance(items, range):
+            rows = [from_numpy(np.arange(items.start, items.stop, items.step, dtype=np.int64))]
+        else:
+            rows = items.arguments
 
-        def step(k: Value) -> None:
+        def step(*parts: Value) -> None:
             """One iteration."""
-            self._guarded(number, body, staged_int(k), flags)
+            item = staged_int(parts[0]) if isinstance(items, range) else items.item(parts)
+            self._guarded(number, body, item, flags)
 
         around(step, body)
-        self._recorded(statement, Variables(cells, cells), step, lambda loop: loop.run_scan(step, [rows], len(items)))
+        self._recorded(statement, Variables(cells, cells), step, lambda loop: loop.run_scan(step, rows, _length(items)))
 
     def _range(self, number: int, statement: Statement, items: TracedRange, body: Callable[[Any], None]) -> None:
         """A loop over a range with traced bounds."""
@@ -293,7 +328,8 @@ class Runtime:
         if returned is True:
             return value()
         if isinstance(returned, Value):
-            raise one_way(self.place, self.statements[number])
+            with noted(partial(left_by, self.place, self.statements[number])):
+                raise one_way(self.place, self.statements[number])
         return None
 
     # ---- other statements
@@ -301,7 +337,8 @@ class Runtime:
     def raise_(self, number: int) -> None:
         """Refuse a `raise` that depends on traced values."""
         if RECORDING.depth:
-            raise raised(self.place, self.statements[number])
+            with noted(partial(left_by, self.place, self.statements[number])):
+                raise raised(self.place, self.statements[number])
 
     def assert_(self, number: int, test: Any, text: str, message: Lazy | None = None) -> None:
         """`assert test, message()`."""
@@ -317,8 +354,7 @@ class Runtime:
         """`print(…)`, which prints traced values when the program runs."""
         leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
         flat: list[Any] = tree.flatten(leaves)[0]
-        traced = any(map(_is_traced, flat))
-        if function is not builtins.print or not traced:
+        if function is not builtins.print or (not RECORDING.depth and not any(map(_is_traced, flat))):
             return function(*[a.form(*a.values) if isinstance(a, Text) else a for a in args], **kwargs)
         forms = [a.form if isinstance(a, Text) else None for a in args]
         values = [[_number(x) for x in a.values] if isinstance(a, Text) else [_number(a)] for a in args]
@@ -331,6 +367,23 @@ class Runtime:
         host_call(printed, None, values)
         return None
 
+    def append_(self, items: Any, item: Any) -> Any:
+        """`items.append(item)`; returns the list."""
+        if type(items) is AppendedList:
+            return items.appended(item)
+        items.append(item)
+        return items
+
+    def len_(self, function: Any, x: Any) -> Any:
+        """`len(x)`, of lists with a number of items that the program computes too."""
+        if function is builtins.len and type(x) is AppendedList:
+            return StagedNumber(int, position(x.count))
+        return function(x)
+
+    def type_(self, function: Any, x: Any) -> Any:
+        """`type(x)`, of numbers that the program computes too."""
+        return x.kind if function is builtins.type and type(x) is StagedNumber else function(x)
+
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""
         return Text(form, values)
@@ -339,6 +392,10 @@ class Runtime:
 def _is_traced(x: Any) -> bool:
     """Whether only the running program knows a value."""
     return type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x))
+
+
+def _length(items: range | TracedRows) -> Size:
+    return len(items) if isinstance(items, range) else items.length
 
 
 def _left(flags: Sequence[CellType]) -> Any:
@@ -351,15 +408,6 @@ def _left(flags: Sequence[CellType]) -> Any:
         if isinstance(x, Value):
             found = x if found is False else pointwise.or_(found, x)
     return found
-
-
-def _whole(x: Any) -> Any:
-    """A bound of a range: a number, or one that the program computes; None for anything else."""
-    if isinstance(x, Value):
-        integer = x.type.shape == () and x.type.dtype.is_integer
-        return StagedNumber(int, pointwise.cast(x, int64)) if integer else None
-    x = itself(x)
-    return x if (type(x) is StagedNumber and x.kind is int) or type(x) is int else None
 
 
 def _number(x: Any) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 Inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Loop = ast.For | ast.While | ast.AsyncFor
+APPEND: Final = "append_"  # the run-time function for `name.append(value)`
 CHANGES: Final = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "setdefault", "popitem")
     + ("add", "discard", "appendleft", "popleft")
@@ -92,6 +93,8 @@ def writes(nodes: Iterable[ast.AST]) -> list[Write]:
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
             simple = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
             found.append(Write(_root(node), ast.unparse(node), node.lineno, simple))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == APPEND:
+            found.append(Write(name := cast("ast.Name", node.args[0]).id, f"{name}.append", node.lineno, False))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
             found.append(Write(_root(node.func), ast.unparse(node.func), node.lineno, False))
     return found

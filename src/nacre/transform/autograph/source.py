@@ -6,8 +6,9 @@ import ast
 import copy
 import linecache
 import os
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from types import CodeType
 from typing import Final
 
@@ -21,10 +22,11 @@ FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 @dataclass(frozen=True)
 class Source:
-    """The definition of a function: a copy of its tree, and the classes around it, outermost first."""
+    """The definition of a function: a copy of its tree, the classes around it (outermost first), its file's imports."""
 
     node: Definition
     classes: tuple[str, ...]
+    imports: tuple[str, ...]  # names that the file imports; the compiler calls their attributes in another way
 
 
 def source_of(code: CodeType) -> Source:
@@ -35,6 +37,8 @@ def source_of(code: CodeType) -> Source:
         raise NotConverted(
             f"{shown_name(code)} is {kind}, which cannot become part of a program; return a list instead"
         )
+    if not code.co_flags & CO_NEWLOCALS:
+        raise NotConverted(f"{shown_name(code)} is not a function; move the statement into one")
     if not is_users(file, installed=not os.path.isfile(file)):  # code without a file may still have a source
         raise NotConverted(f"{shown_name(code)} belongs to an installed package, whose code is not converted")
     lines = tuple(linecache.getlines(file))
@@ -43,20 +47,18 @@ def source_of(code: CodeType) -> Source:
     found = [(node, classes) for node, classes in _definitions(file, lines) if _matches(node, code)]
     if len(found) > 1:
         found = [(node, classes) for node, classes in found if _has_body(node, code)]
+        found = [each for each in found if _span(each[0]) == min(_span(node) for node, _ in found)]
     if not found:
         raise NotConverted(f"the source of {shown_name(code)} has changed since it was loaded; load it again")
     if len(found) > 1:
         raise NotConverted(f"several functions in the line of {shown_name(code)} look the same; give each a line")
-    return Source(copy.deepcopy(found[0][0]), found[0][1])
+    return Source(copy.deepcopy(found[0][0]), found[0][1], _imports(file, lines))
 
 
 @lru_cache(64)
 def _definitions(file: str, lines: tuple[str, ...]) -> tuple[tuple[Definition, tuple[str, ...]], ...]:
     """All functions in a file, each with the classes around it."""
-    try:
-        tree = ast.parse("".join(lines), file)
-    except SyntaxError as fault:
-        raise NotConverted(f"{os.path.basename(file)} is not valid Python now: {fault.msg}") from None
+    tree = _tree(file, lines)
     found: list[tuple[Definition, tuple[str, ...]]] = []
     waiting: list[tuple[ast.AST, tuple[str, ...]]] = [(tree, ())]
     while waiting:
@@ -66,6 +68,28 @@ def _definitions(file: str, lines: tuple[str, ...]) -> tuple[tuple[Definition, t
         inner = (*classes, node.name) if isinstance(node, ast.ClassDef) else classes
         waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
     return tuple(found)
+
+
+@lru_cache(64)
+def _tree(file: str, lines: tuple[str, ...]) -> ast.Module:
+    try:
+        return ast.parse("".join(lines), file)
+    except SyntaxError as fault:
+        raise NotConverted(f"{os.path.basename(file)} is not valid Python now: {fault.msg}") from None
+
+
+@lru_cache(64)
+def _imports(file: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that the statements of a file import, outside of functions and classes."""
+    return tuple(sorted({(a.asname or a.name).partition(".")[0] for a in _module_imports(_tree(file, lines).body)}))
+
+
+def _module_imports(body: Iterable[ast.AST]) -> Iterator[ast.alias]:
+    for node in body:
+        if isinstance(node, ast.alias):
+            yield node
+        elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _module_imports(ast.iter_child_nodes(node))
 
 
 def parameters(node: Definition) -> list[str]:
@@ -87,7 +111,17 @@ def _matches(node: Definition, code: CodeType) -> bool:
 
 
 def _has_body(node: Definition, code: CodeType) -> bool:
-    """Whether the code of a lambda returns the value of this body."""
+    """Whether the code of a lambda, or of the function of a line, is within this body."""
+    first, last = (node.body, node.body) if isinstance(node, ast.Lambda) else (node.body[0], node.body[-1])
+    begin, end = (first.lineno, first.col_offset), (last.end_lineno, last.end_col_offset)
+    return all(
+        begin <= (line, column) and (end_line, end_column) <= end
+        for line, end_line, column, end_column in code.co_positions()
+        if None not in (line, end_line, column, end_column) and (column, end_column) != (0, 0)
+    )
+
+
+def _span(node: Definition) -> tuple[int, int]:
+    """The size of a lambda's body; of two around each other, the inner one has the code."""
     body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
-    at = list(code.co_positions())[-1]
-    return at == (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    return (body.end_lineno or 0) - body.lineno, (body.end_col_offset or 0) - body.col_offset
