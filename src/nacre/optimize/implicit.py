@@ -51,7 +51,13 @@ def _solver(
 
     def solved(first: Any, *operands: Any) -> list[Value]:
         """The solution, and how the solver ended."""
-        x, ends = solver(lambda x: run(f, [x, *operands])[0], first, settings)
+
+        def function(x: Any) -> Any:
+            """The function that the solver gets: one result, or a tuple."""
+            found = run(f, [x, *operands])
+            return found[0] if len(found) == 1 else tuple(found)
+
+        x, ends = solver(function, first, settings)
         return [x, *ends]
 
     graph = derived(solved, types, f"{f.name}.solve")
