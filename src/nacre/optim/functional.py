@@ -72,7 +72,7 @@ class _Form:
                     v.assign(x)
                 for p, g in zip(self.parameters, values[count : 2 * count], strict=True):
                     p.gradient = g
-                self.optimizer.step()
+                self.optimizer.step_group(self.group)  # `step` records no derivatives
                 return [v.value for v in (*self.parameters, *of_state)]
 
             types = [v.type for v in (*self.parameters, *self.parameters, *of_state)]
@@ -159,5 +159,3 @@ def functional(kind: type[Optimizer], **settings: Any) -> FunctionalOptimizer:
         )
     with gradients(False):
         return FunctionalOptimizer(kind, settings)
-
-

@@ -166,5 +166,3 @@ def transposed(apply: Graph) -> Graph:
     pull, _ = back.pull((0,))
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, apply.name)
     return b.finish(inline(b, pull, [*inline(b, again, inputs), inputs[0]]))
-
-

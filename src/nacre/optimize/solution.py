@@ -63,7 +63,9 @@ def finished(operation: str, x: Any, ends: Any, strict: bool, value: Any = None)
     status, iterations, evaluations, residual = ends
     if strict:
         known = "; ".join(f"{code} is: {text}" for code, text in REASONS.items() if code)
-        require_zero(status, f"{operation}: the solver must converge, because strict is True; got status {{got}} ({known})")
+        require_zero(
+            status, f"{operation}: the solver must converge, because strict is True; got status {{got}} ({known})"
+        )
     return Solution(x, equal(status, CONVERGED), status, iterations, evaluations, residual, value)
 
 
@@ -78,5 +80,3 @@ def ended(converged: Any, finite: Any, stalled: Any = False, singular: Any = Fal
     code = where(singular, SINGULAR, code)
     code = where(finite, code, NOT_FINITE)
     return where(converged, CONVERGED, code)
-
-
