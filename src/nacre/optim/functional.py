@@ -95,8 +95,8 @@ class FunctionalOptimizer:
             wrong = [t for t in types if not t.dtype.is_differentiable]
             if wrong or not types:
                 raise DTypeError(
-                    f"functional: parameters must be floating-point tensors; got {wrong[0] if wrong else 'none'}; leave "
-                    "others out of the tree"
+                    f"functional: parameters must be floating-point tensors; got {wrong[0] if wrong else 'none'}; "
+                    "leave others out of the tree"
                 )
             self._forms[types] = _Form(self.kind, self.settings, types)
         return self._forms[types]
@@ -147,9 +147,10 @@ def functional(kind: type[Optimizer], **settings: Any) -> FunctionalOptimizer:
     [[0.5], [1.5], [2.5]]
     """
     given: Any = kind
+    named: object = kind
     if not isinstance(given, type) or not issubclass(given, Optimizer) or given is Optimizer:
         raise KindError(
-            f"functional: kind must be a class of optimisers; got {shown(given)}; write "
+            f"functional: kind must be a class of optimisers; got {shown(cast('object', kind))}; write "
             "optim.functional(optim.Adam, lr=1e-3)"
         )
     if issubclass(given, LBFGS):

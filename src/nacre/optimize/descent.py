@@ -111,7 +111,12 @@ def newton_cg(slope: Slope, start: Any, limits: Limits) -> Solved:
 
     def step(s: Any) -> Any:
         """One step within the region, which grows or shrinks by how well the quadratic model predicted the value."""
-        move, products, edge = _steihaug(lambda v: jvp(lambda x: slope(x)[1], (s["x"],), (v,))[1], s["g"], s["radius"])
+
+        def gradient(x: Any) -> Any:
+            """The gradient alone."""
+            return slope(x)[1]
+
+        move, products, edge = _steihaug(lambda v: jvp(gradient, (s["x"],), (v,))[1], s["g"], s["radius"])
         x = s["x"] + move["p"]
         f, g = slope(x)
         predicted = -((s["g"] * move["p"]).sum() + 0.5 * (move["p"] * move["hp"]).sum())

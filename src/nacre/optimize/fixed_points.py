@@ -21,6 +21,7 @@ from nacre.optimize.problem import (
     EPSILON,
     Function,
     Unknowns,
+    called,
     limit_of,
     over_vector,
     require_choice,
@@ -103,8 +104,8 @@ def fixed_point(
 ) -> Solution:
     """The solution x of x = f(x, *args), from the start `x0`, with derivatives by all tensors that f reads.
 
-    `x0` is a tree of float32, or of float64, tensors, and f returns such a tree.  `method` is "anderson", which combines
-    the last `memory` iterates (Anderson 1965; Walker and Ni 2011), or "plain", which converges only where f is a
+    `x0` is a tree of float32, or of float64, tensors, and f returns such a tree.  `method` is "anderson", which
+    combines the last `memory` iterates (Anderson 1965; Walker and Ni 2011), or "plain", which converges only where f is a
     contraction.  Iterations end when max|f(x) − x| ≤ tolerance · (1 + max|f(x)|), by default 1e-10 in float64 and 1e-5
     in float32.
 
@@ -120,7 +121,7 @@ def fixed_point(
     """
     require_flag(strict, "fixed_point")
     unknowns = Unknowns("fixed_point", x0)
-    staged, graph, operands = unknowns.stage(lambda x: f(x, *args))
+    staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     same_structure(unknowns, staged)
     name = require_choice("fixed_point", "method", method, tuple(METHODS))
     least = tolerance_of("fixed_point", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)

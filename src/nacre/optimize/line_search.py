@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.api.creation import zeros
-from nacre.api.elementwise.arithmetic import maximum, minimum
-from nacre.api.elementwise.arithmetic import sign
+from nacre.api.elementwise.arithmetic import maximum, minimum, sign
 from nacre.api.elementwise.logic import isfinite
 from nacre.api.elementwise.transcendental import sqrt
 from nacre.api.searching import where

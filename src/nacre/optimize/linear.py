@@ -25,6 +25,7 @@ from nacre.optimize.problem import (
     Function,
     Unknowns,
     applied,
+    called,
     limit_of,
     over_vector,
     require_choice,
@@ -91,7 +92,7 @@ def linear_solve(
     size = int(side.shape[0])
     chosen = linear_method("linear_solve", method, bool(symmetric), tolerance, max_iterations, unknowns.dtype, size)
     f = operator if callable(operator) and not isinstance(operator, Value | Variable) else _product(operator, unknowns)
-    staged, graph, operands = unknowns.stage(f)
+    staged, graph, operands = unknowns.stage(called("linear_solve", f, ()))
     same_structure(unknowns, staged)
     fault = obstacle(graph, graph.inputs[: len(unknowns.types)])
     if fault is not None:
@@ -112,7 +113,12 @@ def _product(matrix: Any, unknowns: Unknowns) -> Function:
             f"linear_solve: a matrix [n, n] needs one vector b [n]; got {a.type} and "
             f"{', '.join(map(str, unknowns.types))}; give the operator as a function"
         )
-    return lambda x: matmul(a, x)
+
+    def product(x: Any) -> Any:
+        """The matrix times a vector."""
+        return matmul(a, x)
+
+    return product
 
 
 def linear_method(
@@ -156,13 +162,18 @@ def _system(apply: Graph, method: LinearMethod) -> tuple[Graph, DerivativeRule]:
     return solver(apply, False), DerivativeRule("linear_solve", (0,), rules)
 
 
+def _nothing(w: Any, *rest: Any) -> list[Value]:
+    """Zeros."""
+    return [zeros_like(w)]
+
+
 def transposed(apply: Graph) -> Graph:
     """The graph of (w, operands) → Aᵀ·w."""
     back = reverse(apply, (0,))
     b = Builder(f"{apply.name}.transposed")
     inputs = [b.input(t) for t in apply.input_types]
     if not back.traced:
-        return derived(lambda w, *rest: [zeros_like(w)], apply.input_types, b.name)
+        return derived(_nothing, apply.input_types, b.name)
     pull, _ = back.pull((0,))
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, apply.name)
     return b.finish(inline(b, pull, [*inline(b, again, inputs), inputs[0]]))

@@ -14,7 +14,7 @@ from nacre.optimize.descent import lbfgs, newton_cg
 from nacre.optimize.implicit import Solver, solve
 from nacre.optimize.linear import linear_method
 from nacre.optimize.newton import Limits
-from nacre.optimize.problem import Function, Unknowns, limit_of, over_vector, require_choice, tolerance_of
+from nacre.optimize.problem import Function, Unknowns, called, limit_of, over_vector, require_choice, tolerance_of
 from nacre.optimize.solution import Solution, finished
 from nacre.trace.value import Value
 from nacre.transform.grad import grad, value_and_grad
@@ -60,15 +60,15 @@ def minimize(
     """
     require_flag(strict, "minimize")
     unknowns = Unknowns("minimize", x0)
-    staged, graph, operands = unknowns.stage(lambda x: f(x, *args))
+    staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     if len(staged.types) != 1 or staged.types[0].shape != ():
         raise ArgumentError(
             f"minimize: f must return a scalar; got {', '.join(map(str, staged.types))}; reduce it with sum() or mean()"
         )
     if staged.types[0].dtype is not unknowns.dtype:
         raise DTypeError(
-            f"minimize: f must return the unknowns' dtype, {unknowns.dtype.name}; got {staged.types[0]}; convert it with "
-            "astype"
+            f"minimize: f must return the unknowns' dtype, {unknowns.dtype.name}; got {staged.types[0]}; convert it "
+            "with astype"
         )
     name = require_choice("minimize", "method", method, tuple(METHODS))
     least = tolerance_of("minimize", tolerance, 1e-8 if unknowns.dtype is float64 else 1e-4)

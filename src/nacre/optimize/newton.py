@@ -16,7 +16,6 @@ from nacre.base.records import dataclass
 from nacre.optimize.krylov import Operator, Solved, count, false, gmres, put_row, solve_matrix
 from nacre.optimize.solution import ended
 from nacre.transform.control import while_loop
-
 from nacre.transform.grad import jacfwd, jvp
 
 HALVINGS: Final = 30  # of one step

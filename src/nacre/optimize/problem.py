@@ -14,7 +14,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph, kept_with_graph
 from nacre.trace.value import Value
-from nacre.transform.arguments import require_function
+from nacre.transform.arguments import name_of, require_function
 from nacre.transform.closure_conversion import Environment, Operands, StagedFunction, stage_function
 
 Function = Callable[..., Any]
@@ -49,9 +49,6 @@ class Unknowns:
 
     def stage(self, f: Function) -> tuple[StagedFunction, Graph, list[Value]]:
         """f as a graph of the leaves and of the operands that it captures, and these operands."""
-        if not callable(f):
-            raise KindError(f"{self.operation}: f must be a function; got {shown(f)}")
-        require_function(f, self.operation)
         staged = stage_function(self.operation, f, [self.given], self.types)
         trace = staged.trace
         if trace.variable_outputs or any(r.gradient_written for r in trace.variables):
@@ -61,6 +58,20 @@ class Unknowns:
             )
         around = Environment(self.operation, (trace,))
         return staged, around.graph(trace), around.operands()
+
+
+def called(operation: str, f: Any, args: Sequence[Any]) -> Function:
+    """A function of the unknowns alone; raises KindError for anything else than a function."""
+    if not callable(f):
+        raise KindError(f"{operation}: f must be a function; got {shown(f)}")
+    require_function(f, operation)
+
+    def of_unknowns(x: Any) -> Any:
+        """The function with its other arguments."""
+        return f(x, *args)
+
+    of_unknowns.__name__ = name_of(f, operation)
+    return of_unknowns
 
 
 def joined(leaves: Sequence[Any]) -> Any:
@@ -107,8 +118,8 @@ def number_of_equations(unknowns: Unknowns, staged: StagedFunction) -> None:
     for t in staged.types:
         if t.dtype is not unknowns.dtype:
             raise DTypeError(
-                f"{unknowns.operation}: the results of f must have the unknowns' dtype, {unknowns.dtype.name}; got {t}; "
-                "convert it with astype"
+                f"{unknowns.operation}: the results of f must have the unknowns' dtype, {unknowns.dtype.name}; got "
+                f"{t}; convert it with astype"
             )
 
 

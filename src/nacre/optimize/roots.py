@@ -16,6 +16,7 @@ from nacre.optimize.newton import Limits, broyden, newton, newton_krylov
 from nacre.optimize.problem import (
     Function,
     Unknowns,
+    called,
     limit_of,
     number_of_equations,
     over_vector,
@@ -66,7 +67,7 @@ def root(
     """
     require_flag(strict, "root")
     unknowns = Unknowns("root", x0)
-    staged, graph, operands = unknowns.stage(lambda x: f(x, *args))
+    staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     number_of_equations(unknowns, staged)
     start = unknowns.vector
     size = int(start.shape[0])
@@ -114,7 +115,7 @@ def root_scalar(
         )
     start = stack([low, high]) if low.type is high.type else stack(list((low + 0 * high, high + 0 * low)))
     unknowns = Unknowns("root_scalar", start[0])
-    staged, graph, operands = unknowns.stage(lambda x: f(x, *args))
+    staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     number_of_equations(unknowns, staged)
     name = require_choice("root_scalar", "method", method, tuple(BRACKETING))
     limits = Limits(tolerance_of("root_scalar", tolerance, 0.0), limit_of("root_scalar", max_iterations))

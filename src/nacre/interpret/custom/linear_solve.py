@@ -73,7 +73,8 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
         """The graph that solves the transposed system, and pulls its solution back to the operands of A."""
         b = Builder("linear_solve.pull")
         inputs: list[Atom] = [b.input(t) for t in types]
-        solution = [b.input(t) for t in params["graph"].output_types][0]
+        results = [b.input(t) for t in params["graph"].output_types]
+        solution = results[0]
         given = b.input(solution.type)
         whole = {"graph": of_transpose, "rule": _transposed(rule)}
         turned = b.add(linear_solve_p, [*inputs[:at], given, *inputs[at + 1 :]], whole)[0]
