@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from nacre.api.creation import zeros
 from nacre.api.operands import as_tensor, constant
 from nacre.base import tree
-from nacre.base.arguments import shown
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, KindError
 from nacre.base.types import TensorType
@@ -18,7 +17,6 @@ from nacre.ops.control import call
 from nacre.optim.group import Clock
 from nacre.optim.lbfgs import LBFGS
 from nacre.optim.optimiser import Optimizer
-from nacre.trace.modes import gradients
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
@@ -105,10 +103,10 @@ class FunctionalOptimizer:
         """The state before the first step, for a tree of parameters."""
         return self._form([as_tensor(x) for x in tree.flatten(params)[0]]).start
 
-    def step(self, params: Any, gradients_: Any, state: OptimizerState) -> tuple[Any, OptimizerState]:
+    def step(self, params: Any, gradients: Any, state: OptimizerState) -> tuple[Any, OptimizerState]:
         """The parameters and the state after one step.  Raises ArgumentError for gradients of another structure."""
         leaves, structure = tree.flatten(params)
-        given, other = tree.flatten(gradients_)
+        given, other = tree.flatten(gradients)
         if structure != other:
             raise ArgumentError(
                 f"functional: gradients must have the structure of the parameters, {structure}; got {other}; leave "
@@ -147,10 +145,9 @@ def functional(kind: type[Optimizer], **settings: Any) -> FunctionalOptimizer:
     [[0.5], [1.5], [2.5]]
     """
     given: Any = kind
-    named: object = kind
     if not isinstance(given, type) or not issubclass(given, Optimizer) or given is Optimizer:
         raise KindError(
-            f"functional: kind must be a class of optimisers; got {shown(cast('object', kind))}; write "
+            f"functional: kind must be a class of optimisers; got {kind!r:.60}; write "
             "optim.functional(optim.Adam, lr=1e-3)"
         )
     if issubclass(given, LBFGS):
@@ -158,5 +155,4 @@ def functional(kind: type[Optimizer], **settings: Any) -> FunctionalOptimizer:
             "functional: kind must be an optimiser whose steps are one graph; got LBFGS; write "
             'nc.optimize.minimize(loss, params, method="l-bfgs")'
         )
-    with gradients(False):
-        return FunctionalOptimizer(kind, settings)
+    return FunctionalOptimizer(kind, settings)
