@@ -81,7 +81,13 @@ class _Form:
 
 
 class FunctionalOptimizer:
-    """An optimiser as two pure functions, `start` and `step`.  `functional` makes it."""
+    """An optimiser as two pure functions, `start` and `step`.  `functional` makes it.
+
+    >>> opt = optim.functional(optim.SGD, lr=0.5)
+    >>> params, state = opt.step(nc.ones(2), nc.tensor([1.0, 2.0]), opt.start(nc.ones(2)))
+    >>> params.tolist(), state.numbers["step"].tolist()
+    ([0.5, 0.0], 1)
+    """
 
     def __init__(self, kind: type[Optimizer], settings: dict[str, Any]) -> None:
         self.kind, self.settings = kind, settings

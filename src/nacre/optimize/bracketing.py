@@ -14,18 +14,18 @@ from nacre.api.elementwise.logic import isfinite
 from nacre.api.manipulation import reshape
 from nacre.api.searching import where
 from nacre.optimize.krylov import Operator, Solved, count
-from nacre.optimize.newton import Limits
+from nacre.optimize.newton import SolverLimits
 from nacre.optimize.problem import EPSILON
 from nacre.optimize.solution import NO_BRACKET, ended
 from nacre.transform.control import while_loop
 
 
-def bisection(f: Operator, ends: Any, limits: Limits) -> Solved:
+def bisection(f: Operator, ends: Any, limits: SolverLimits) -> Solved:
     """Halves the interval, which gains one binary digit for each evaluation."""
     return _bracketed(f, ends, limits, lambda s: zeros((), ends.dtype) + 0.5)
 
 
-def chandrupatla(f: Operator, ends: Any, limits: Limits) -> Solved:
+def chandrupatla(f: Operator, ends: Any, limits: SolverLimits) -> Solved:
     """Inverse quadratic interpolation where it is safe, and bisection elsewhere (Chandrupatla 1997)."""
 
     def share(s: Any) -> Any:
@@ -43,7 +43,7 @@ def chandrupatla(f: Operator, ends: Any, limits: Limits) -> Solved:
     return _bracketed(f, ends, limits, share)
 
 
-def _bracketed(f: Operator, ends: Any, limits: Limits, share: Callable[[Any], Any]) -> Solved:
+def _bracketed(f: Operator, ends: Any, limits: SolverLimits, share: Callable[[Any], Any]) -> Solved:
     """The root between two ends, where `share` chooses the next point; a is the newest point, b the opposite one."""
 
     def at(x: Any) -> Any:

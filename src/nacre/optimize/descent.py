@@ -16,7 +16,7 @@ from nacre.api.elementwise.transcendental import sqrt
 from nacre.api.searching import where
 from nacre.optimize.krylov import Solved, count, false, norm, put_row
 from nacre.optimize.line_search import wolfe
-from nacre.optimize.newton import Limits, largest
+from nacre.optimize.newton import SolverLimits, largest
 from nacre.optimize.problem import EPSILON
 from nacre.optimize.solution import ended
 from nacre.transform.control import fori_loop, while_loop
@@ -31,7 +31,7 @@ def relative(f: Any, g: Any) -> Any:
     return largest(g) / maximum(abs(f), 1.0)
 
 
-def lbfgs(slope: Slope, start: Any, limits: Limits) -> Solved:
+def lbfgs(slope: Slope, start: Any, limits: SolverLimits) -> Solved:
     """L-BFGS (Liu and Nocedal 1989) with a line search for the strong Wolfe conditions.
 
     Row k of `moves` and `changes` has the step and the change of the gradient of iteration k, modulo the memory, and
@@ -74,8 +74,7 @@ def lbfgs(slope: Slope, start: Any, limits: Limits) -> Solved:
         product, square = (move * change).sum(), (change * change).sum()
         usable = fell & (product > EPSILON[start.dtype] * square)
         at = s["k"] % m
-        forget = ~fell
-        inverse = where(forget, 0.0, s["inverse"])
+        inverse = where(fell, s["inverse"], 0.0)
         row = where(usable, 1.0 / where(usable, product, 1.0), 0.0)
         return {
             "x": s["x"] + where(fell, move, 0.0), "f": where(fell, f, s["f"]), "g": where(fell, g, s["g"]),
@@ -94,12 +93,12 @@ def lbfgs(slope: Slope, start: Any, limits: Limits) -> Solved:
     return s["x"], _end(s, limits)
 
 
-def _end(s: Any, limits: Limits) -> tuple[Any, Any, Any, Any]:
+def _end(s: Any, limits: SolverLimits) -> tuple[Any, Any, Any, Any]:
     rest = relative(s["f"], s["g"])
     return ended(rest <= limits.tolerance, isfinite(rest) & isfinite(s["f"]), s["stalled"]), s["k"], s["n"], rest
 
 
-def newton_cg(slope: Slope, start: Any, limits: Limits) -> Solved:
+def newton_cg(slope: Slope, start: Any, limits: SolverLimits) -> Solved:
     """Newton's method: conjugate gradients on Hessian products in a trust region (Steihaug 1983).
 
     Each product counts as one evaluation.

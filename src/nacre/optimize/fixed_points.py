@@ -16,7 +16,7 @@ from nacre.ops.pointwise import sub
 from nacre.optimize.implicit import Solver, solve
 from nacre.optimize.krylov import Operator, Solved, count, put_row, solve_matrix
 from nacre.optimize.linear import linear_method
-from nacre.optimize.newton import Limits, largest
+from nacre.optimize.newton import SolverLimits, largest
 from nacre.optimize.problem import (
     EPSILON,
     Function,
@@ -35,7 +35,7 @@ from nacre.transform.control import while_loop
 __all__ = ["fixed_point"]
 
 
-def plain(f: Operator, start: Any, limits: Limits) -> Solved:
+def plain(f: Operator, start: Any, limits: SolverLimits) -> Solved:
     """x ← f(x)."""
 
     def step(s: Any) -> Any:
@@ -46,7 +46,7 @@ def plain(f: Operator, start: Any, limits: Limits) -> Solved:
     return _iterated(f, start, limits, step, {})
 
 
-def anderson(f: Operator, start: Any, limits: Limits) -> Solved:
+def anderson(f: Operator, start: Any, limits: SolverLimits) -> Solved:
     """Anderson's acceleration (1965): the combination of the last iterates that has the least residual."""
     size, m = int(start.shape[0]), limits.memory
     dtype = start.dtype
@@ -71,7 +71,7 @@ def anderson(f: Operator, start: Any, limits: Limits) -> Solved:
     return _iterated(f, start, limits, step, {"dx": rows, "dr": zeros_like(rows)})
 
 
-def _iterated(f: Operator, start: Any, limits: Limits, step: Operator, more: dict[str, Any]) -> Solved:
+def _iterated(f: Operator, start: Any, limits: SolverLimits, step: Operator, more: dict[str, Any]) -> Solved:
     """Iterations until x and y = f(x) agree; the solution is y."""
 
     def margin(s: Any) -> Any:
@@ -125,7 +125,7 @@ def fixed_point(
     same_structure(unknowns, staged)
     name = require_choice("fixed_point", "method", method, tuple(METHODS))
     least = tolerance_of("fixed_point", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
-    limits = Limits(least, limit_of("fixed_point", max_iterations), limit_of("fixed_point", memory, "memory"))
+    limits = SolverLimits(least, limit_of("fixed_point", max_iterations), limit_of("fixed_point", memory, "memory"))
     start = unknowns.vector
     system = linear_method("fixed_point", linear_solver, False, None, None, unknowns.dtype, int(start.shape[0]))
     step = over_vector(graph, len(unknowns.types))

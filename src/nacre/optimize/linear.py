@@ -65,7 +65,8 @@ def linear_solve(
 ) -> Solution:
     """The solution x of operator(x) = b, where the operator is a linear function of trees, or a matrix [n, n].
 
-    `b` is a tree of float32, or of float64, tensors; the operator takes and returns such trees.  x has derivatives by b
+    `b` is a tree of float32, or of float64, tensors.  The operator takes and returns such trees.
+    x has derivatives by b
     and by all tensors that the operator reads, in both modes and of any order.  They solve systems with the operator,
     and with its transpose, which is derived.
 

@@ -13,7 +13,7 @@ from nacre.ir.graph import Graph, kept_with_graph
 from nacre.optimize.descent import lbfgs, newton_cg
 from nacre.optimize.implicit import Solver, solve
 from nacre.optimize.linear import linear_method
-from nacre.optimize.newton import Limits
+from nacre.optimize.newton import SolverLimits
 from nacre.optimize.problem import Function, Unknowns, called, limit_of, over_vector, require_choice, tolerance_of
 from nacre.optimize.solution import Solution, finished
 from nacre.trace.value import Value
@@ -72,7 +72,7 @@ def minimize(
         )
     name = require_choice("minimize", "method", method, tuple(METHODS))
     least = tolerance_of("minimize", tolerance, 1e-8 if unknowns.dtype is float64 else 1e-4)
-    limits = Limits(least, limit_of("minimize", max_iterations), limit_of("minimize", memory, "memory"))
+    limits = SolverLimits(least, limit_of("minimize", max_iterations), limit_of("minimize", memory, "memory"))
     start = unknowns.vector
     system = linear_method("minimize", linear_solver, True, None, None, unknowns.dtype, int(start.shape[0]))
     whole = over_vector(graph, len(unknowns.types))

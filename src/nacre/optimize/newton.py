@@ -24,7 +24,7 @@ MEMORY: Final = 32  # updates of Broyden's method before it starts again
 
 
 @dataclass(frozen=True)
-class Limits:
+class SolverLimits:
     """The tolerance of a solver and its greatest number of iterations."""
 
     tolerance: float
@@ -37,7 +37,7 @@ def largest(x: Any) -> Any:
     return abs(x).max()
 
 
-def newton(f: Operator, start: Any, limits: Limits) -> Solved:
+def newton(f: Operator, start: Any, limits: SolverLimits) -> Solved:
     """Newton's method with LU factors of the Jacobian, and steps halved until the residual decreases."""
 
     def direction(x: Any, r: Any) -> tuple[Any, Any, int]:
@@ -48,7 +48,7 @@ def newton(f: Operator, start: Any, limits: Limits) -> Solved:
     return _newton(f, start, limits, direction)
 
 
-def newton_krylov(f: Operator, start: Any, limits: Limits) -> Solved:
+def newton_krylov(f: Operator, start: Any, limits: SolverLimits) -> Solved:
     """Newton's method with GMRES on products with the Jacobian, which is never computed (Knoll and Keyes 2004)."""
 
     def direction(x: Any, r: Any) -> tuple[Any, Any, Any]:
@@ -59,7 +59,7 @@ def newton_krylov(f: Operator, start: Any, limits: Limits) -> Solved:
     return _newton(f, start, limits, direction)
 
 
-def _newton(f: Operator, start: Any, limits: Limits, direction: Callable[..., Any]) -> Solved:
+def _newton(f: Operator, start: Any, limits: SolverLimits, direction: Callable[..., Any]) -> Solved:
     def more(s: Any) -> Any:
         """Whether the residual is too large."""
         return (s["size"] > limits.tolerance) & (s["k"] < limits.iterations) & ~s["stalled"] & ~s["singular"]
@@ -104,7 +104,7 @@ def shortened(f: Operator, x: Any, r: Any, move: Any, growth: Any = 0.0) -> tupl
     return x - s["length"] * move, s["r"], s["k"], falls(s)
 
 
-def broyden(f: Operator, start: Any, limits: Limits) -> Solved:
+def broyden(f: Operator, start: Any, limits: SolverLimits) -> Solved:
     """Broyden's good method (1965), with the inverse as updates of a multiple of the identity, started again when full.
 
     The multiple is the best one along the residual, by one product with the Jacobian.  Steps are accepted as by Li and

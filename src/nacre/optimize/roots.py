@@ -12,7 +12,7 @@ from nacre.base.errors import ArgumentError, ShapeError
 from nacre.optimize.bracketing import bisection, chandrupatla
 from nacre.optimize.implicit import Solver, solve
 from nacre.optimize.linear import LinearMethod, linear_method
-from nacre.optimize.newton import Limits, broyden, newton, newton_krylov
+from nacre.optimize.newton import SolverLimits, broyden, newton, newton_krylov
 from nacre.optimize.problem import (
     Function,
     Unknowns,
@@ -75,7 +75,7 @@ def root(
     if name == "auto":
         name = "newton" if size <= LARGE else "newton-krylov"
     least = tolerance_of("root", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
-    limits = Limits(least, limit_of("root", max_iterations))
+    limits = SolverLimits(least, limit_of("root", max_iterations))
     system = linear_method("root", linear_solver, False, None, None, unknowns.dtype, size)
     equations = over_vector(graph, len(unknowns.types))
     x, *ends = solve((equations, equations), start, operands, METHODS[name], limits, system)
@@ -118,7 +118,7 @@ def root_scalar(
     staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     number_of_equations(unknowns, staged)
     name = require_choice("root_scalar", "method", method, tuple(BRACKETING))
-    limits = Limits(tolerance_of("root_scalar", tolerance, 0.0), limit_of("root_scalar", max_iterations))
+    limits = SolverLimits(tolerance_of("root_scalar", tolerance, 0.0), limit_of("root_scalar", max_iterations))
     system = LinearMethod("dense", 0.0, 1)
     equations = over_vector(graph, 1)
     x, *ends = solve((equations, equations), start, operands, BRACKETING[name], limits, system)
