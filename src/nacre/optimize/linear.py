@@ -65,10 +65,9 @@ def linear_solve(
 ) -> Solution:
     """The solution x of operator(x) = b, where the operator is a linear function of trees, or a matrix [n, n].
 
-    `b` is a tree of float32, or of float64, tensors.  The operator takes and returns such trees.
-    x has derivatives by b
-    and by all tensors that the operator reads, in both modes and of any order.  They solve systems with the operator,
-    and with its transpose, which is derived.
+    `b` is a tree of float32, or of float64, tensors.  The operator takes and returns such trees.  x has
+    derivatives by b and by all tensors that the operator reads, in both modes and of any order.  They solve systems
+    with the operator, and with its transpose, which is derived.
 
     `method` is "cg" (symmetric positive definite operators), "bicgstab", "gmres", "dense" (LU factors of the operator's
     matrix), or "auto": "dense" up to 128 unknowns, and else "cg" if `symmetric`, "gmres" if not.  `symmetric` promises
