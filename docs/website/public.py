@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import nacre
-from nacre import data, deploy, nn, optim
+from nacre import data, deploy, nn, optim, optimize
 from nacre.api import namespace
 from nacre.base import dtypes, errors
 from nacre.base.cached_property import cached_property
@@ -162,6 +162,7 @@ def spaces() -> tuple[Space, ...]:
         Space("nacre.nn.init", "nn.init", (_whole("nacre.nn.init"),)),
         Space("nacre.nn.utils", "nn.utils", _listed(nn.utils)),
         Space("nacre.optim", "optim", _late("nacre.optim", optim.HOMES, "nacre.optim")),
+        Space("nacre.optimize", "nc.optimize", _late("nacre.optimize", optimize.HOMES, "nacre.optimize")),
         Space("nacre.data", "data", _listed(data)),
         Space("nacre.deploy", "deploy", _parts({"nacre.deploy.compile": deploy.__all__}, "nacre.deploy")),
         Space(

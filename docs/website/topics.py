@@ -161,6 +161,12 @@ PROGRAMS = Group(
             },
         ),
         Topic(
+            "solvers",
+            "Solvers",
+            "Equations, linear systems, fixed points and minima, with derivatives of their solutions.",
+            {"nacre.optimize": "root root_scalar fixed_point minimize linear_solve Solution"},
+        ),
+        Topic(
             "graphs",
             "Graphs",
             "Computations as values: traced or written by hand, run in part, cut, changed and saved.",
@@ -350,7 +356,7 @@ TRAINING = Group(
             "Optimisers, their parameter groups, and gradient clipping.",
             {
                 "nacre.optim": "SGD Adam AdamW Adadelta Adagrad Adamax LAMB LBFGS Lion NAdam RAdam RMSprop "
-                "Optimizer ParameterGroup clip_grad_norm_ clip_grad_value_"
+                "Optimizer ParameterGroup functional FunctionalOptimizer clip_grad_norm_ clip_grad_value_"
             },
         ),
         Topic(
@@ -424,9 +430,9 @@ TOOLS = Group(
             {
                 "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
                 "is_inference_mode_enabled numerics get_threads set_threads set_memory_limit "
-                "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError "
-                "DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile GradientError GraphError KindError "
-                "LinAlgError MissingAttribute "
+                "empty_cache printoptions set_printoptions Error ArgumentError AxisError CompileError ConvergenceError "
+                "DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile GradientError "
+                "GraphError KindError LinAlgError MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },

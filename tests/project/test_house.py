@@ -24,7 +24,7 @@ LAYERS = (  # the lowest first; rooms of one layer do not import from each other
     ("compile",),
     ("transform", "api"),
     ("nn",),
-    ("optim", "data", "formats"),
+    ("optim", "optimize", "data", "formats"),
     ("inspect", "deploy"),
     ("train",),
     ("examples",),

@@ -14,6 +14,7 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "CompileError",
+    "ConvergenceError",
     "DTypeError",
     "DepthError",
     "DeviceError",
@@ -77,10 +78,15 @@ class LinAlgError(Error, ValueError):
     """A matrix lacks a property that the operation needs: it is singular, for example, or not positive definite."""
 
 
+class ConvergenceError(Error, ArithmeticError):
+    """An iterative method ended without a solution, and the call required one (`strict=True`)."""
+
+
 CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "argument": ArgumentError,
     "assertion": FailedAssertion,
     "axis": AxisError,
+    "convergence": ConvergenceError,
     "matrix": LinAlgError,
     "shape": ShapeError,
 }

@@ -173,6 +173,8 @@ class DerivativeRule(ProcessParameter):
     For `custom_vjp` there are two: operands → (results, residuals), and (operands, residuals, cotangents) → cotangents
     of the operands at `places`.  Of the operands, the second graph reads only those behind the arguments.
 
+    For the graphs of `linear_solve`, see there.
+
     The graphs of a rule may have equations with this rule itself.  Rules are equal if their graphs are.
     """
 
@@ -240,6 +242,20 @@ def _custom_type(*xs: TensorType, graph: Graph, rule: DerivativeRule) -> Types:
 custom_jvp_p, custom_vjp_p = (
     Primitive(name, _custom_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
     for name in ("custom_jvp", "custom_vjp")
+)
+
+
+def linear_solve(graph: Graph, rule: DerivativeRule, *xs: Value) -> tuple[Value, ...]:
+    """The solution x of A·x = b, and further results of the solver, which is a graph; b is at `rule.places[0]`.
+
+    The other operands are those of A.  The rule has four graphs with the same operands: v → A·v and v → Aᵀ·v, with v in
+    the place of b, and b → x for A and for Aᵀ, which derivatives use.
+    """
+    return bind(linear_solve_p, *xs, graph=graph, rule=rule)
+
+
+linear_solve_p = Primitive(
+    "linear_solve", _custom_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"]
 )
 
 

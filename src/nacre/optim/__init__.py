@@ -14,6 +14,7 @@ HOMES = {
     "adaptive": "Adadelta Adagrad Adamax LAMB Lion NAdam RAdam RMSprop",
     "clip": "clip_grad_norm_ clip_grad_value_",
     "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
+    "functional": "FunctionalOptimizer functional",
     "group": "ParameterGroup",
     "lbfgs": "LBFGS",
     "optimiser": "Optimizer",
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from nacre.optim.adaptive_moments import *
     from nacre.optim.clip import *
     from nacre.optim.cycle import *
+    from nacre.optim.functional import *
     from nacre.optim.gradient_descent import *
     from nacre.optim.group import *
     from nacre.optim.lbfgs import *

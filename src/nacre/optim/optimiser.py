@@ -201,10 +201,11 @@ class Optimizer:
             report(self, "fingerprint")
         with gradients(False):
             for group in self.param_groups:
-                self._step_group(group)
+                self.step_group(group)
         return loss
 
-    def _step_group(self, group: ParameterGroup) -> None:
+    def step_group(self, group: ParameterGroup) -> None:
+        """Update the parameters of a group that have a gradient."""
         given = [(p, p.gradient) for p in group.params]
         present = [(p, g) for p, g in given if g is not None]
         if not present:
