@@ -26,7 +26,7 @@ from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
 
-SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
+SIZES: Final = frozenset(("shape", "size", "length", "low", "high"))  # the parameters that consist of sizes
 MOST: Final = 4096  # kinds
 UNKNOWN: Final = object()  # a kind that no call belongs to
 REFINED: Final = 8  # programs of one kind, each for fewer equal sizes than the one before
@@ -278,6 +278,16 @@ def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[obje
     """The kind of a call, and the sizes that it leaves out; UNKNOWN where a size is no plain number."""
     parts: list[object] = [STATE.numerics]
     sizes: tuple[int, ...] = ()
+    primitive = key[0] if isinstance(key[0], Primitive) else None
+    free = None if primitive is None else primitive.free_sizes
+    if primitive is not None and free is not None:
+        each = free.of(*_types_and_parameters(key))
+        if any([type(n) is not int or n < 0 for n in each]):
+            return UNKNOWN, ()
+        parts += [(p.dtype, p.rank) if type(p) is TensorType else p for p in key if not _is_named(p, free.names)]
+        parts.append(tuple([n if n < LEAST else -1 for n in each]))
+        sizes = tuple([n for n in each if n >= LEAST])
+        key = ()
     for part in key:
         if type(part) is TensorType:
             parts.append(part.kind)
@@ -291,8 +301,8 @@ def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[obje
             sizes += tuple([n for n in each if n >= LEAST])
         else:
             parts.append(cast("object", part))
-    if isinstance(key[0], Primitive) and key[0].numbers is not None:
-        parts.append(key[0].numbers([p for p in key if type(p) is TensorType], dict(_parameters(key))))
+    if primitive is not None and primitive.numbers is not None:
+        parts.append(primitive.numbers(*_types_and_parameters(key)))
     for layout in strides or ():
         parts.append(_marks(layout))
         sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
@@ -322,30 +332,38 @@ def _symbolic(
         """The same for a stride, which may be negative."""
         return -free(-n) if n < 0 else free(n)
 
-    types: list[TensorType] = []
-    params: dict[str, Any] = {}
-    for part in key:
-        if type(part) is TensorType:
-            types.append(part.with_shape([free(n) for n in part.shape]))
-        elif type(part) is tuple:
-            name, value = cast("tuple[str, Any]", part)
-            if name in SIZES:
-                value = free(value) if type(value) is int else tuple([free(n) for n in value])
-            params[name] = value
+    primitive = key[0] if isinstance(key[0], Primitive) else None
+    types, params = _types_and_parameters(key)
     equal: list[tuple[Size, Size]] = []
-    if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
+    if primitive is not None and primitive.free_sizes is not None:
+        types, sized = primitive.free_sizes.made(
+            types, params, tuple(map(free, primitive.free_sizes.of(types, params)))
+        )
+        params |= sized
+    else:
+        types = [t.with_shape([free(n) for n in t.shape]) for t in types]
+        for name in [name for name in params if name in SIZES]:
+            value = params[name]
+            params[name] = free(value) if type(value) is int else tuple([free(n) for n in value])
+    if primitive is not None and primitive.keeps_order and "shape" in params:
         own, params["shape"] = params["shape"], _with_elements(types[0], params["shape"])
         equal += [(a, b) for a, b in zip(own, params["shape"], strict=True) if a is not b]
-    if isinstance(key[0], Primitive) and key[0].fitted is not None:
-        given, types = types, list(key[0].fitted(types, params))
+    if primitive is not None and primitive.fitted is not None:
+        given, types = types, list(primitive.fitted(types, params))
         for own, fitted in zip(given, types, strict=True):
             equal += [(a, b) for a, b in zip(own.shape, fitted.shape, strict=True) if a is not b]
     return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides]), equal
 
 
-def _parameters(key: Sequence[object]) -> Iterator[tuple[str, Any]]:
-    """The parameters in a key, by name."""
-    return (cast("tuple[str, Any]", part) for part in key if type(part) is tuple)
+def _types_and_parameters(key: Sequence[object]) -> tuple[list[TensorType], dict[str, Any]]:
+    """The operands' types in a key, and the parameters by name."""
+    params = dict([cast("tuple[str, Any]", part) for part in key if type(part) is tuple])
+    return [part for part in key if type(part) is TensorType], params
+
+
+def _is_named(part: object, names: frozenset[str]) -> bool:
+    """Whether a part of a key is a parameter with one of these names."""
+    return type(part) is tuple and part[0] in names
 
 
 def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:
