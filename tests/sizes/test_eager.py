@@ -200,6 +200,16 @@ def test_wrong_slices_are_refused_for_all_sizes(
             view.slice_(nc.ones((4, 4)), starts, stops, steps)
 
 
+def test_wrong_pads_are_refused_for_all_sizes() -> None:
+    x = nc.ones((4, 4))
+    for n in (3, 4, 5):
+        assert view.pad(x, nc.tensor(0.0), (n, 0), (0, 2)).type.shape == (4 + n, 6)
+        with pytest.raises(nc.ArgumentError, match="pad: amounts must be at least 0"):
+            view.pad(x, nc.tensor(0.0), (n, 0), (0, -1))
+        with pytest.raises(nc.ArgumentError, match="pad: amounts must be at least 0"):
+            view.pad(x, nc.tensor(0.0), (-1, 0), (0, 2))
+
+
 def test_errors_name_the_sizes_of_the_call() -> None:
     for n in (3, 4, 5, 6):
         assert (nc.ones(n) + nc.ones(n)).shape == (n,)

@@ -157,7 +157,7 @@ def _slice_batch(
     return slice_(x, (0, *starts), (x.type.shape[0], *stops), (1, *steps)), 0
 
 
-def _slice_parts(types: Types, params: Params) -> Sizes:
+def _slice_parts(types: Sequence[TensorType], params: Params) -> Sizes:
     """The elements of each axis before the slice, in it, and behind it."""
     (x,) = types
     starts, stops = cast("Sizes", params["starts"]), cast("Sizes", params["stops"])
@@ -167,7 +167,9 @@ def _slice_parts(types: Types, params: Params) -> Sizes:
     return tuple([n for size, start, stop in ends for n in (start, stop - start, size - stop)])
 
 
-def _slice_of_parts(types: Types, params: Params, parts: Sequence[Size]) -> tuple[list[TensorType], dict[str, Any]]:
+def _slice_of_parts(
+    types: Sequence[TensorType], params: Params, parts: Sequence[Size]
+) -> tuple[list[TensorType], dict[str, Any]]:
     """A slice with other numbers of elements."""
     starts, within, behind = parts[::3], parts[1::3], parts[2::3]
     stops = tuple([a + b for a, b in zip(starts, within, strict=True)])

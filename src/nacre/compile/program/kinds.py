@@ -5,11 +5,14 @@ of at least two are left out.  The first sizes of a kind have an exact program. 
 symbols: sizes that were equal in all calls share one.  Sizes that the symbols do not fit are compiled exactly.
 """
 
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from nacre.base.arguments import PLAIN
 from nacre.base.dims import Dim, Size, evaluate, noted_needs, product
 from nacre.base.errors import Error
 from nacre.base.locks import Turns
@@ -274,33 +277,35 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     return None if needs else made
 
 
-def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[object, tuple[int, ...]]:
+def kind_of(key: Sequence[Any], strides: Strides | None = None) -> tuple[object, tuple[int, ...]]:
     """The kind of a call, and the sizes that it leaves out; UNKNOWN where a size is no plain number."""
     parts: list[object] = [STATE.numerics]
     sizes: tuple[int, ...] = ()
+    each: tuple[Any, ...]
     primitive = key[0] if isinstance(key[0], Primitive) else None
     free = None if primitive is None else primitive.free_sizes
-    if primitive is not None and free is not None:
-        each = free.of(*_types_and_parameters(key))
-        if any([type(n) is not int or n < 0 for n in each]):
-            return UNKNOWN, ()
-        parts += [(p.dtype, p.rank) if type(p) is TensorType else p for p in key if not _is_named(p, free.names)]
-        parts.append(tuple([n if n < LEAST else -1 for n in each]))
-        sizes = tuple([n for n in each if n >= LEAST])
-        key = ()
     for part in key:
         if type(part) is TensorType:
-            parts.append(part.kind)
-            sizes += part.sizes
-        elif type(part) is tuple and part[0] in SIZES:
-            name, value = cast("tuple[str, Any]", part)
-            each = cast("tuple[Any, ...]", value if type(value) is tuple else (value,))
-            if not all([type(n) is int for n in each]):
+            if free is None:
+                parts.append(part.kind)
+                sizes += part.sizes
+            else:
+                parts.append((part.dtype, len(part.shape)))
+        elif type(part) is not tuple or (part[0] not in SIZES if free is None else part[0] not in free.names):
+            parts.append(part)
+        elif free is None:
+            name, value = part
+            each = value if type(value) is tuple else (value,)
+            if not PLAIN.issuperset(map(type, each)) or min(each, default=0) < 0:
                 return UNKNOWN, ()
             parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
             sizes += tuple([n for n in each if n >= LEAST])
-        else:
-            parts.append(cast("object", part))
+    if free is not None:
+        each = free.of(*_types_and_parameters(key))
+        if not PLAIN.issuperset(map(type, each)) or min(each, default=0) < 0:
+            return UNKNOWN, ()
+        parts.append(tuple([n if n < LEAST else -1 for n in each]))
+        sizes = tuple([n for n in each if n >= LEAST])
     if primitive is not None and primitive.numbers is not None:
         parts.append(primitive.numbers(*_types_and_parameters(key)))
     for layout in strides or ():
@@ -355,15 +360,9 @@ def _symbolic(
     return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides]), equal
 
 
-def _types_and_parameters(key: Sequence[object]) -> tuple[list[TensorType], dict[str, Any]]:
+def _types_and_parameters(key: Sequence[Any]) -> tuple[list[TensorType], dict[str, Any]]:
     """The operands' types in a key, and the parameters by name."""
-    params = dict([cast("tuple[str, Any]", part) for part in key if type(part) is tuple])
-    return [part for part in key if type(part) is TensorType], params
-
-
-def _is_named(part: object, names: frozenset[str]) -> bool:
-    """Whether a part of a key is a parameter with one of these names."""
-    return type(part) is tuple and part[0] in names
+    return [part for part in key if type(part) is TensorType], dict([part for part in key if type(part) is tuple])
 
 
 def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:
