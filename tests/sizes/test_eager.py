@@ -15,7 +15,7 @@ from nacre import nn
 from nacre.compile.program.cache import programs_made
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret.evaluate import from_numpy
-from nacre.ops import window
+from nacre.ops import view, window
 from ops.row import Row
 from ops.table import ROWS
 from same_bits import canonical, dtypes, operands
@@ -147,6 +147,67 @@ def test_no_program_for_further_sizes(name: str) -> None:
 
 
 ALLOWED = {"slice": 6}  # rows and columns are equal by chance
+
+
+PLACES: dict[str, Callable[[Any, int], Any]] = {
+    "item": lambda x, k: x[k],
+    "items": lambda x, k: x[:, k],
+    "begin": lambda x, k: x[:k],
+    "end": lambda x, k: x[k:, 1:],
+    "block": lambda x, k: x[k : k + 7],
+    "steps": lambda x, k: x[k::3, ::2],
+    "backwards": lambda x, k: x[k::-1],
+    "view": lambda x, k: x.T[k : k + 2],
+    "padded": lambda x, k: nc.pad(x, ((k, 1), (0, 2 * k))),
+    "run-time start": lambda x, k: nc.dynamic_slice(x, (nc.tensor(1), nc.tensor(k)), (k, 5)),
+    "update": lambda x, k: nc.dynamic_update_slice(x, nc.ones((k, 2)), (nc.tensor(2), nc.tensor(k))),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_no_program_for_further_places(name: str) -> None:
+    f = PLACES[name]
+
+    def call(rows: int, columns: int, k: int) -> list[bytes]:
+        x = nc.tensor(array(rows, columns)).requires_grad_()
+        y = f(x, k)
+        nc.sum(y * y).backward()
+        return [canonical(y), canonical(x.grad)]
+
+    places = [(rows, columns, k) for rows in (40, 41, 42, 43, 45) for columns in (50, 53, 52) for k in range(2, 7)]
+    for place in places:
+        call(*place)
+    before = programs_made()
+    later = [(rows + 17, columns + 20, k + 5) for rows, columns, k in places]
+    found = [call(*place) for place in later]
+    assert programs_made() == before
+    for (rows, columns, k), bits_of_call in zip(later[::20], found[::20], strict=True):
+        gradient = nc.jit(nc.grad(lambda x, k=k: nc.sum(f(x, k) * f(x, k))), dynamic=False)
+        x = nc.tensor(array(rows, columns))
+        y = nc.jit(lambda x, k=k: f(x, k), dynamic=False)(x)
+        assert bits_of_call == [canonical(y), canonical(gradient(x))]
+
+
+@pytest.mark.parametrize(
+    ("starts", "stops", "steps"), [((1,), (3, 3), (1, 1)), ((2, 0), (5, 3), (1, 1)), ((-1, 0), (3, 3), (1, 1))]
+)
+def test_wrong_slices_are_refused_for_all_sizes(
+    starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]
+) -> None:
+    for n in (3, 4, 5):
+        assert view.slice_(nc.ones((n, n)), (1, 0), (3, 3), (1, 1)).type.shape == (2, 3)
+        with pytest.raises(nc.ShapeError, match="slice: "):
+            view.slice_(nc.ones((4, 4)), starts, stops, steps)
+
+
+def test_wrong_pads_are_refused_for_all_sizes() -> None:
+    x = nc.ones((4, 4))
+    for n in (3, 4, 5):
+        assert view.pad(x, nc.tensor(0.0), (n, 0), (0, 2)).type.shape == (4 + n, 6)
+        with pytest.raises(nc.ArgumentError, match="pad: amounts must be at least 0"):
+            view.pad(x, nc.tensor(0.0), (n, 0), (0, -1))
+        with pytest.raises(nc.ArgumentError, match="pad: amounts must be at least 0"):
+            view.pad(x, nc.tensor(0.0), (-1, 0), (0, 2))
 
 
 def test_errors_name_the_sizes_of_the_call() -> None:

@@ -61,7 +61,10 @@ class TensorType:
             shape = tuple([s if type(s) is int or isinstance(s, Dim) else index(s) for s in shape])
             static = PLAIN.issuperset(map(type, shape))
         noted = NEEDS.note is not None
-        if any([n < 0 for n in shape if type(n) is int or (noted and isinstance(n, Dim))]):
+        least = min(cast("tuple[int, ...]", shape), default=LEAST) if static else 0
+        if least < 0 or (
+            not static and any([n < 0 for n in shape if type(n) is int or (noted and isinstance(n, Dim))])
+        ):
             raise ShapeError(f"tensor: sizes must not be negative; got {show_shape(shape)}")
         with _listing:
             known = cls._interned.get((shape, dtype))
@@ -71,6 +74,8 @@ class TensorType:
                 cls._forget()
             found = super().__new__(cls)
             found.shape, found.dtype, found.static = shape, dtype, static
+            if least >= LEAST:
+                found.sizes, found.kind = cast("tuple[int, ...]", shape), _kind(dtype, (-1,) * len(shape))
             cls._interned[shape, dtype] = found
             return found
 
@@ -84,14 +89,12 @@ class TensorType:
         cls._most = max(MOST_TYPES, 2 * len(cls._interned))
 
     def __getattr__(self, name: str) -> Any:
-        """`kind` and `sizes`, when one of them is first read."""
+        """`kind` and `sizes`, when one of them is first read, of types with other sizes."""
         if name not in ("kind", "sizes"):
             raise AttributeError(f"TensorType has no attribute {name!r}")
         shape = cast("tuple[int, ...]", self.shape)
         if not self.static:
             self.sizes, self.kind = (), None
-        elif not shape or min(shape) >= LEAST:
-            self.sizes, self.kind = shape, _kind(self.dtype, (-1,) * len(shape))
         else:
             self.sizes = tuple([s for s in shape if s >= LEAST])
             self.kind = _kind(self.dtype, tuple([s if s < LEAST else -1 for s in shape]))
@@ -153,7 +156,8 @@ class ElementCount(int):
 
 def _kind(dtype: DType, marks: tuple[int, ...]) -> tuple[object, ...]:
     """The kind of types, which equal ones share."""
-    return _kinds.setdefault((dtype, marks), (dtype, marks))
+    kind = dtype, marks
+    return _kinds.setdefault(kind, kind)
 
 
 _kinds: dict[tuple[object, ...], tuple[object, ...]] = {}

@@ -14,6 +14,7 @@ from dataclasses import field
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
+from nacre.base.dims import Size
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
@@ -258,6 +259,20 @@ def register_rule(primitive: Primitive, kind: RuleKind[T], rule: T) -> None:
     primitive.rules[kind] = rule
 
 
+@dataclass(frozen=True)
+class FreeSizes:
+    """Independent sizes, of which the operands' types and some parameters of a call consist.
+
+    A slice, for example, has the elements before it, in it and behind it, so no stop is beyond the axis.  `names` are
+    those parameters.  `of` (types, params) gives the sizes; one is negative if the call is an error.  `made` (types,
+    params, sizes) gives the types and those parameters for other sizes.
+    """
+
+    names: frozenset[str]
+    of: Callable[[Sequence[TensorType], Params], tuple[Size, ...]]
+    made: Callable[[Sequence[TensorType], Params, Sequence[Size]], tuple[list[TensorType], dict[str, Any]]]
+
+
 @dataclass(frozen=True, eq=False)
 class Primitive:
     """An operation.  Compared and hashed by identity; registered under its name."""
@@ -276,6 +291,7 @@ class Primitive:
     axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
     fitted: Callable[..., Any] | None = None  # (types, params): the types, those that others determine made from them
     numbers: Callable[..., Any] | None = None  # (types, params): the sizes that its kernels must have as numbers
+    free_sizes: FreeSizes | None = None  # where the sizes of operands and parameters bound each other
     keeps_order: bool = False  # the result has the operand's elements in the same row-major order
     converts: bool = False  # each element of the result is the operand's element in another dtype
     product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`

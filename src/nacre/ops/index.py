@@ -6,12 +6,13 @@ A start is clamped so that the slice is within the operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
+from nacre.ir.primitive import Element, FreeSizes, Linear, Nest, Operand, Params, Primitive
 from nacre.kernel.ast import Buffer, Expr, Index, Kernel, Load, Store, index_add
 from nacre.ops.gather import gather, number, scatter_add, take, take_add
 from nacre.ops.pointwise import (
@@ -180,12 +181,45 @@ def _update_of_update(g: Value, x: Source, update: Source, *starts: Value) -> Va
     return dynamic_slice(g, starts, update.type.shape)
 
 
+def _parts(types: Sequence[TensorType], sizes: Sizes) -> Sizes:
+    """The elements of each axis in the part and outside of it."""
+    if len(sizes) != types[0].rank:
+        return (-1,)
+    return tuple([n for size, part in zip(types[0].shape, sizes, strict=True) for n in (part, size - part)])
+
+
+def _whole(x: TensorType, parts: Sequence[Size]) -> TensorType:
+    """The type of the operand with these parts."""
+    return x.with_shape([a + b for a, b in zip(parts[::2], parts[1::2], strict=True)])
+
+
+def _slice_parts(types: Sequence[TensorType], params: Params) -> Sizes:
+    return _parts(types, cast("Sizes", params["sizes"]))
+
+
+def _slice_of_parts(
+    types: Sequence[TensorType], params: Params, parts: Sequence[Size]
+) -> tuple[list[TensorType], dict[str, Any]]:
+    return [_whole(types[0], parts), *types[1:]], {"sizes": tuple(parts[::2])}
+
+
+def _update_parts(types: Sequence[TensorType], params: Params) -> Sizes:
+    return _parts(types, types[1].shape)
+
+
+def _update_of_parts(
+    types: Sequence[TensorType], params: Params, parts: Sequence[Size]
+) -> tuple[list[TensorType], dict[str, Any]]:
+    return [_whole(types[0], parts), types[1].with_shape(parts[::2]), *types[2:]], {}
+
+
 dynamic_slice_p = Primitive(
     "dynamic_slice",
     _slice_type,
     Element(_slice_element),
     Linear(by_position(lambda k: None if k else _slice_of_x)),
     _slice_batch,
+    free_sizes=FreeSizes(frozenset(("sizes",)), _slice_parts, _slice_of_parts),
 )
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
@@ -193,4 +227,5 @@ dynamic_update_slice_p = Primitive(
     Nest(_update_kernel, onto=0),
     Linear(by_position(lambda k: (_update_of_x, _update_of_update)[k] if k < 2 else None)),
     _update_batch,
+    free_sizes=FreeSizes(frozenset(), _update_parts, _update_of_parts),
 )

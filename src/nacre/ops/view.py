@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, cast
 
 from nacre.base.dims import Dim, Size, at_most_one
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.facts import same_type
-from nacre.ir.primitive import Element, Layout, Linear, Operand, Primitive
+from nacre.ir.primitive import Element, FreeSizes, Layout, Linear, Operand, Params, Primitive
 from nacre.kernel.ast import (
     Apply,
     Expr,
@@ -156,6 +157,26 @@ def _slice_batch(
     return slice_(x, (0, *starts), (x.type.shape[0], *stops), (1, *steps)), 0
 
 
+def _slice_parts(types: Sequence[TensorType], params: Params) -> Sizes:
+    """The elements of each axis before the slice, in it, and behind it."""
+    (x,) = types
+    starts, stops = cast("Sizes", params["starts"]), cast("Sizes", params["stops"])
+    if not len(starts) == len(stops) == x.rank:
+        return (-1,)
+    ends = zip(x.shape, starts, stops, strict=True)
+    return tuple([n for size, start, stop in ends for n in (start, stop - start, size - stop)])
+
+
+def _slice_of_parts(
+    types: Sequence[TensorType], params: Params, parts: Sequence[Size]
+) -> tuple[list[TensorType], dict[str, Any]]:
+    """A slice with other numbers of elements."""
+    starts, within, behind = parts[::3], parts[1::3], parts[2::3]
+    stops = tuple([a + b for a, b in zip(starts, within, strict=True)])
+    shape = [a + b for a, b in zip(stops, behind, strict=True)]
+    return [types[0].with_shape(shape)], {"starts": tuple(starts), "stops": stops}
+
+
 slice_p = Primitive(
     "slice",
     _slice_type,
@@ -163,6 +184,7 @@ slice_p = Primitive(
     Linear((_slice_transpose,)),
     _slice_batch,
     simplify=same_type,
+    free_sizes=FreeSizes(frozenset(("starts", "stops")), _slice_parts, _slice_of_parts),
 )
 
 # ---- flip

@@ -16,7 +16,7 @@ from typing import Any
 from nacre.base.dims import Dim, Quotient, Size, Symbol
 from nacre.base.records import written_function
 from nacre.base.types import TensorType, known_type
-from nacre.runtime.buffer import allocate
+from nacre.runtime.buffer import native
 from nacre.runtime.executable import Executable
 from nacre.runtime.plan import Launch, Number, Plan, Slot
 
@@ -51,7 +51,7 @@ class StraightProgram:
         """
         executable, plan = self.executable, self.executable.plan
         executable.load()
-        known: dict[str, Any] = {"allocate": allocate, "Type": TensorType, "make": make, "type_of": known_type}
+        known: dict[str, Any] = {"allocate": native().allocate, "Type": TensorType, "make": make, "type_of": known_type}
         terms = [f"{self.sizes.of(s.extent)} * max(1, {self.sizes.of(s.cost)})" for s in plan.steps]
         lines = [f"if {' + '.join(['0', *terms])} > {most}: return None"]
         lines += [f"{''.join(f'x{k}, ' for k in range(plan.inputs))}= inputs"] if plan.inputs else []

@@ -45,6 +45,10 @@ class GemmTiling:
     gemv: bool
     group: int = 1  # numbers of k in an element of packed factors
 
+    def __hash__(self) -> int:
+        """A hash that takes less time than that of all fields; each division of a product needs it."""
+        return self.block_at
+
 
 class GemmPlan(NamedTuple):
     """The blocking of one product.
@@ -115,10 +119,11 @@ def make_plans(
     if tiling.gemv:
         cuts = [(m, _gemv_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
-        found = _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap))
+        spills = tiling.spills and not swap
         if total < (SMALL if threads > 1 else RANKED):  # ranking would take longer than the product
-            cuts = [next(found)]
+            cuts = [_cut(tiling, m, n, *_fewest(tiling, m, n, k, spills), bool(swap))]
         else:
+            found = _cuts(tiling, m, n, k, threads, spills, bool(swap))
             cuts = sorted(found, key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"))
     return tuple([_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED]])
 
@@ -163,25 +168,35 @@ def _cost(tiling: GemmTiling, m: int, n: int, k: int, rows_contiguous: bool) -> 
     return _up(k, tiling.group) * strips * (row_panels + packing) + m * strips * 3 + ITEM
 
 
+def _fewest(tiling: GemmTiling, m: int, n: int, k: int, spills: bool) -> tuple[int, int, int]:
+    """The columns of the widest block, and the least numbers of pieces of n and m."""
+    depth = max(1, -(-min(k, BLOCK) // tiling.group) + (tiling.group > 1))
+    widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
+    return widest, -(-n // widest), -(-m // 256) if spills and k > BLOCK else 1
+
+
+def _cut(tiling: GemmTiling, m: int, n: int, widest: int, pieces_n: int, pieces_m: int, swap: bool) -> tuple[int, int]:
+    """The rows and columns of blocks, of whole tiles and panels or strips, for numbers of pieces of n and m."""
+    share = _up(n, pieces_n)
+    unit = tiling.panel if share > tiling.panel else tiling.lanes
+    columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
+    return m if swap else _up(_up(m, pieces_m), tiling.tall) * tiling.tall, columns
+
+
 def _cuts(
     tiling: GemmTiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
 ) -> Iterator[tuple[int, int]]:
-    """Candidate block sizes: even cuts of m and n, of whole tiles and panels or strips."""
-    depth = max(1, -(-min(k, BLOCK) // tiling.group) + (tiling.group > 1))
-    widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
-    fewest_n, fewest_m = -(-n // widest), -(-m // 256) if spills and k > BLOCK else 1
+    """Candidate block sizes: even cuts of m and n."""
+    widest, fewest_n, fewest_m = _fewest(tiling, m, n, k, spills)
     seen: set[tuple[int, int]] = set()
     for pieces_n in range(fewest_n, fewest_n + 2 * threads):
-        share = _up(n, pieces_n)
-        unit = tiling.panel if share > tiling.panel else tiling.lanes
-        columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
         for pieces_m in (1,) if swap else range(fewest_m, fewest_m + 2 * threads):
             if pieces_n * pieces_m > fewest_n * fewest_m + 3 * threads:
                 break
-            rows = m if swap else _up(_up(m, pieces_m), tiling.tall) * tiling.tall
-            if (rows, columns) not in seen:
-                seen.add((rows, columns))
-                yield rows, columns
+            cut = _cut(tiling, m, n, widest, pieces_n, pieces_m, swap)
+            if cut not in seen:
+                seen.add(cut)
+                yield cut
 
 
 def _makespan(

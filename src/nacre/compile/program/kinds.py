@@ -5,11 +5,14 @@ of at least two are left out.  The first sizes of a kind have an exact program. 
 symbols: sizes that were equal in all calls share one.  Sizes that the symbols do not fit are compiled exactly.
 """
 
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from nacre.base.arguments import PLAIN
 from nacre.base.dims import Dim, Size, evaluate, noted_needs, product
 from nacre.base.errors import Error
 from nacre.base.locks import Turns
@@ -26,7 +29,7 @@ from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
 
-SIZES: Final = frozenset(("shape", "size", "length", "stops"))  # the parameters that consist of sizes
+SIZES: Final = frozenset(("shape", "size", "length", "low", "high"))  # the parameters that consist of sizes
 MOST: Final = 4096  # kinds
 UNKNOWN: Final = object()  # a kind that no call belongs to
 REFINED: Final = 8  # programs of one kind, each for fewer equal sizes than the one before
@@ -274,25 +277,37 @@ def _made(key: Sequence[object], strides: Strides | None, symbols: SizeSymbols, 
     return None if needs else made
 
 
-def kind_of(key: Sequence[object], strides: Strides | None = None) -> tuple[object, tuple[int, ...]]:
+def kind_of(key: Sequence[Any], strides: Strides | None = None) -> tuple[object, tuple[int, ...]]:
     """The kind of a call, and the sizes that it leaves out; UNKNOWN where a size is no plain number."""
     parts: list[object] = [STATE.numerics]
     sizes: tuple[int, ...] = ()
+    each: tuple[Any, ...]
+    primitive = key[0] if isinstance(key[0], Primitive) else None
+    free = None if primitive is None else primitive.free_sizes
     for part in key:
         if type(part) is TensorType:
-            parts.append(part.kind)
-            sizes += part.sizes
-        elif type(part) is tuple and part[0] in SIZES:
-            name, value = cast("tuple[str, Any]", part)
-            each = cast("tuple[Any, ...]", value if type(value) is tuple else (value,))
-            if not all([type(n) is int for n in each]):
+            if free is None:
+                parts.append(part.kind)
+                sizes += part.sizes
+            else:
+                parts.append((part.dtype, len(part.shape)))
+        elif type(part) is not tuple or (part[0] not in SIZES if free is None else part[0] not in free.names):
+            parts.append(part)
+        elif free is None:
+            name, value = part
+            each = value if type(value) is tuple else (value,)
+            if not PLAIN.issuperset(map(type, each)) or min(each, default=0) < 0:
                 return UNKNOWN, ()
             parts.append((name, tuple([n if n < LEAST else -1 for n in each])))
             sizes += tuple([n for n in each if n >= LEAST])
-        else:
-            parts.append(cast("object", part))
-    if isinstance(key[0], Primitive) and key[0].numbers is not None:
-        parts.append(key[0].numbers([p for p in key if type(p) is TensorType], dict(_parameters(key))))
+    if free is not None:
+        each = free.of(*_types_and_parameters(key))
+        if not PLAIN.issuperset(map(type, each)) or min(each, default=0) < 0:
+            return UNKNOWN, ()
+        parts.append(tuple([n if n < LEAST else -1 for n in each]))
+        sizes = tuple([n for n in each if n >= LEAST])
+    if primitive is not None and primitive.numbers is not None:
+        parts.append(primitive.numbers(*_types_and_parameters(key)))
     for layout in strides or ():
         parts.append(_marks(layout))
         sizes += tuple([abs(n) for n in layout or () if abs(n) >= LEAST])  # type: ignore[arg-type]
@@ -322,30 +337,32 @@ def _symbolic(
         """The same for a stride, which may be negative."""
         return -free(-n) if n < 0 else free(n)
 
-    types: list[TensorType] = []
-    params: dict[str, Any] = {}
-    for part in key:
-        if type(part) is TensorType:
-            types.append(part.with_shape([free(n) for n in part.shape]))
-        elif type(part) is tuple:
-            name, value = cast("tuple[str, Any]", part)
-            if name in SIZES:
-                value = free(value) if type(value) is int else tuple([free(n) for n in value])
-            params[name] = value
+    primitive = key[0] if isinstance(key[0], Primitive) else None
+    types, params = _types_and_parameters(key)
     equal: list[tuple[Size, Size]] = []
-    if isinstance(key[0], Primitive) and key[0].keeps_order and "shape" in params:
+    if primitive is not None and primitive.free_sizes is not None:
+        types, sized = primitive.free_sizes.made(
+            types, params, tuple(map(free, primitive.free_sizes.of(types, params)))
+        )
+        params |= sized
+    else:
+        types = [t.with_shape([free(n) for n in t.shape]) for t in types]
+        for name in [name for name in params if name in SIZES]:
+            value = params[name]
+            params[name] = free(value) if type(value) is int else tuple([free(n) for n in value])
+    if primitive is not None and primitive.keeps_order and "shape" in params:
         own, params["shape"] = params["shape"], _with_elements(types[0], params["shape"])
         equal += [(a, b) for a, b in zip(own, params["shape"], strict=True) if a is not b]
-    if isinstance(key[0], Primitive) and key[0].fitted is not None:
-        given, types = types, list(key[0].fitted(types, params))
+    if primitive is not None and primitive.fitted is not None:
+        given, types = types, list(primitive.fitted(types, params))
         for own, fitted in zip(given, types, strict=True):
             equal += [(a, b) for a, b in zip(own.shape, fitted.shape, strict=True) if a is not b]
     return types, params, strides and tuple([each and tuple(map(signed, each)) for each in strides]), equal
 
 
-def _parameters(key: Sequence[object]) -> Iterator[tuple[str, Any]]:
-    """The parameters in a key, by name."""
-    return (cast("tuple[str, Any]", part) for part in key if type(part) is tuple)
+def _types_and_parameters(key: Sequence[Any]) -> tuple[list[TensorType], dict[str, Any]]:
+    """The operands' types in a key, and the parameters by name."""
+    return [part for part in key if type(part) is TensorType], dict([part for part in key if type(part) is tuple])
 
 
 def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:
