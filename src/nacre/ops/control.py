@@ -243,6 +243,22 @@ custom_jvp_p, custom_vjp_p = (
 )
 
 
+def masked(graph: Graph, safe: Graph, *xs: Value) -> tuple[Value, ...]:
+    """The outputs of a graph over a batch, of which only those of some examples are read.
+
+    `safe` has the same outputs for these examples.  It computes the others from operands of one of these, so its
+    derivatives by what is not read are finite where those of the others are.  Reverse mode differentiates `safe`.
+    """
+    return bind(masked_p, *xs, graph=graph, safe=safe)
+
+
+def _masked_type(*xs: TensorType, graph: Graph, safe: Graph) -> Types:
+    _require_types("masked: operands", xs, graph.input_types)
+    _require_types("masked: operands of the safe graph", safe.input_types, graph.input_types)
+    _require_types("masked: results of the safe graph", safe.output_types, graph.output_types)
+    return graph.output_types
+
+
 def _refused_type(given: TensorType, shape: Shape, dtype: DType, text: str) -> TensorType:
     return TensorType(shape, dtype)
 
@@ -258,6 +274,9 @@ def _refused_of_a_batch(inputs: Sequence[Value], axes: Sequence[int | None], **p
 # a cotangent that does not exist: an error where something needs it
 refused_p = Primitive("refused", _refused_type, Host(_refuse), batch=_refused_of_a_batch)
 call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
+masked_p = Primitive(
+    "masked", _masked_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"]
+)
 cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
 while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)
 scan_p = Primitive("scan", _scan_type, Flow(), Structural(), multiple=True)
