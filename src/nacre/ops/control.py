@@ -108,14 +108,22 @@ def _halved(branches: Sequence[Graph], first: int) -> Graph:
     return b.finish(b.add(cond_p, (chosen, index, *inputs), {"then": below, "orelse": above}))
 
 
-def while_loop(cond: Graph, body: Graph, *carry: Value, bound: Size | None = None) -> tuple[Value, ...]:
-    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times."""
-    if bound is None:
-        return bind(while_p, *carry, cond=cond, body=body)
-    return bind(while_p, *carry, cond=cond, body=body, bound=bound)
+def while_loop(
+    cond: Graph, body: Graph, *carry: Value, bound: Size | None = None, recompute: bool = False
+) -> tuple[Value, ...]:
+    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times.
+
+    With `recompute`, reverse mode computes the iterations again instead of saving their values.
+    """
+    ways = {} if bound is None else {"bound": bound}
+    if recompute:
+        ways["recompute"] = True
+    return bind(while_p, *carry, cond=cond, body=body, **ways)
 
 
-def _while_type(*carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None) -> Types:
+def _while_type(
+    *carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None, recompute: bool = False
+) -> Types:
     if bound is not None and lower(bound) < 0:
         raise ArgumentError(f"while: the bound must be a number of iterations; got {bound}")
     _require_types("while: operands of the condition", carry, cond.input_types)
@@ -246,8 +254,8 @@ custom_jvp_p, custom_vjp_p = (
 def masked(graph: Graph, safe: Graph, *xs: Value) -> tuple[Value, ...]:
     """The outputs of a graph over a batch, of which only those of some examples are read.
 
-    `safe` has the same outputs for these examples.  It computes the others from operands of one of these, so its
-    derivatives by what is not read are finite where those of the others are.  Reverse mode differentiates `safe`.
+    `safe` has the same outputs for these examples, and computes the others from operands of one of these.  So what
+    nothing reads has finite derivatives, if the others have.  Reverse mode differentiates `safe`.
     """
     return bind(masked_p, *xs, graph=graph, safe=safe)
 
