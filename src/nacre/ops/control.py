@@ -34,6 +34,7 @@ from nacre.kernel.ast import (
     number_of,
 )
 from nacre.ops.pointwise import fill, lt
+from nacre.ops.rules import without_derivative
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -380,4 +381,12 @@ def _constantly(x: Expr, index: tuple[Expr, ...]) -> Expr:
     return x
 
 
-scalar_loop_p = Primitive("scalar_loop", _scalar_loop_type, Nest(_scalar_loop_kernel), multiple=True)
+scalar_loop_p = Primitive(
+    "scalar_loop",
+    _scalar_loop_type,
+    Nest(_scalar_loop_kernel),
+    without_derivative(
+        "scalar_loop", "compilation makes this loop of a differentiated one", "differentiate while_loop, or scan"
+    ),
+    multiple=True,
+)

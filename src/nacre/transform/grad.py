@@ -236,12 +236,18 @@ def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     [[2.0, 0.0], [0.0, 4.0]]
     """
 
+    return _forward_jacobian("jacfwd", f, argnums, has_aux)
+
+
+def _forward_jacobian(operation: str, f: Function, argnums: Argnums, has_aux: bool) -> Function:
+    """`jacfwd` by the name of a public function, which its errors begin with."""
+
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, column by column."""
-        arguments = Arguments("jacfwd", args, kwargs, chosen(argnums, f, args, kwargs, "jacfwd"))
+        arguments = Arguments(operation, args, kwargs, chosen(argnums, f, args, kwargs, operation))
         primals, flat = arguments.primals, arguments.flat(f, has_aux)
-        _require_real("jacfwd: inputs", primals, "write jvp for the derivative in one direction")
+        _require_real(f"{operation}: inputs", primals, "write jvp for the derivative in one direction")
         columns: list[list[Value]] = []
         extra: list[Value] = []
         for k, x in enumerate(primals):
@@ -290,13 +296,21 @@ def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     [2.0, 4.0]
     """
 
+    return _reverse_jacobian("jacrev", f, argnums, has_aux)
+
+
+def _reverse_jacobian(operation: str, f: Function, argnums: Argnums, has_aux: bool) -> Function:
+    """`jacrev` by the name of a public function, which its errors begin with."""
+
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, row by row."""
-        arguments = Arguments("jacrev", args, kwargs, chosen(argnums, f, args, kwargs, "jacrev"))
+        arguments = Arguments(operation, args, kwargs, chosen(argnums, f, args, kwargs, operation))
         primals = arguments.primals
         outputs, pull = vjp_of_values(arguments.flat(f, has_aux), primals)
-        _require_real("jacrev: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp")
+        _require_real(
+            f"{operation}: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp"
+        )
         rows: list[list[Value]] = []
         for k, y in enumerate(outputs[: arguments.count]):
             size = y.type.size
@@ -351,4 +365,5 @@ def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
     >>> nc.hessian(lambda x: (x * x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
+    inner = _reverse_jacobian("hessian", f, argnums, has_aux)
+    return _forward_jacobian("hessian", inner, argnums, has_aux)
