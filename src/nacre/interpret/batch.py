@@ -222,31 +222,33 @@ def _multiplies(graph: Graph) -> bool:
 def _masked_graphs(graph: Graph, mask: Mask, size: Size, certain: bool) -> tuple[Graph, Graph]:
     """Two graphs of (active, operands), with outputs that are read for the active examples alone.
 
-    The second one computes the other examples from the operands of the first active example, which are constants there.
-    If not `certain`, there may be no active example; then its outputs are zeros.
+    In the second one the operands of the other examples are constants.  If there are operands for all examples, to
+    whose derivatives the other examples would contribute, these have the operands of the first active example.  If not
+    `certain`, there may be no active example; then its outputs are zeros.
     """
+    types = (batched_type(control.CONDITION, size), *_operand_types(graph, mask, size))
+    shared = any(t.dtype.is_differentiable and not m for t, m in zip(graph.input_types, mask, strict=True))
 
     def outputs(active: Value, *xs: Value) -> list[Value]:
         """The outputs for all examples."""
         return _guarded(graph, mask, size, active, xs)
 
-    def replaced(active: Value, *xs: Value) -> list[Value]:
-        """The outputs for operands of active examples."""
-        first = argmax(active, 0)
-        rows = [detach(take(x, first, 0)) if m else x for x, m in zip(xs, mask, strict=True)]
-        own = [
-            _choose(active, x, to_front(row, None, size)) if m else x for x, row, m in zip(xs, rows, mask, strict=True)
-        ]
-        return outputs(active, *own)
+    def safe_outputs(active: Value, *xs: Value) -> list[Value]:
+        """The outputs, of which only those of the active examples have derivatives."""
+        others = xs
+        if shared:
+            first = argmax(active, 0)
+            others = [to_front(take(x, first, 0), None, size) if m else x for x, m in zip(xs, mask, strict=True)]
+        pairs = zip(xs, others, mask, strict=True)
+        return outputs(active, *(_choose(active, x, detach(other)) if m else x for x, other, m in pairs))
 
-    types = (batched_type(control.CONDITION, size), *_operand_types(graph, mask, size))
-    whole, safe = derived(outputs, types, graph.name), derived(replaced, types, f"{graph.name}.safe")
-    if certain:
+    whole, safe = derived(outputs, types, graph.name), derived(safe_outputs, types, f"{graph.name}.safe")
+    if certain or not shared:
         return whole, safe
     nothing = derived(lambda *_: [zeros(t) for t in safe.output_types], types, f"{graph.name}.none")
 
     def if_any(*xs: Value) -> Sequence[Value]:
-        """The outputs for operands of active examples, if there are any."""
+        """The outputs, if there are active examples."""
         return control.cond(any_(xs[0], (0,)), safe, nothing, *xs)
 
     return whole, derived(if_any, types, safe.name)

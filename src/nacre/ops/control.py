@@ -255,8 +255,8 @@ custom_jvp_p, custom_vjp_p = (
 def masked(graph: Graph, safe: Graph, *xs: Value) -> tuple[Value, ...]:
     """The outputs of a graph over a batch, of which only those of some examples are read.
 
-    `safe` has the same outputs for these examples, and computes the others from operands of one of these.  So what
-    nothing reads has finite derivatives, if the others have.  Reverse mode differentiates `safe`.
+    `safe` has the same outputs for these examples.  To its derivatives the others contribute nothing, even where their
+    own derivatives are infinite.  Reverse mode differentiates `safe`.
     """
     return bind(masked_p, *xs, graph=graph, safe=safe)
 

@@ -118,6 +118,14 @@ def test_operands_for_all_examples() -> None:
     assert slopes[0].tolist() == [0.0, 0.0] and slopes[1].tolist() == 3.0
 
 
+def test_an_infinite_derivative_that_is_taken_stays_with_its_example() -> None:
+    def f(x: Any) -> Any:
+        return nc.cond(x >= 0, nc.sqrt, lambda x: x * x, x)
+
+    for way in (nc.grad(summed(f)), nc.jit(nc.grad(summed(f))), nc.vmap(nc.grad(f))):
+        assert way(XS).tolist() == [np.inf, 0.25, -2.0, 1.0]
+
+
 def test_symbolic_sizes_of_a_batch() -> None:
     slope = nc.jit(nc.grad(summed(chosen)), dynamic_shapes={"xs": {0: nc.Dim("n", min=0, max=9)}})
     for n in (4, 2, 1, 0):
