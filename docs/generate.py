@@ -3,6 +3,8 @@
 In a document all `python` blocks run in order, in one name space.  A `text`, `llvm` or `asm` block right after one
 holds what it prints.  `--check` compares all but `asm`, which depends on the version of LLVM.
 
+Between `<!-- table: NAME -->` and `<!-- end of table -->` is a table of `TABLES`, from a file of data.
+
     python3 run.py docs [--check] [DOCUMENT ...]
 """
 
@@ -12,6 +14,7 @@ import argparse
 import contextlib
 import difflib
 import io
+import json
 import linecache
 import re
 import sys
@@ -24,7 +27,9 @@ import nacre
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(python|text|llvm|asm)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"(?<=^<!-- table: )(\w+)( -->\n).*?(?=^<!-- end of table -->$)", re.MULTILINE | re.DOTALL)
 UNCHECKED = "asm"
+Chapters = dict[str, dict[str, dict[str, str]]]  # of operations, with a cell for each transformation
 
 
 def examples(text: str) -> Iterator[tuple[re.Match[str], re.Match[str] | None]]:
@@ -35,6 +40,53 @@ def examples(text: str) -> Iterator[tuple[re.Match[str], re.Match[str] | None]]:
             continue
         adjoins = after is not None and after[1] != "python" and not text[block.end() : after.start()].strip()
         yield block, after if adjoins else None
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def _refusals(rows: dict[str, dict[str, str]]) -> Iterator[str]:
+    """A line for each error that several operations have in common: the operations, and the transformations."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    errors: dict[tuple[str, ...], str] = {}
+    for name, row in rows.items():
+        by_text: dict[str, list[str]] = {}
+        for transformation, cell in row.items():
+            if cell != "green":
+                by_text.setdefault(cell.partition(": ")[2], []).append(transformation)
+        for text, transformations in by_text.items():
+            key = text.partition("; got ")[0], *transformations
+            found.setdefault(key, []).append(f"`{name}`")
+            errors.setdefault(key, text.replace("`", "").replace("|", "or"))
+    for key, names in found.items():
+        yield _row(", ".join(names), ", ".join(key[1:]), f"`{errors[key]}`")
+
+
+def transformations() -> str:
+    """The operations under each transformation, from the runs that are recorded."""
+    chapters: Chapters = json.loads((ROOT / "docs" / "transformations.json").read_text(encoding="utf-8"))
+    rows = {name: row for chapter in chapters.values() for name, row in chapter.items()}
+    cells = [cell for row in rows.values() for cell in row.values()]
+    green, red = cells.count("green"), sum(cell.startswith("red") for cell in cells)
+    columns = list(next(iter(rows.values())))
+    text = f"{len(rows)} operations, {len(cells)} cells: {green} green (✓), "
+    text += f"{len(cells) - green - red} not defined (–), {red} red (✗).\n"
+    marks = {"green": "✓", "not defined": "–"}
+    for title, chapter in chapters.items():
+        text += f"\n### {title}\n\n" + _row("operation", *columns) + "|---" * (len(columns) + 1) + "|\n"
+        for name, row in chapter.items():
+            text += _row(f"`{name}`", *(marks.get(cell.partition(":")[0], "✗") for cell in row.values()))
+    text += "\n### Not defined\n\n" + _row("operations", "transformations", "error") + "|---|---|---|\n"
+    return text + "".join(_refusals(rows))
+
+
+TABLES = {"transformations": transformations}
+
+
+def with_tables(text: str) -> str:
+    """A document with the tables that it names."""
+    return TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{TABLES[found[1]]()}\n", text)
 
 
 def run(code: str, names: dict[str, Any]) -> str:
@@ -59,7 +111,7 @@ def renewed(text: str, names: dict[str, Any] | None = None, keep: Sequence[str] 
         if output is not None and output[1] not in keep:
             parts += [text[at : output.start(2)], printed]
             at = output.end(2)
-    return "".join([*parts, text[at:]])
+    return with_tables("".join([*parts, text[at:]]))
 
 
 def difference(path: Path) -> str:

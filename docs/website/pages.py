@@ -64,6 +64,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("native_python", "Native Python"),
         Page("numerics", "Numerics"),
         Page("special_points", "Special points"),
+        Page("transformations", "Every operation"),
         Page("conformance", "Conformance"),
         Page("performance", "Performance"),
         Page("security", "Security"),

@@ -172,12 +172,15 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 
 
 def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
-    """The subtrees at the places of a structure's leaves, None included; dicts are matched by keys.
+    """The subtrees at the places of a structure's leaves; dicts are matched by keys.
 
-    Raises ArgumentError if the structure above them differs.
+    None is one of them, and in the place of a container it is None for each leaf.  Raises ArgumentError if the
+    structure above the leaves differs otherwise.
     """
     if structure.kind is None:
         return [tree]
+    if tree is None:
+        return [None] * structure.leaves
     opened = _open(tree)
     if opened is None or opened[0] is not structure.kind or len(opened[1]) != len(structure.children):
         raise ArgumentError(f"{what} must have structure {structure}; got {flatten(tree)[1]}")

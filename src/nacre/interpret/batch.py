@@ -16,13 +16,15 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.changes import Changes
 from nacre.interpret.check import guarded
-from nacre.interpret.forward import as_kind, carried, union
+from nacre.interpret.forward import as_kind, carried, union, zeros
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph, kept_with_graph
-from nacre.ir.primitive import Primitive, RuleKind, Structural, register_rule
+from nacre.ir.primitive import Constant, Linear, Primitive, RuleKind, Structural, register_rule
 from nacre.ops import control
+from nacre.ops.gather import take
+from nacre.ops.identity import detach
 from nacre.ops.pointwise import not_, select
-from nacre.ops.reduce import any_
+from nacre.ops.reduce import any_, argmax
 from nacre.ops.view import broadcast, permute
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, make
@@ -159,8 +161,7 @@ def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None
         found[:] = [a is not None or k for a, k in zip(axes, keep, strict=True)]
         return [to_front(y, a, size) if m else y for y, a, m in zip(ys, axes, found, strict=True)]
 
-    types = [batched_type(t, size) if m else t for t, m in zip(graph.input_types, mask, strict=True)]
-    return BatchedGraph(derived(f, types, f"{graph.name}.batched"), tuple(found))
+    return BatchedGraph(derived(f, _operand_types(graph, mask, size), f"{graph.name}.batched"), tuple(found))
 
 
 def _as_masked(xs: Sequence[Value], mask: Mask, wanted: Mask, size: Size) -> list[Value]:
@@ -176,11 +177,18 @@ def _call(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params,
     return bind(primitive, *xs, graph=as_kind(params["graph"], batched.graph)), batched.mask
 
 
+def _masked(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
+    graphs = params["graph"], params["safe"]
+    either = union(*(batch_graph(g, mask, size).mask for g in graphs))
+    graph, safe = (batch_graph(g, mask, size, either).graph for g in graphs)
+    return control.masked(graph, safe, *xs), either
+
+
 def _cond(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     then, orelse, inner = params["then"], params["orelse"], mask[1:]
     if mask[0]:
         chosen = xs[0], not_(xs[0])
-        sides = [_guarded(g, inner, size, p, xs[1:]) for g, p in zip((then, orelse), chosen, strict=True)]
+        sides = [_side(g, inner, size, p, xs[1:]) for g, p in zip((then, orelse), chosen, strict=True)]
         results = [_choose(xs[0], a, b) for a, b in zip(*sides, strict=True)]
         return results, (True,) * len(results)
     either = union(batch_graph(then, inner, size).mask, batch_graph(orelse, inner, size).mask)
@@ -194,6 +202,60 @@ def _guarded(graph: Graph, mask: Mask, size: Size, active: Value, xs: Sequence[V
     if not graph.has_effects:
         return run(batch_graph(graph, mask, size, forced).graph, xs)
     return run(batch_graph(guarded(graph), (True, *mask), size, forced).graph, [active, *xs])
+
+
+def _side(graph: Graph, mask: Mask, size: Size, active: Value, xs: Sequence[Value]) -> Sequence[Value]:
+    """The batched outputs of a graph, which are read where the examples are active (perhaps nowhere)."""
+    if size == 0 or not _multiplies(graph):
+        return _guarded(graph, mask, size, active, xs)
+    return control.masked(*_masked_graphs(graph, mask, size, False), active, *xs)
+
+
+def _multiplies(graph: Graph) -> bool:
+    """Whether reverse mode through a graph is possible, and may multiply a cotangent of zero by a derivative."""
+    if graph.calls_host or not any(t.dtype.is_differentiable for t in graph.output_types):
+        return False
+    return not all(isinstance(e.primitive.derivative, Constant | Linear) for e in graph.equations)
+
+
+@kept_with_graph(1024)
+def _masked_graphs(graph: Graph, mask: Mask, size: Size, certain: bool) -> tuple[Graph, Graph]:
+    """Two graphs of (active, operands), with outputs that are read for the active examples alone.
+
+    In the second one the operands of the other examples are constants.  If there are operands for all examples, to
+    whose derivatives the other examples would contribute, these have the operands of the first active example.  If not
+    `certain`, there may be no active example; then its outputs are zeros.
+    """
+    types = (batched_type(control.CONDITION, size), *_operand_types(graph, mask, size))
+    shared = any(t.dtype.is_differentiable and not m for t, m in zip(graph.input_types, mask, strict=True))
+
+    def outputs(active: Value, *xs: Value) -> list[Value]:
+        """The outputs for all examples."""
+        return _guarded(graph, mask, size, active, xs)
+
+    def safe_outputs(active: Value, *xs: Value) -> list[Value]:
+        """The outputs, of which only those of the active examples have derivatives."""
+        others = xs
+        if shared:
+            first = argmax(active, 0)
+            others = [to_front(take(x, first, 0), None, size) if m else x for x, m in zip(xs, mask, strict=True)]
+        pairs = zip(xs, others, mask, strict=True)
+        return outputs(active, *(_choose(active, x, detach(other)) if m else x for x, other, m in pairs))
+
+    whole, safe = derived(outputs, types, graph.name), derived(safe_outputs, types, f"{graph.name}.safe")
+    if certain or not shared:
+        return whole, safe
+    nothing = derived(lambda *_: [zeros(t) for t in safe.output_types], types, f"{graph.name}.none")
+
+    def if_any(*xs: Value) -> Sequence[Value]:
+        """The outputs, if there are active examples."""
+        return control.cond(any_(xs[0], (0,)), safe, nothing, *xs)
+
+    return whole, derived(if_any, types, safe.name)
+
+
+def _operand_types(graph: Graph, mask: Mask, size: Size) -> list[TensorType]:
+    return [batched_type(t, size) if m else t for t, m in zip(graph.input_types, mask, strict=True)]
 
 
 def _choose(condition: Value, yes: Value, no: Value) -> Value:
@@ -221,6 +283,13 @@ def _while_all(cond: Graph, body: Graph, size: Size) -> tuple[Graph, Graph]:
     The condition is batched already.
     """
 
+    def stepped(continues: Value, carry: Sequence[Value]) -> Sequence[Value]:
+        """The body's results, which are read for the examples that continue."""
+        every = (True,) * len(carry)
+        if not _multiplies(body):
+            return _guarded(body, every, size, continues, carry)
+        return control.masked(*_masked_graphs(body, every, size, True), continues, *carry)
+
     def any_continues(*carry: Value) -> list[Value]:
         """Whether any example of the batch is unfinished."""
         return [any_(run(cond, carry)[0], (0,))]
@@ -228,7 +297,7 @@ def _while_all(cond: Graph, body: Graph, size: Size) -> tuple[Graph, Graph]:
     def step(*carry: Value) -> list[Value]:
         """One iteration for the examples that continue; the others keep their carry."""
         continues = run(cond, carry)[0]
-        found = _guarded(body, (True,) * len(carry), size, continues, carry)
+        found = stepped(continues, carry)
         return [_choose(continues, new, old) for new, old in zip(found, carry, strict=True)]
 
     types = cond.input_types
@@ -256,6 +325,7 @@ def _scan(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params,
 
 
 register_rule(control.call_p, BATCHED, _call)
+register_rule(control.masked_p, BATCHED, _masked)
 register_rule(control.cond_p, BATCHED, _cond)
 register_rule(control.while_p, BATCHED, _while)
 register_rule(control.scan_p, BATCHED, _scan)

@@ -66,6 +66,11 @@ def _call(b: Builder, e: Equation, active: Var, inputs: Sequence[Atom]) -> Seque
     return b.add(e.primitive, [active, *inputs], {"graph": as_kind(graph, guarded(graph))}, e.source)
 
 
+def _masked(b: Builder, e: Equation, active: Var, inputs: Sequence[Atom]) -> Sequence[Var]:
+    graphs = {name: guarded(graph) for name, graph in e.params.items()}
+    return b.add(e.primitive, [active, *inputs], graphs, e.source)
+
+
 def _cond(b: Builder, e: Equation, active: Var, inputs: Sequence[Atom]) -> Sequence[Var]:
     sides = {name: guarded(e.params[name]) for name in ("then", "orelse")}
     return b.add(e.primitive, [inputs[0], active, *inputs[1:]], sides, e.source)
@@ -88,6 +93,7 @@ def _scan(b: Builder, e: Equation, active: Var, inputs: Sequence[Atom]) -> Seque
 
 
 register_rule(control.call_p, GUARDED, _call)
+register_rule(control.masked_p, GUARDED, _masked)
 register_rule(control.cond_p, GUARDED, _cond)
 register_rule(control.while_p, GUARDED, _while)
 register_rule(control.scan_p, GUARDED, _scan)

@@ -117,6 +117,10 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
     return _called(primitive, {"graph": forward}, (n, m, len(atoms)), back, onto)
 
 
+def _masked(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
+    return _call(control.call_p, {"graph": params["safe"]}, types, active)
+
+
 # ---- cond
 
 
@@ -398,5 +402,6 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
 
 
 register_rule(control.call_p, REVERSE, _call)
+register_rule(control.masked_p, REVERSE, _masked)
 register_rule(control.cond_p, REVERSE, _cond)
 register_rule(control.scan_p, REVERSE, _scan)

@@ -300,6 +300,15 @@ def _call(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mappi
     return results[:n], spread(results[n:], pushed.active)
 
 
+def _masked(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
+    graph, safe, moving = params["graph"], params["safe"], _present(ts)
+    either = union(jvp_graph(graph, moving).active, jvp_graph(safe, moving).active)
+    graph, safe = (jvp_graph(g, moving, either).graph for g in (graph, safe))
+    results = control.masked(graph, safe, *xs, *_given(ts))
+    n = len(either)
+    return results[:n], spread(results[n:], either)
+
+
 def _cond(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
     then, orelse, moving = params["then"], params["orelse"], _present(ts[1:])
     either = union(jvp_graph(then, moving).active, jvp_graph(orelse, moving).active)
@@ -370,6 +379,7 @@ def _scan_order(pushed: Graph, n: int, moving: Mask, rows: Mask, outputs: Mask) 
 
 
 register_rule(control.call_p, FORWARD, _call)
+register_rule(control.masked_p, FORWARD, _masked)
 register_rule(control.cond_p, FORWARD, _cond)
 register_rule(control.while_p, FORWARD, _while)
 register_rule(control.scan_p, FORWARD, _scan)

@@ -29,7 +29,7 @@ class Recomputation(Graph):
 
 def _has_own_pullback(e: Equation) -> bool:
     """Whether an equation with an expansion is pulled back as a whole: by a rule of its own, or computed again."""
-    return "rule" in e.params or isinstance(e.params["graph"], Recomputation)
+    return len(e.params) > 1 or isinstance(e.params["graph"], Recomputation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from nacre.kernel.ast import (
     number_of,
 )
 from nacre.ops.pointwise import fill, lt
+from nacre.ops.rules import without_derivative
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -108,14 +109,22 @@ def _halved(branches: Sequence[Graph], first: int) -> Graph:
     return b.finish(b.add(cond_p, (chosen, index, *inputs), {"then": below, "orelse": above}))
 
 
-def while_loop(cond: Graph, body: Graph, *carry: Value, bound: Size | None = None) -> tuple[Value, ...]:
-    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times."""
-    if bound is None:
-        return bind(while_p, *carry, cond=cond, body=body)
-    return bind(while_p, *carry, cond=cond, body=body, bound=bound)
+def while_loop(
+    cond: Graph, body: Graph, *carry: Value, bound: Size | None = None, recompute: bool = False
+) -> tuple[Value, ...]:
+    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true, at most `bound` times.
+
+    With `recompute`, reverse mode computes the iterations again instead of saving their values.
+    """
+    ways = {} if bound is None else {"bound": bound}
+    if recompute:
+        ways["recompute"] = True
+    return bind(while_p, *carry, cond=cond, body=body, **ways)
 
 
-def _while_type(*carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None) -> Types:
+def _while_type(
+    *carry: TensorType, cond: Graph, body: Graph, bound: Size | None = None, recompute: bool = False
+) -> Types:
     if bound is not None and lower(bound) < 0:
         raise ArgumentError(f"while: the bound must be a number of iterations; got {bound}")
     _require_types("while: operands of the condition", carry, cond.input_types)
@@ -259,6 +268,22 @@ linear_solve_p = Primitive(
 )
 
 
+def masked(graph: Graph, safe: Graph, *xs: Value) -> tuple[Value, ...]:
+    """The outputs of a graph over a batch, of which only those of some examples are read.
+
+    `safe` has the same outputs for these examples.  To its derivatives the others contribute nothing, even where their
+    own derivatives are infinite.  Reverse mode differentiates `safe`.
+    """
+    return bind(masked_p, *xs, graph=graph, safe=safe)
+
+
+def _masked_type(*xs: TensorType, graph: Graph, safe: Graph) -> Types:
+    _require_types("masked: operands", xs, graph.input_types)
+    _require_types("masked: operands of the safe graph", safe.input_types, graph.input_types)
+    _require_types("masked: results of the safe graph", safe.output_types, graph.output_types)
+    return graph.output_types
+
+
 def _refused_type(given: TensorType, shape: Shape, dtype: DType, text: str) -> TensorType:
     return TensorType(shape, dtype)
 
@@ -274,6 +299,9 @@ def _refused_of_a_batch(inputs: Sequence[Value], axes: Sequence[int | None], **p
 # a cotangent that does not exist: an error where something needs it
 refused_p = Primitive("refused", _refused_type, Host(_refuse), batch=_refused_of_a_batch)
 call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
+masked_p = Primitive(
+    "masked", _masked_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"]
+)
 cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
 while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)
 scan_p = Primitive("scan", _scan_type, Flow(), Structural(), multiple=True)
@@ -369,4 +397,12 @@ def _constantly(x: Expr, index: tuple[Expr, ...]) -> Expr:
     return x
 
 
-scalar_loop_p = Primitive("scalar_loop", _scalar_loop_type, Nest(_scalar_loop_kernel), multiple=True)
+scalar_loop_p = Primitive(
+    "scalar_loop",
+    _scalar_loop_type,
+    Nest(_scalar_loop_kernel),
+    without_derivative(
+        "scalar_loop", "compilation makes this loop of a differentiated one", "differentiate while_loop, or scan"
+    ),
+    multiple=True,
+)

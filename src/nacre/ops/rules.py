@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import maxsize
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from nacre.base.dtypes import DType, DTypeSet
-from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.errors import DTypeError, GradientError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import RuleKind
+from nacre.ir.primitive import Jvp, RuleKind
 
 # (operands, parameters) → the results, computed by blocks; None if the operands are one block
 BLOCKS: Final[RuleKind[Callable[..., Any]]] = RuleKind("division of matrices into blocks")
+
+
+def without_derivative(operation: str, reason: str, remedy: str) -> Jvp:
+    """The derivative of an operation that has none: GradientError for each tangent."""
+
+    def refuse(*values: Any, **params: Any) -> NoReturn:
+        """Raise the error."""
+        raise GradientError(f"{operation}: the derivative does not exist; {reason}; {remedy}")
+
+    return Jvp(refuse)
 
 
 def require_kind(operation: str, x: TensorType, accepted: DTypeSet) -> None:

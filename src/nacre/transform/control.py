@@ -130,29 +130,42 @@ def _star(f: Function) -> Function:
 
 
 @overload
-def while_loop(condition: Function, body: Function, init: complex, max_iterations: Size | None = None) -> Any: ...
+def while_loop(
+    condition: Function, body: Function, init: complex, max_iterations: Size | None = None, reverse: str | None = None
+) -> Any: ...
 @overload
 def while_loop(
-    condition: Callable[[S], Any], body: Callable[[S], S], init: S, max_iterations: Size | None = None
+    condition: Callable[[S], Any],
+    body: Callable[[S], S],
+    init: S,
+    max_iterations: Size | None = None,
+    reverse: str | None = None,
 ) -> S: ...
-def while_loop(condition: Function, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
+def while_loop(
+    condition: Function, body: Function, init: Any, max_iterations: Size | None = None, reverse: str | None = None
+) -> Any:
     """Repeats `carry = body(carry)` from `init` while `condition(carry)` is true, and returns the last carry.
 
     With `max_iterations`, the loop ends after that number of iterations, also if the condition is still true.  Such a
     loop is differentiable in both modes.  For reverse mode it saves values in memory for `max_iterations`, which is
-    known before it runs, and computes only the iterations that happened.  Without it, forward mode works, and reverse
-    mode raises GradientError.
+    known before it runs, and computes only the iterations that happened.
+
+    With `reverse="recompute"`, reverse mode works for any number of iterations, and saves 24 carries at most.  It
+    computes n iterations about log₂(n) / 2 more times (n = 2²⁴ at most; beyond, more often).  Without either, forward
+    mode works, and reverse mode raises GradientError.
 
     The structure and types of the carry must not change.  Raises ArgumentError if the body changes no value that the
-    condition reads, and there is no `max_iterations`.
+    condition reads, and there is no `max_iterations`, and for another `reverse`.
 
     >>> import nacre as nc
     >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
     Tensor(192., f32[])
     >>> nc.grad(lambda x: nc.while_loop(lambda x: x < 100, lambda x: x * 2, x, max_iterations=50))(nc.tensor(3.0))
     Tensor(64., f32[])
+    >>> nc.grad(lambda x: nc.while_loop(lambda x: x < 100, lambda x: x * 2, x, reverse="recompute"))(nc.tensor(3.0))
+    Tensor(64., f32[])
     """
-    bound = _most(max_iterations, "while_loop")
+    bound, recompute = _most(max_iterations, "while_loop"), _is_recompute(reverse, "while_loop")
     given = Operands("while_loop", init, numbers=True)
     test = stage_function("while_loop", condition, [given], given.types)
     step = stage_function("while_loop", body, [given], given.types)
@@ -171,7 +184,9 @@ def while_loop(condition: Function, body: Function, init: Any, max_iterations: S
         graphs.append(Graph(inputs, traced.graph.equations, results, traced.graph.name))
     if bound is None:
         _require_progress(*graphs)
-    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands(), bound=bound)
+    found = control.while_loop(
+        graphs[0], graphs[1], *given.values, *around.operands(), bound=bound, recompute=recompute
+    )
     around.put_back(around.changed(found[t.results :]))
     return given.filled(found[: t.results])
 
@@ -184,6 +199,13 @@ def _most(max_iterations: Any, operation: str) -> Size | None:
     if lowest(most) < 0:
         raise ArgumentError(f"{operation}: max_iterations must be at least 0; got {max_iterations}")
     return most
+
+
+def _is_recompute(reverse: Any, operation: str) -> bool:
+    """Whether reverse mode computes iterations again; raises ArgumentError for a way that does not exist."""
+    if reverse not in (None, "recompute"):
+        raise ArgumentError(f'{operation}: reverse must be "recompute" or None; got {shown(reverse)}')
+    return reverse is not None
 
 
 def _require_progress(test: Graph, body: Graph) -> None:
@@ -204,25 +226,42 @@ def _require_progress(test: Graph, body: Graph) -> None:
 
 @overload
 def fori_loop(
-    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: complex, max_iterations: Size | None = None
+    lower: Any,
+    upper: Any,
+    body: Callable[[Any, Any], Any],
+    init: complex,
+    max_iterations: Size | None = None,
+    reverse: str | None = None,
 ) -> Any: ...
 @overload
 def fori_loop(
-    lower: Any, upper: Any, body: Callable[[Any, S], S], init: S, max_iterations: Size | None = None
+    lower: Any,
+    upper: Any,
+    body: Callable[[Any, S], S],
+    init: S,
+    max_iterations: Size | None = None,
+    reverse: str | None = None,
 ) -> S: ...
-def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_iterations: Size | None = None) -> Any:
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body: Function,
+    init: Any,
+    max_iterations: Size | None = None,
+    reverse: str | None = None,
+) -> Any:
     """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
     The structure and types of the carry must not change.  With Python ints or symbolic sizes as bounds it is a `scan`
-    and has derivatives in both modes.  With tensors it is a `while_loop`.  This has a reverse mode with
-    `max_iterations`, after which it ends.
+    and has derivatives in both modes.  With tensors, or with `reverse="recompute"`, it is a `while_loop`.  This has a
+    reverse mode with `max_iterations`, after which it ends, or with `reverse="recompute"`.
 
     >>> import nacre as nc
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
     Tensor(120, i64[])
     """
-    most = _most(max_iterations, "fori_loop")
-    if isinstance(lower, Integral | Dim) and isinstance(upper, Integral | Dim):
+    most, recompute = _most(max_iterations, "fori_loop"), _is_recompute(reverse, "fori_loop")
+    if isinstance(lower, Integral | Dim) and isinstance(upper, Integral | Dim) and not recompute:
         lower, upper = (n if isinstance(n, Dim) else int(n) for n in (lower, upper))
         first, rounds = as_value(lower, "fori_loop"), upper - lower
         if most is not None and rounds > most:
@@ -244,7 +283,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any, max_iterations:
         k, end, carry = state
         return add(k, as_value(1, "fori_loop")), end, body(k, carry)
 
-    return while_loop(more, again, (*bounds, init), most)[2]
+    return while_loop(more, again, (*bounds, init), most, reverse)[2]
 
 
 def _bound(x: Any) -> Any:

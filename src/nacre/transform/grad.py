@@ -25,7 +25,7 @@ from nacre.ops.view import reshape
 from nacre.trace.function_types import P, R, T, V
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
-from nacre.transform.arguments import Argnums, Arguments, as_value, chosen, is_one, is_tensor, like, unaliased
+from nacre.transform.arguments import Argnums, Arguments, as_value, chosen, is_one, is_pair, is_tensor, like, unaliased
 
 __all__ = [
     "grad",
@@ -113,7 +113,8 @@ def _kind(x: Any) -> str:
 
 def _require_scalar(result: Any) -> None:
     if not is_tensor(result) and not isinstance(result, float):
-        raise GradientError(f"grad: the result of f must be a scalar tensor; got {_kind(result)}; use vjp for trees")
+        remedy = "write has_aux=True for (scalar, aux), or vjp for trees" if is_pair(result) else "use vjp for trees"
+        raise GradientError(f"grad: the result of f must be a scalar tensor; got {_kind(result)}; {remedy}")
     loss = as_value(result).type
     if loss.shape != ():
         raise GradientError(
@@ -181,9 +182,16 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     >>> nc.jvp(lambda x: x * x, (nc.tensor(3.0),), (nc.tensor(1.0),))
     (Tensor(9., f32[]), Tensor(6., f32[]))
     """
+    return directional("jvp", f, primals, tangents, has_aux)
+
+
+def directional(
+    operation: str, f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """`jvp` by the name of a public function, which its errors begin with."""
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise ArgumentError("jvp: primals and tangents must be tuples; write jvp(f, (x,), (t,))")
-    arguments = Arguments("jvp", primals, {}, range(len(primals)))
+        raise ArgumentError(f"{operation}: primals and tangents must be tuples; write {operation}(f, (x,), (t,))")
+    arguments = Arguments(operation, primals, {}, range(len(primals)))
     given = _tangents(arguments, tangents)
     ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
     result, aux = arguments.results(unaliased(ys, arguments.primals))
@@ -192,18 +200,21 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 
 
 def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | None]:
+    operation = arguments.operation
     if len(tangents) != len(arguments.arguments):
-        raise ArgumentError(f"jvp: each of the {len(arguments.arguments)} primals needs a tangent; got {len(tangents)}")
+        raise ArgumentError(
+            f"{operation}: each of the {len(arguments.arguments)} primals needs a tangent; got {len(tangents)}"
+        )
     found: list[Value | None] = [None] * len(arguments.primals)
     for a, tangent in zip(arguments.arguments.values(), tangents, strict=True):
-        leaves = tree.leaves_as(a.structure, tangent, "jvp: a tangent")
+        leaves = tree.leaves_as(a.structure, tangent, f"{operation}: a tangent")
         for place, leaf in zip(a.places, leaves, strict=True):
             if place is not None and leaf is not None:
                 primal, before = arguments.primals[place], found[place]
-                found[place] = given = _like("jvp: a tangent", leaf, tree.LEAF, [primal])[0]
+                found[place] = given = _like(f"{operation}: a tangent", leaf, tree.LEAF, [primal])[0]
                 if before is not None and not _equal(before, given):
                     raise ArgumentError(
-                        "jvp: a variable that occurs several times must have one tangent; got different ones"
+                        f"{operation}: a variable that occurs several times must have one tangent; got different ones"
                     )
     return found
 
@@ -227,23 +238,29 @@ def jacfwd(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> 
 def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of f by forward mode, with one pass for each input element: for few inputs and many outputs.
 
-    For a result of shape R and an input of shape S the Jacobian has shape R + S.  For trees it is the result's tree,
-    with the input's tree in place of each leaf.  `argnums` is as in `grad`.  With `has_aux`, f returns `(result, aux)`
-    and the new function `(Jacobian, aux)`.  Raises DTypeError for complex inputs.
+    For a result of shape R and an input of shape S the Jacobian has shape R + S; that of an integer result is zero.
+    For trees it is the result's tree, with the input's tree in place of each leaf.  `argnums` is as in `grad`.  With
+    `has_aux`, f returns `(result, aux)` and the new function `(Jacobian, aux)`.  Raises DTypeError for complex inputs.
 
     >>> import nacre as nc
     >>> nc.jacfwd(lambda x: x * x)(nc.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
 
+    return _forward_jacobian("jacfwd", f, argnums, has_aux)
+
+
+def _forward_jacobian(operation: str, f: Function, argnums: Argnums, has_aux: bool) -> Function:
+    """`jacfwd` by the name of a public function, which its errors begin with."""
+
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, column by column."""
-        arguments = Arguments("jacfwd", args, kwargs, chosen(argnums, f, args, kwargs, "jacfwd"))
+        arguments = Arguments(operation, args, kwargs, chosen(argnums, f, args, kwargs, operation))
         primals, flat = arguments.primals, arguments.flat(f, has_aux)
-        _require_real("jacfwd: inputs", primals, "write jvp for the derivative in one direction")
+        _require_real(f"{operation}: inputs", primals, "write jvp for the derivative in one direction")
         columns: list[list[Value]] = []
-        extra: list[Value] = []
+        extra = [] if primals else flat()[arguments.count :]  # without an element there is no pass
         for k, x in enumerate(primals):
             size = x.type.size
 
@@ -257,7 +274,8 @@ def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
             n = arguments.count
             moved = [to_axis(c, a, _rank(c, a), size) for c, a in zip(found[:n], axes, strict=False)]
             extra[:] = found[n:]
-            columns.append([reshape(c, (*c.type.shape[:-1], *x.type.shape)) for c in moved])
+            floats = [c if c.type.dtype.is_differentiable else cast(c, x.type.dtype) for c in moved]
+            columns.append([reshape(c, (*c.type.shape[:-1], *x.type.shape)) for c in floats])
         return _blocks(arguments, columns, argnums, extra, has_aux)
 
     return jacobian
@@ -290,13 +308,21 @@ def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     [2.0, 4.0]
     """
 
+    return _reverse_jacobian("jacrev", f, argnums, has_aux)
+
+
+def _reverse_jacobian(operation: str, f: Function, argnums: Argnums, has_aux: bool) -> Function:
+    """`jacrev` by the name of a public function, which its errors begin with."""
+
     @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, row by row."""
-        arguments = Arguments("jacrev", args, kwargs, chosen(argnums, f, args, kwargs, "jacrev"))
+        arguments = Arguments(operation, args, kwargs, chosen(argnums, f, args, kwargs, operation))
         primals = arguments.primals
         outputs, pull = vjp_of_values(arguments.flat(f, has_aux), primals)
-        _require_real("jacrev: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp")
+        _require_real(
+            f"{operation}: results", outputs[: arguments.count], "return nacre.view_as_real of them, or write vjp"
+        )
         rows: list[list[Value]] = []
         for k, y in enumerate(outputs[: arguments.count]):
             size = y.type.size
@@ -351,4 +377,5 @@ def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
     >>> nc.hessian(lambda x: (x * x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
+    inner = _reverse_jacobian("hessian", f, argnums, has_aux)
+    return _forward_jacobian("hessian", inner, argnums, has_aux)

@@ -9,7 +9,7 @@ from nacre.base import tree
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.types import normal_axis
+from nacre.base.types import TensorType, normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.function_types import P, R
 from nacre.trace.value import Value
@@ -54,7 +54,7 @@ def vmap(
         places = [k for k, leaf in enumerate(leaves) if is_tensor(leaf) and not isinstance(leaf, Variable)]
         inputs = [as_value(leaves[k], "vmap") for k in places]
         chosen = [
-            None if (axis := axes[k]) is None else normal_axis(axis, x.type.rank, "vmap")
+            None if (axis := axes[k]) is None else _batch_axis(axis, x.type)
             for k, x in zip(places, inputs, strict=True)
         ]
         size = _size(inputs, chosen)
@@ -78,6 +78,16 @@ def vmap(
         return tree.unflatten(found[-1], unaliased(placed, inputs))
 
     return batched
+
+
+def _batch_axis(axis: int, type: TensorType) -> int:
+    """The axis of a tensor, which must have one; ShapeError or AxisError otherwise."""
+    if not type.rank:
+        raise ShapeError(
+            f"vmap: a tensor with batch axis {axis} must have an axis; got {type}; write None in in_axes to pass it "
+            "whole to every example"
+        )
+    return normal_axis(axis, type.rank, "vmap")
 
 
 def _spread(what: str, axes: MappedAxes, structure: tree.Structure) -> list[int | None]:

@@ -2,7 +2,8 @@
 
 The forward pass is a loop with further carries: the number of iterations so far, and for each value that the pullback
 of the body needs a tensor with a row for each possible iteration.  An iteration writes its row in place.  The pullback
-is a loop from the last row that was written to the first.  A loop without a bound has no derivative in reverse mode.
+is a loop from the last row that was written to the first.  A loop without a bound has no derivative in reverse mode,
+unless its iterations may be computed again (see `recomputed`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from nacre.base.dims import Size, lower
 from nacre.base.types import TensorType
 from nacre.interpret.flow import fill_zeros, positions, traced_mask
 from nacre.interpret.forward import carried, no_derivative
+from nacre.interpret.loops.recomputed import recomputed_rule
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import reverse
 from nacre.ir.graph import Atom, Builder, Graph, Var, scalar
@@ -126,6 +128,8 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
         return traced_mask(reverse(body, positions(mask)), n)
 
     moving = positions(carried(after_iteration, tuple(k in active for k in range(n))))
+    if params.get("recompute"):
+        return recomputed_rule(primitive, params, types, moving, active)
     bound: Size | None = params.get("bound")
     if bound is None:
 
@@ -134,9 +138,9 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
             raise no_derivative(
                 primitive,
                 "reverse mode needs the values of all iterations, and their number is not known in advance",
-                "give the most iterations, as in while_loop(..., max_iterations=100) "
-                "or set_loop_options(max_iterations=100), use scan, which has a fixed "
-                "length, or forward mode (jvp)",
+                "give the most iterations, as in while_loop(..., max_iterations=100) or "
+                "set_loop_options(max_iterations=100), let reverse mode compute the iterations again, as in "
+                'while_loop(..., reverse="recompute"), use scan, which has a fixed length, or forward mode (jvp)',
             )
 
         return Rule(primitive, params, n, n, 2 * n, moving, active, refuse)

@@ -15,7 +15,7 @@ from functools import reduce as fold
 from typing import Any
 
 from nacre.base.types import TensorType
-from nacre.ir.primitive import Constant, Nest, Primitive
+from nacre.ir.primitive import Nest, Primitive
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -46,6 +46,7 @@ from nacre.ops.linalg.matrices import (
     zero,
 )
 from nacre.ops.reduce import loops
+from nacre.ops.rules import without_derivative
 from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -214,4 +215,12 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int]) -> tuple[Any, tuple[int
     return householder(front(inputs[0], axes[0])), (0, 0, 0)
 
 
-householder_p = Primitive("householder", _type, Nest(_kernel), Constant(), _batch, multiple=True, numbers=matrix_sizes)
+householder_p = Primitive(
+    "householder",
+    _type,
+    Nest(_kernel),
+    without_derivative("householder", "reflections are a step of qr", "differentiate qr"),
+    _batch,
+    multiple=True,
+    numbers=matrix_sizes,
+)

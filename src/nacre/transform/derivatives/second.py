@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nacre.base.errors import ArgumentError
 from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Atom, Equation, Graph
 from nacre.ir.primitive import copies
 from nacre.ir.rewrite import Rewriter, rewrite, without_dead_code
 from nacre.transform.arguments import Argnums
-from nacre.transform.grad import grad, jacrev, jvp
+from nacre.transform.grad import directional, grad, jacrev
 from nacre.transform.jit import jit
 
 __all__ = ["derivative_graph", "hvp"]
@@ -31,9 +30,8 @@ def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     >>> nc.hvp(lambda x: (x * x * x).sum(), (x,), (v,))
     (Tensor([6., 0.], f32[2]),)
     """
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise ArgumentError("hvp: primals and tangents must be tuples; write hvp(f, (x,), (v,))")
-    return jvp(grad(f, argnums=tuple(range(len(primals)))), primals, tangents)[1]
+    count = len(primals) if isinstance(primals, tuple | list) else 0
+    return directional("hvp", grad(f, argnums=tuple(range(count))), primals, tangents)[1]
 
 
 def derivative_graph(f: Function, *args: Any, argnums: Argnums = 0) -> Graph:
