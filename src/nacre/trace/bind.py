@@ -73,6 +73,18 @@ class Executor(Protocol):
         """The `Rule` of an equation on operands, some of which have nodes, or None."""
         ...
 
+    def mode(self) -> int:
+        """The number of this thread's numerics mode and of the generation of compiled code."""
+        ...
+
+    def sweep(self) -> Callable[..., Any]:
+        """The native backward pass over plain nodes."""
+        ...
+
+    def prepare(self, rule: Any, pull: Any) -> None:
+        """Let the native backward pass process the nodes of a `Rule` whose `Pull` this is, after a few nodes."""
+        ...
+
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
         """Apply a primitive outside of interpreters for which NATIVE has no target, and add the target."""
         ...
