@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from nacre.api.tensor import Tensor
@@ -123,22 +123,27 @@ def tape_memory(*tensors: Tensor, model: Module | None = None) -> TapeMemory:
                 "no record; write tape_memory(loss) before loss.backward(), outside of no_grad()"
             )
     modules = {} if model is None else _modules(model)
-    leaves: dict[int, int] = {}
-    found: dict[int, int] = {}  # the bytes of each buffer
-    owned: dict[tuple[str, str, str], list[int]] = {}
-    for node in sorted(reachable([x.node for x in tensors]), key=lambda node: node.number):
+    nodes = sorted(reachable([x.node for x in tensors]), key=lambda node: node.number)
+    leaves = _leaves(nodes)
+    saved_leaves: dict[int, int] = {}  # the bytes of each buffer
+    owned: dict[tuple[str, str, str], dict[int, int]] = {}
+    seen: set[int] = set()
+    for node in nodes:
         owner = _operation(node), _module(node, modules), getattr(node, "source", "")
         for x in node.saved or ():
-            if not is_buffer(x.content) or x.content.address in found:
-                continue
-            at, nbytes = x.content.address, len(x.content)
-            if isinstance(x.node, Leaf):
-                leaves[at] = nbytes
-            elif at not in leaves:
-                found[at] = nbytes
-                owned.setdefault(owner, []).append(nbytes)
-    rows = [TapeRow(*owner, len(sizes), sum(sizes)) for owner, sizes in owned.items()]
-    return TapeMemory(tuple(sorted(rows, key=lambda row: -row.nbytes)), sum(leaves.values()))
+            if is_buffer(x.content) and x.content.address not in seen:
+                at, nbytes = x.content.address, len(x.content)
+                seen.add(at)
+                (saved_leaves if at in leaves else owned.setdefault(owner, {}))[at] = nbytes
+    rows = [TapeRow(*owner, len(sizes), sum(sizes.values())) for owner, sizes in owned.items()]
+    return TapeMemory(tuple(sorted(rows, key=lambda row: -row.nbytes)), sum(saved_leaves.values()))
+
+
+def _leaves(nodes: Sequence[TapeNode]) -> set[int]:
+    """The addresses of the buffers of leaves; a view of a leaf may be saved, too."""
+    values = [x for node in nodes for x in node.saved or () if isinstance(x.node, Leaf)]
+    owners = [p.owner for node in nodes for p in node.parents if isinstance(p, Leaf) and p.owner is not None]
+    return {x.content.address for x in [*values, *(v.cell for v in owners)] if is_buffer(x.content)}
 
 
 def _modules(model: Module) -> Mapping[Any, str]:
