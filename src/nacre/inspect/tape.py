@@ -122,7 +122,7 @@ def tape_memory(*tensors: Tensor, model: Module | None = None) -> TapeMemory:
                 f"tape_memory: tensors must be computed from a tensor that requires a gradient; got {given}, which has "
                 "no record; write tape_memory(loss) before loss.backward(), outside of no_grad()"
             )
-    modules = {} if model is None else _modules(model)
+    modules: Mapping[Any, str] = dict[Any, str]() if model is None else _modules(model)
     nodes = sorted(reachable([x.node for x in tensors]), key=lambda node: node.number)
     leaves = _leaves(nodes)
     saved_leaves: dict[int, int] = {}  # the bytes of each buffer

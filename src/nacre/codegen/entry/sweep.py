@@ -1,8 +1,8 @@
 """The backward pass over plain nodes in native code, on the dicts and the list of `interpret.backward.Sweep`.
 
-A call processes nodes in the order of the Python code, until one is not plain: without a native pullback for the
-thread's mode, already released, with a changed or traced value, or with cotangents that were taken.  Python processes
-that one, and calls again.  After some nodes a call returns anyway, so that Python handles signals and other threads.
+A call processes nodes in the order of the Python code, until one is not plain.  Such a node has no native pullback for
+the thread's mode, or is released, or has a changed or traced value, or its cotangent was taken.  Python processes it,
+and calls again.  After some nodes a call returns anyway, so that Python handles signals and other threads.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ def replace_lists(node: NodeObject, empty: PyObject) -> None:
 
 @native
 def pull(state: SweepState, record: PullRecord, node: NodeObject, values: ptr[TensorObject]) -> bool:
-    """Take a node from the queue, free what it holds, and put the cotangents of its operands."""
+    """Take a node from the queue, free its saved values, and put the cotangents of its operands."""
     parents = node.parents
     Py_IncRef(parents)
     done = dequeue(state) and PyDict_DelItem(state.pending, node) == 0

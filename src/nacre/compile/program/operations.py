@@ -282,10 +282,9 @@ class Operations:
 
     def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run one primitive on values with numbers, by a program for these types that is built at the first call."""
+        key = (primitive, *[x.type for x in inputs])
         if params:
-            key = (primitive, *[x.type for x in inputs], *params.items())
-        else:
-            key = (primitive, *[x.type for x in inputs])
+            key = (*key, *params.items())
         if STATE.numerics != "exact":
             key = (*key, STATE.numerics)
         operation = self.known.get(key)
