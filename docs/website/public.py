@@ -105,6 +105,8 @@ MADE = {name for names in RETURNED.values() for name in names} | {  # classes wh
     "nacre.inspect.explain.Explanation",
     "nacre.inspect.profile.Profile",
     "nacre.inspect.profile.Row",
+    "nacre.inspect.tape.TapeMemory",
+    "nacre.inspect.tape.TapeRow",
     "nacre.inspect.timing.Times",
     "nacre.inspect.ceilings.Ceilings",
     "nacre.inspect.machine.Check",

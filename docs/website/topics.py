@@ -420,7 +420,8 @@ TOOLS = Group(
             {
                 "nacre.inspect": "explain.explain explain.Explanation profile.profile profile.Profile profile.Row "
                 "bits.measure bits.digest timing.interleaved timing.Times ceilings.ceilings ceilings.Ceilings "
-                "roofline.chart machine.facts machine.checks machine.Check machine.cached machine.Kept"
+                "roofline.chart machine.facts machine.checks machine.Check machine.cached machine.Kept "
+                "tape.tape_memory tape.TapeMemory tape.TapeRow tape.source_lines"
             },
         ),
         Topic(

@@ -15,7 +15,8 @@ class State(threading.local):
 
     `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
     interpreter is active, so that operations on plain tensors run at once.  `inference` is whether `enable_grad` has no
-    effect.  `ambient` combines these modes and the numerics mode; compiled functions depend on it.
+    effect.  `lines` is whether the tape notes source lines.  `ambient` combines the other modes and the numerics mode;
+    compiled functions depend on it.
     """
 
     def __init__(self) -> None:
@@ -24,6 +25,7 @@ class State(threading.local):
         self.gradients = True
         self.inference = False
         self.numerics = "exact"
+        self.lines = False
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
         self.note_error: Callable[[Any], None] | None = None  # called with each of Nacre's errors, also handled ones

@@ -2,6 +2,7 @@
 
 Nodes are processed in descending order of their numbers.  The cotangents of a value are added in that order, starting
 from the given ones, then in the order of operands.  Hooks of a value run when its cotangent is complete.
+Where nothing is observed or recorded, native code processes the plain nodes in the same order (`codegen.entry.sweep`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nacre.base.errors import GradientError
 from nacre.base.state import STATE
 from nacre.interpret import tape_errors
 from nacre.interpret.conjugation import conjugated
-from nacre.interpret.pullback import Positions, Pull
+from nacre.interpret.pullback import Positions, Pull, Rule
 from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
 from nacre.interpret.tape import (
@@ -85,7 +86,13 @@ class Sweep:
         observed = bool(self.wanted or len(LIVE))
         if observed:
             self.prepare()
+        native, mode = (executor().sweep(), executor().mode()) if self.plain else (None, 0)
         while self.queue:
+            if native is not None and not observed:
+                if native(self.pending, self.queue, self.ends, self.put, self.keep, mode):
+                    continue
+                if not self.queue:
+                    break
             if self.last:
                 self.complete(-self.queue[0][0])
             _, node = heapq.heappop(self.queue)
@@ -99,7 +106,7 @@ class Sweep:
             present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
             parents, rule = node.parents, node.rule
             if rule.onto is None or (not rule.repeats and len(parents) == 1):
-                pull = rule.pull(present)
+                pull = self.whole(rule, present)
                 values = [*self.saved(node), *(given[k] for k in present)]
             else:
                 pull, held = self.gathered(node, present)
@@ -118,12 +125,19 @@ class Sweep:
                 self.put(parents[k], cotangent)
         self.complete(-inf)
 
+    def whole(self, rule: Rule, present: Positions) -> Pull:
+        """The pullback that adds nothing; after a few nodes, native code runs it for nodes with one cotangent."""
+        pull = rule.pull(present)
+        if self.plain and present == (0,) and not isinstance(pull, CalledPull):
+            executor().prepare(rule, pull)
+        return pull
+
     def gathered(self, node: TapeNode, present: Positions) -> tuple[Pull, Sequence[Value]]:
         """The pullback that adds to the cotangents that operands have received, and these cotangents."""
         parents, rule = node.parents, node.rule
         together = (0,) if len(parents) == 1 else rule.gathering(list(map(_place, parents)))
         if together is None:
-            return rule.pull(present), ()
+            return self.whole(rule, present), ()
         held: dict[int, Value] = {}
         for k in dict.fromkeys(together):
             c = self.take(parents[k])

@@ -46,6 +46,21 @@ class Pull:
         return Pull(self.graph, self.targets, self.places, self.direct, None, sizes)
 
 
+class NativePull(int):
+    """The address of a pullback's record for native code, which `refers` keeps alive; `mode` is the mode's number."""
+
+    mode: int
+    refers: object
+
+    def __new__(cls, address: int, mode: int, refers: object) -> NativePull:
+        made = super().__new__(cls, address)
+        made.mode, made.refers = mode, refers
+        return made
+
+
+NOT_SWEPT: Final = NativePull(0, -1, None)
+
+
 @dataclass(eq=False)
 class Rule:
     """How an equation is recorded and pulled back.
@@ -66,6 +81,8 @@ class Rule:
     results.  It is None for a value of its own.
 
     `pulls_residuals` is whether residuals may have cotangents, too, which a recorded backward pass needs.
+
+    `swept` is the pullback that the native backward pass calls, made once the rule has had a few nodes (`runs`).
     """
 
     primitive: Primitive
@@ -86,6 +103,8 @@ class Rule:
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
     forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
     sizes: Mapping[str, int] | None = None  # of symbols, in a form for given sizes
+    swept: NativePull = NOT_SWEPT
+    runs: int = 0
 
     @property
     def whole(self) -> Rule:
@@ -169,6 +188,7 @@ class _SizedRule(Rule):
     def __init__(self, whole: Rule, sizes: Mapping[str, int]) -> None:
         self.__dict__.update(whole.__dict__)
         self._whole, self.sizes, self.pulls = whole, sizes, {}
+        self.swept, self.runs = NOT_SWEPT, 0
 
     @property
     def whole(self) -> Rule:

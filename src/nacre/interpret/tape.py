@@ -24,7 +24,7 @@ from nacre.interpret import tape_errors
 from nacre.interpret.changes import Changes
 from nacre.interpret.loops import bounded as bounded
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
-from nacre.interpret.stage import Staging
+from nacre.interpret.stage import Staging, user_line
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
@@ -50,7 +50,7 @@ class TapeNode(Origin):
     parents: Sequence[Any]
     rule: Rule
     saved: Sequence[Value] | None  # None when released
-    source: str  # the line of the equation, set if it was staged
+    source: str  # the line of the equation, set if it was staged, or inside of `source_lines`
 
     @property
     def released(self) -> bool:
@@ -300,6 +300,8 @@ def new_node(rule: Rule, operands: Sequence[Value], results: Sequence[Value], le
         staging = scope()
         if isinstance(staging, Staging) and staging.equations:
             node.source = staging.equations[-1].source
+    elif STATE.lines:
+        node.source = user_line()
     return node
 
 

@@ -191,6 +191,7 @@ PRINT: list[Any] = [repr]
 
 def _faults(graph: Graph) -> Iterator[tuple[int, str]]:
     known: set[Var] = set()
+    plain: dict[object, tuple[TensorType, ...]] = {}  # the results of equations without parameters, which often repeat
     for v in graph.inputs:
         if v in known:
             yield 0, "an input is listed twice"
@@ -199,11 +200,15 @@ def _faults(graph: Graph) -> Iterator[tuple[int, str]]:
         for a in e.inputs:
             if isinstance(a, Var) and a not in known:
                 yield k, f"{e.primitive.name} reads a value of type {a.type} before it is defined"
+        operands = tuple([a.type for a in e.inputs])
+        types = None if e.params else plain.get((e.primitive, operands))
         try:
-            types = declared_types(e.primitive, tuple(a.type for a in e.inputs), e.params)
+            types = types or declared_types(e.primitive, operands, e.params)
         except Error as error:
             yield k, f"{e.primitive.name} breaks its type rule: {error}"
             continue
+        if not e.params:
+            plain[e.primitive, operands] = types
         found = tuple(v.type for v in e.outputs)
         if types != found:
             yield k, f"{e.primitive.name} gives {list(types)} but its results are declared {list(found)}"

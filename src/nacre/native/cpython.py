@@ -183,6 +183,10 @@ def PyLong_FromSsize_t(number: i64) -> PyObject: ...
 
 
 @external
+def PyLong_FromVoidPtr(place: PyObject) -> PyObject: ...
+
+
+@external
 def PyLong_AsSsize_t(object: PyObject) -> i64: ...
 
 
@@ -196,6 +200,34 @@ def PyTuple_New(count: i64) -> PyObject: ...
 
 @external
 def PyTuple_SetItem(tuple: PyObject, index: i64, item: PyObject) -> i32: ...
+
+
+@external
+def PyTuple_GetItem(tuple: PyObject, index: i64) -> PyObject: ...
+
+
+@external
+def PySequence_Size(sequence: PyObject) -> i64: ...
+
+
+@external
+def PySequence_GetItem(sequence: PyObject, index: i64) -> PyObject: ...
+
+
+@external
+def PyNumber_Negative(number: PyObject) -> PyObject: ...
+
+
+@external
+def PyDict_New() -> PyObject: ...
+
+
+@external
+def PyDict_SetItem(dict: PyObject, key: PyObject, value: PyObject) -> i32: ...
+
+
+@external
+def PyDict_DelItem(dict: PyObject, key: PyObject) -> i32: ...
 
 
 @external
@@ -216,6 +248,14 @@ def PyList_Size(list: PyObject) -> i64: ...
 
 @external
 def PyList_GetItem(list: PyObject, index: i64) -> PyObject: ...
+
+
+@external
+def PyList_Append(list: PyObject, item: PyObject) -> i32: ...
+
+
+@external
+def PyList_SetSlice(list: PyObject, start: i64, end: i64, items: PyObject) -> i32: ...
 
 
 @external

@@ -339,7 +339,7 @@ def _scalar_loop_type(*operands: TensorType, cond: Graph, body: Graph, rounds: i
 
 
 def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, rounds: int) -> Kernel:
-    """Registers for the carry, the number of iterations, and whether the loop continues."""
+    """Registers for the carry, the number of iterations left, and whether the loop continues."""
     m = len(results)
     operands = tuple(Buffer(f"x{k}", t.dtype, ()) for k, t in enumerate(types))
     outputs = tuple(Buffer(f"y{k}", t.dtype, ()) for k, t in enumerate(results))
@@ -351,13 +351,13 @@ def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, 
     moved = [Let(f"n{k}", x) for k, x in enumerate(new)]
     values: list[Expr] = [Local(f"n{k}", x.dtype) for k, x in enumerate(new)]
     tested, (holds,) = _as_lets(cond, [*values, *rest], "t")
-    following = apply("add", Load("count", (), int64), const(1))
+    following = apply("sub", Load("count", (), int64), const(1))
     iteration = (
         *stepped,
         *moved,
         *tested,
         Let("following", following),
-        Let("holds", apply("and", holds, apply("lt", Local("following", int64), const(rounds)))),
+        Let("holds", holds),
         *(Store(f"c{k}", (), x) for k, x in enumerate(values)),
         Store("count", (), Local("following", int64)),
         Store("more", (), Local("holds", bool_)),
@@ -366,9 +366,9 @@ def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, 
         *(Alloc(r) for r in registers),
         *(Let(f"r{k}", Load(b.name, (), b.dtype)) for k, b in enumerate(operands[m:])),
         *(Store(f"c{k}", (), Load(b.name, (), b.dtype)) for k, b in enumerate(operands[:m])),
-        Store("count", (), const(0)),
+        Store("count", (), const(rounds)),
         Store("more", (), const(True, bool_)),
-        While(Load("more", (), bool_), iteration),
+        While(apply("and", Load("more", (), bool_), apply("ne", Load("count", (), int64), const(0))), iteration),
         *(Store(f"y{k}", (), x) for k, x in enumerate(carry)),
     )
     return Kernel("loop", operands, outputs, statements)

@@ -24,9 +24,10 @@ from nacre.ir.primitive import Primitive
 from nacre.trace.modes import StateBlock
 from nacre.trace.value import PLACEHOLDERS, Payload, Value
 
-# In all threads: active interpreters, and these with numerics that are not exact.  Native entries want 0.
+# In all threads: active interpreters; these, and threads whose numerics are not exact or whose tape notes source lines.
+# Native entries want 0.
 INTERPRETING, ACTIVE = ctypes.c_int64(0), ctypes.c_int64(0)
-_depths: dict[int, tuple[int, bool]] = {}  # by thread: interpreters, whether inexact
+_depths: dict[int, tuple[int, bool]] = {}  # by thread: interpreters, whether inexact or with source lines
 _counting = forkable()
 
 T = TypeVar("T")
@@ -71,6 +72,18 @@ class Executor(Protocol):
         self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any], active: tuple[int, ...]
     ) -> Any:
         """The `Rule` of an equation on operands, some of which have nodes, or None."""
+        ...
+
+    def mode(self) -> int:
+        """The number of this thread's numerics mode and of the generation of compiled code."""
+        ...
+
+    def sweep(self) -> Callable[..., Any]:
+        """The native backward pass over plain nodes."""
+        ...
+
+    def prepare(self, rule: Any, pull: Any) -> None:
+        """Let the native backward pass process the nodes of a `Rule` whose `Pull` this is, after a few nodes."""
         ...
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
@@ -221,6 +234,16 @@ def _set_numerics(mode: str) -> None:
     _count(len(STATE.interpreters))
 
 
+def source_lines() -> StateBlock[bool]:
+    """A context in which nodes of the tape note their source lines."""
+    return StateBlock("source_lines()", lambda: STATE.lines, _set_lines, True)
+
+
+def _set_lines(noted: bool) -> None:
+    STATE.lines = noted
+    _count(len(STATE.interpreters))
+
+
 def _leave(depth: int) -> None:
     """Cut the stack of interpreters to a depth; a second call has no effect."""
     del STATE.interpreters[depth:]
@@ -231,7 +254,7 @@ def _count(depth: int) -> None:
     """Store the number of interpreters of this thread."""
     STATE.word = depth
     with _counting:
-        state = depth, STATE.numerics != "exact"
+        state = depth, STATE.numerics != "exact" or STATE.lines
         _depths[threading.get_ident()] = state
         if not any(state):
             del _depths[threading.get_ident()]

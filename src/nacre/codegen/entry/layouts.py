@@ -21,6 +21,7 @@ WATCHED: Final = {
 }
 SMALL_WORKSPACE: Final = 8192  # bytes of workspace on the stack
 IGNORED: Final = 0  # what an entry does about nodes: nothing
+MOST_PULLED: Final = 15  # saved values of a node whose pullback native code calls
 REFUSED: Final = 1  # it calls its fallback; any other number is the address of a table of rules
 
 # CPython lays out the slots of a class in the order of their names, behind those of its base.  `slots` compares these
@@ -180,6 +181,62 @@ class NodeRule:
     saved_count: i64
     keeps_result: i64
     places: Annotated[array[i64], 0]
+
+
+@struct
+class PulledOperand:
+    """An operand that receives a cotangent: its place among the parents, and the cotangent's among the results.
+
+    Where nothing is computed, that is the place among the saved values and the cotangent of the node.
+    """
+
+    parent: i64
+    source: i64
+
+
+@struct
+class PullRecord:
+    """A pullback of a node with one result: a native function, or null where nothing is computed.
+
+    `mode` is the number of the mode for which the function is.  With `apart`, the parents must all be different.
+    With `dense`, no value may be a view.  `order` are the places of the arguments among saved values and cotangent.
+    """
+
+    mode: u64
+    function: PyObject
+    saved: i64
+    apart: i64
+    dense: i64
+    results: i64
+    given: i64
+    order: Annotated[array[i64], MOST_PULLED + 1]
+    count: i64
+    operands: Annotated[array[embed[PulledOperand]], 0]
+
+
+@struct
+class SweepState:
+    """What a sweep works on: dicts and a list of `interpret.backward.Sweep`, and its method `put`.
+
+    `keeps` is whether nodes stay as they are.  `mode` is that of the thread.  `adder` adds cotangents of the type
+    `added`; both are null at first.
+    """
+
+    pending: PyObject
+    queue: PyObject
+    ends: PyObject
+    put: PyObject
+    keeps: bool
+    mode: u64
+    added: PyObject
+    adder: PyObject
+
+
+@struct
+class PulledValues:
+    """The saved values and the cotangent of one node."""
+
+    values: Annotated[array[TensorObject], MOST_PULLED + 1]
 
 
 @struct

@@ -20,7 +20,7 @@ from nacre.base.locks import forkable, once
 from nacre.base.records import dataclass
 from nacre.base.state import SILENT
 from nacre.base.types import TensorType
-from nacre.codegen.entry import variables
+from nacre.codegen.entry import pulls, variables
 from nacre.codegen.entry.layouts import (
     IGNORED,
     REFUSED,
@@ -33,7 +33,7 @@ from nacre.codegen.entry.layouts import (
 )
 from nacre.codegen.entry.recording import Recording
 from nacre.codegen.entry.slots import require_slots
-from nacre.codegen.entry.texts import begin_text, entry_text, step_text, view_text
+from nacre.codegen.entry.texts import begin_text, entry_text, step_text, sweep_text, view_text
 from nacre.codegen.entry.variables import ProgramVariables
 from nacre.interpret.tape import NUMBERS as NODE_NUMBERS
 from nacre.interpret.tape import TapeNode
@@ -106,6 +106,15 @@ def _step_method(target: Target, stamped: bool) -> _Method:
     symbols = _methods(target, stamped).symbols | variables.symbols()
     library = objects.library(step_text(target), target, symbols).keep()
     return _method(library, variables.CALL, "Run a program on tensors and variables.")
+
+
+@once
+def sweep_function(target: Target) -> Callable[..., Any]:
+    """The backward pass over plain nodes in native code (see `sweep`)."""
+    symbols = _methods(target, False).symbols | pulls.symbols()
+    library = objects.library(sweep_text(target), target, symbols).keep()
+    method = _method(library, "nacre.sweep", "Process nodes of a backward pass.")
+    return _new_function()(method.definition.ctypes.data, method, None)
 
 
 def _method(library: Library, name: str, documentation: str) -> _Method:

@@ -26,6 +26,11 @@ def step_text(target: Target) -> str:
     return cached_module("nacre.codegen.entry.step", ("call",), target)
 
 
+def sweep_text(target: Target) -> str:
+    """The LLVM text of the backward pass over plain nodes."""
+    return cached_module("nacre.codegen.entry.sweep", ("sweep",), target)
+
+
 def begin() -> None:
     """Load LLVM and compile the code that every program needs on another thread."""
     for text in (buffer_text, entry_text, driver_text):

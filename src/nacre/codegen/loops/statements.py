@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from nacre.base.dims import Size
+from nacre.base.dtypes import bool_
 from nacre.base.errors import CompileError
 from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
 from nacre.codegen.loops.expressions import Storage, Values
@@ -23,6 +24,7 @@ from nacre.kernel.ast import (
     Apply,
     Buffer,
     Const,
+    Expr,
     Extent,
     For,
     If,
@@ -326,27 +328,53 @@ class Statements:
         self.values.forget_numbers()
 
     def repeat(self, s: While) -> None:
-        """A loop that runs while its condition holds."""
+        """A loop that runs while its condition holds; it is tested before the loop and at the end of the body."""
         f = self.f
-        kept = self.accumulators.carried(s.body)
+        carried = self.accumulators.carried(s.body)
         stem = f.fresh("while")
-        start, before = self.accumulators.current(kept), f.block
-        f.jump(f"{stem}.head")
-        f.label(f"{stem}.head")
+        start = self.accumulators.current(carried)
+        left = self.enter_if(s.condition, stem, "enter")
+        before = left[-1]
         phis = [f.phi_later(v.ty, f"{stem}.carry") for v in start]
-        self.values.take(kept, phis)
+        self.values.take(carried, phis)
         self.values.forget(s.body)
         with self.values.scope():
-            holds = self.values.value(s.condition)
-            if lanes_of(holds.ty) > 1:
-                raise CompileError("kernel: the condition of a while must be the same in every lane")
-            f.branch(holds, f"{stem}.body", f"{stem}.done")
-            f.label(f"{stem}.body")
             self.block(s.body)
-        latch, after = f.block, self.accumulators.current(kept)
-        f.jump(f"{stem}.head")
-        for phi, first, later in zip(phis, start, after, strict=True):
-            f.complete_phi(phi, [(first, before), (later, latch)])
-        f.label(f"{stem}.done")
-        self.values.take(kept, phis)
+        after = self.accumulators.current(carried)
         self.values.forget(s.body)
+        ended = self.enter_if(s.condition, stem, "again")
+        for phi, first, later in zip(phis, start, after, strict=True):
+            f.complete_phi(phi, [(first, before), (later, ended[-1])])
+        f.label(f"{stem}.done")
+        arms = [[*((x, b) for b in left), *((y, b) for b in ended)] for x, y in zip(start, after, strict=True)]
+        self.values.take(carried, [f.phi(v.ty, each, f"{stem}.last") for v, each in zip(start, arms, strict=True)])
+        self.values.forget(s.body)
+
+    def enter_if(self, condition: Expr, stem: str, name: str) -> list[str]:
+        """Go to a loop's body if its condition holds, otherwise behind the loop; the blocks that may go there.
+
+        Each part of a conjunction is a branch of its own, because a processor predicts branches faster than it
+        combines their conditions.  The first time, the body begins here.
+        """
+        f = self.f
+        parts = _conjuncts(condition)
+        blocks: list[str] = []
+        with self.values.scope():
+            for k, part in enumerate(parts):
+                holds = self.values.value(part)
+                if lanes_of(holds.ty) > 1:
+                    raise CompileError("kernel: the condition of a while must be the same in every lane")
+                last = k == len(parts) - 1
+                following = f"{stem}.body" if last else f"{stem}.{name}.{k}"
+                f.branch(holds, following, f"{stem}.done")
+                blocks.append(f.block)
+                if not last or name == "enter":
+                    f.label(following)
+        return blocks
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions that must all hold for a condition to hold."""
+    if isinstance(condition, Apply) and condition.op == "and" and condition.dtype is bool_:
+        return [part for each in condition.args for part in _conjuncts(each)]
+    return [condition]

@@ -12,13 +12,16 @@ from typing import Any
 from nacre.base.locks import Turns
 from nacre.base.progress import compiling
 from nacre.base.state import STATE
-from nacre.codegen.entry.points import entry
+from nacre.codegen.entry.points import entry, sweep_function
+from nacre.codegen.entry.pulls import may_sweep, native_pull
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.operations import Operations
-from nacre.compile.program.sized import SizedProgram, answer
+from nacre.compile.program.sized import OFTEN, SizedProgram, answer
+from nacre.interpret.pullback import Pull, Rule
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph
+from nacre.native.engine import host_target
 from nacre.ops.identity import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import register_executor
@@ -35,6 +38,7 @@ class CompilingExecutor:
         self.first, self.evaluate, self.rule = self.operations.first, self.operations.evaluate, self.operations.rule
         self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for equal graphs
         self.turns = Turns()  # one thread compiles a graph that several need at the same time
+        self.modes: dict[object, int] = {}  # numbers of numerics modes and generations
         forget_on_change(self.forget)
 
     def forget(self) -> None:
@@ -60,18 +64,60 @@ class CompilingExecutor:
                 inputs,
                 executable.sizes([x.type.shape for x in inputs]),  # type: ignore[misc]
             )
-        native = entry(executable, lambda *xs: answer(self.run_sized(executable, xs)), False, keeps=True)
+        native = self.native(graph)
         if len(graph.output_types) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))
 
+    def native(self, graph: Graph) -> Callable[..., Any]:
+        """The native entry of a graph with fixed shapes, made once."""
+        key = "entry", STATE.numerics, generation()
+        found = graph.kept.get(key)
+        if found is None:
+            executable = self.program(graph)
+            found = entry(executable, lambda *xs: answer(self.run_sized(executable, xs)), False, keeps=True)
+            graph.kept[key] = found
+        return found
+
     def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
         """Run a graph for given numbers of its symbols, always in the same order."""
+        return self.sized(graph, sizes)([self.dense(x) for x in inputs], tuple(sizes.values()))
+
+    def sized(self, graph: Graph, sizes: Mapping[str, int]) -> SizedProgram:
+        """The program of a graph for any numbers of its symbols."""
         key = "sized", *sizes, STATE.numerics, generation()
         found = graph.kept.get(key)
         if found is None:
             found = graph.kept[key] = SizedProgram(self.program(graph), tuple(sizes))
-        return found([self.dense(x) for x in inputs], tuple(sizes.values()))
+        return found
+
+    # ---- the native backward pass
+
+    def mode(self) -> int:
+        """The number of this thread's numerics mode and of the generation of compiled code."""
+        key = STATE.numerics, generation()
+        return self.modes.setdefault(key, len(self.modes) + 1)
+
+    def sweep(self) -> Callable[..., Any]:
+        """The native backward pass over plain nodes."""
+        return sweep_function(host_target())
+
+    def prepare(self, rule: Rule, pull: Pull) -> None:
+        """Let the native backward pass process the nodes of a rule whose one pullback this is, after a few nodes."""
+        rule.runs += 1
+        if rule.runs > OFTEN and rule.swept.mode != self.mode() and may_sweep(rule):
+            function = None if pull.direct is not None else self.function(pull)
+            if pull.direct is not None or function is not None:
+                rule.swept = native_pull(rule, pull, function, self.mode())
+
+    def function(self, pull: Pull) -> Callable[..., Any] | None:
+        """The native function that computes a pullback; None if only Python does."""
+        graph = pull.graph
+        if pull.sizes is not None:
+            return self.sized(graph, pull.sizes).form(tuple(pull.sizes.values()))
+        if graph.calls_host or not graph.outputs or not all(t.static for t in graph.input_types):
+            return None
+        return self.native(graph) if pull.single is None else self.operations.plain(pull.single[0])
 
     def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> FixedGraph:
         """A graph with numbers for its symbolic sizes, whose program has the machine code of the graph's."""

@@ -155,7 +155,6 @@ class Operations:
 
         The key begins with the function's name.  The function itself must not look for the key in NATIVE.
         """
-
         found = self._served(key, tensors)
         if found is not None:
             return found
@@ -283,14 +282,21 @@ class Operations:
 
     def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run one primitive on values with numbers, by a program for these types that is built at the first call."""
+        key = (primitive, *[x.type for x in inputs])
         if params:
-            key = (primitive, *[x.type for x in inputs], *params.items())
-        else:
-            key = (primitive, *[x.type for x in inputs])
+            key = (*key, *params.items())
         if STATE.numerics != "exact":
             key = (*key, STATE.numerics)
         operation = self.known.get(key)
         return self._evaluate(key, primitive, inputs, params) if operation is None else operation.plain(*inputs)
+
+    def plain(self, e: Equation) -> Function | None:
+        """The native function of an equation on dense operands without nodes; None for one that only Python runs."""
+        p, types = e.primitive, tuple([a.type for a in e.inputs])
+        if p.multiple or p.expansion is not None or has_effects(p, e.params) or isinstance(p.lowering, Host):
+            return None
+        mode = () if STATE.numerics == "exact" else (STATE.numerics,)
+        return self._operation((p, *types, *e.params.items(), *mode), p, types, e.params).plain
 
     def _evaluate(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run an operation that has no entry: a new one, a view, a call, or one on operands that are views."""
