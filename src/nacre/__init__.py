@@ -26,6 +26,7 @@ _LATE = {
     "api.extending.kernel": "register_kernel",
     "api.extending.primitive": "primitive",
     "api.extending.rewriting": "register_pass",
+    "transform.anomalies": "detect_anomalies",
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     from nacre.nn.functional.softmaxes import log_softmax as log_softmax
     from nacre.nn.functional.softmaxes import softmax as softmax
     from nacre.trace.variable import Variable as Variable
+    from nacre.transform.anomalies import *
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
     from nacre.transform.derivatives.checks import *
