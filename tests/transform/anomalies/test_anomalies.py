@@ -9,6 +9,7 @@ import nacre as nc
 from nacre import nn, optim
 from nacre.base.errors import AnomalyError, ArgumentError, KindError, StateError
 from transform.anomalies.broken import BROKEN
+from transform.anomalies.healthy import HEALTHY, batch, training
 
 F = nn.functional
 
@@ -34,3 +35,33 @@ def test_the_planted_fault_is_found(name: str, compiled: bool) -> None:
 
 def test_there_are_sixty_programs() -> None:
     assert len(BROKEN) >= 60
+
+
+def trained(name: str, steps: int, compiled: bool) -> list[float]:
+    """The losses of a healthy training whose operations are examined."""
+    step = training(name)
+    if compiled:
+        examined = nc.jit(step, detect_anomalies=True)
+        return [float(examined(*batch(k))) for k in range(steps)]
+    with nc.detect_anomalies():
+        return [float(step(*batch(k))) for k in range(steps)]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_training_gives_no_report(name: str) -> None:
+    losses = trained(name, 25, True)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HEALTHY)
+def test_long_healthy_training_gives_no_report(name: str) -> None:
+    losses = trained(name, 600, True)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_examined_trainings_have_the_bits_of_others(name: str) -> None:
+    plain = training(name)
+    expected = [float(plain(*batch(k))) for k in range(3)]
+    assert trained(name, 3, False) == trained(name, 3, True) == expected
