@@ -18,7 +18,7 @@ import_module("nacre.base.forks")  # before another thread imports the rest
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
-_PACKAGES = ("data", "deploy", "nn", "optim", "train")
+_PACKAGES = ("data", "deploy", "inspect", "nn", "optim", "train")
 _NAMESPACES = ("autograd", "fft", "linalg")  # of functions on tensors
 _STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
@@ -95,6 +95,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from nacre import data as data
     from nacre import deploy as deploy
+    from nacre import inspect as inspect
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre import train as train

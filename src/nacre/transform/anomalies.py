@@ -95,3 +95,8 @@ def checked_kinds(operation: str, kinds: Any) -> Kinds:
 def is_examined() -> bool:
     """Whether operations are examined, and no transformation is in progress."""
     return STATE.detector is not None and STATE.interpreters[-1] is STATE.detector
+
+
+def traced_with_places() -> AnomalyDetection:
+    """A context in which functions are traced with the paths of modules in their equations' sources."""
+    return AnomalyDetection(ALL)

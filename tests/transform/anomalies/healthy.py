@@ -59,7 +59,7 @@ class GPTBlock(nn.Module):
         )
         scores = q @ nc.permute_dims(k, (0, 1, 3, 2)) / (width // self.heads) ** 0.5
         seen = nc.arange(t)[:, None] >= nc.arange(t)
-        mixed = F.softmax(nc.where(seen, scores, -nc.inf), axis=-1) @ v
+        mixed = F.softmax(nc.where(seen, scores, -nc.inf)) @ v
         x = x + self.out(nc.permute_dims(mixed, (0, 2, 1, 3)).reshape((n, t, width)))
         return x + self.down(F.gelu(self.up(self.second(x))))
 
