@@ -14,7 +14,7 @@ F = nn.functional
 
 
 class Broken(NamedTuple):
-    """A program, what makes its arguments, and what is wrong with it."""
+    """A program, the function that makes its arguments, and the expected report."""
 
     run: Callable[..., Any]
     kind: str

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from nacre.interpret.anomalies import traits
-from nacre.interpret.anomalies.kinds import MADE, SHARES, Anomaly, Kinds, Operand
+from nacre.interpret.anomalies.kinds import MADE, SHARES, Anomaly, Kinds, OperandRange
 from nacre.interpret.evaluate import to_numpy
 from nacre.ir.graph import Equation
 from nacre.trace.value import Value
@@ -95,14 +95,14 @@ def least_count(share: float, size: int) -> float:
     return max(1.0, share * size * (1 - 1e-6))
 
 
-def operand(x: Value) -> Operand:
+def operand(x: Value) -> OperandRange:
     """The range of an operand."""
     if not x.type.dtype.is_differentiable or x.type.size == 0:
-        return Operand(x.type)
+        return OperandRange(x.type)
     numbers = _numbers(x)
     nan, infinite = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
     held = numbers[np.isfinite(numbers)]
-    found = Operand(x.type, nan=nan, infinite=infinite)
+    found = OperandRange(x.type, nan=nan, infinite=infinite)
     if held.size == 0:
         return found
     held = np.abs(held) if x.type.dtype.is_complex else held

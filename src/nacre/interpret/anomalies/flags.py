@@ -1,4 +1,4 @@
-"""Flags: a graph with one more result, which tells whether an equation of it had an anomaly.
+"""Flags: a graph with one more result, which says whether an equation of it had an anomaly.
 
 The result is a bool scalar.  It may also be true if there was none, where operands had numbers that are not finite.
 NaN and infinities that certainly reach a value with a flag need none of their own.  Equations in bodies of loops and
@@ -51,7 +51,7 @@ class _Flags:
         for e in reversed(self.source.equations):
             makes = traits.may_make(e)
             if makes and not self.unusual.isdisjoint(e.inputs):
-                continue  # its flag does not tell of operands that are not finite
+                continue  # its flag is not set by operands that are not finite
             if makes:
                 flagged.update(y for y in e.outputs if traits.is_float(y) and y not in sealed)
             if e.outputs and (e.outputs[0] in sealed or e.outputs[0] in flagged):
@@ -116,7 +116,7 @@ class _Flags:
         least = least_count(share, int(condition.type.size))
         self.flags.append(self.add("ge", count, self.fill(least, count)))
 
-    # ---- what is examined
+    # ---- examined results
 
     def _examine(self, e: Equation, inputs: Sequence[Atom], outputs: Sequence[Atom]) -> None:
         if self.kinds & MADE and traits.may_make(e):

@@ -33,7 +33,7 @@ INSIDE: Final = " in "  # between the line and the path of the module
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandRange:
     """The type of an operand, its finite numbers' least and largest, and how many of its elements are not finite."""
 
     type: TensorType
@@ -65,7 +65,7 @@ class Anomaly:
     operation: str
     type: TensorType
     count: int
-    operands: tuple[Operand, ...]
+    operands: tuple[OperandRange, ...]
     line: str = ""
     module: str = ""
     backward: bool = False

@@ -1,1 +1,1 @@
-"""Parts of a jitted function: its methods that inspect, and what it is as a method of a class."""
+"""Parts of a jitted function: its methods that inspect, and its form as a method of a class."""

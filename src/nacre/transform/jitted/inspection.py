@@ -1,4 +1,4 @@
-"""What a jitted function tells of its variants: graph, memory, work and stages, without running them."""
+"""The graph, memory, work and stages of a jitted function's variants, without running them."""
 
 from __future__ import annotations
 
