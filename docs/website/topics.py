@@ -427,8 +427,8 @@ TOOLS = Group(
                 "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
                 "is_inference_mode_enabled numerics get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error AnomalyError ArgumentError AxisError CompileError "
-                "DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile GradientError GraphError "
-                "KindError LinAlgError MissingAttribute "
+                "DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile GradientError "
+                "GraphError KindError LinAlgError MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },
