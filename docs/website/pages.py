@@ -56,6 +56,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("dynamic_shapes", "Dynamic shapes"),
         Page("deploy", "Deployment"),
         Page("profiling", "Profiling"),
+        Page("doctor", "Numerics doctor"),
         Page("extending", "Extending"),
         Page("cli", "Command line"),
     ),

@@ -18,7 +18,7 @@ import_module("nacre.base.forks")  # before another thread imports the rest
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
-_PACKAGES = ("data", "deploy", "nn", "optim", "optimize", "train")
+_PACKAGES = ("data", "deploy", "inspect", "nn", "optim", "optimize", "train")
 _NAMESPACES = ("autograd", "fft", "linalg")  # of functions on tensors
 _STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
@@ -26,6 +26,7 @@ _LATE = {
     "api.extending.kernel": "register_kernel",
     "api.extending.primitive": "primitive",
     "api.extending.rewriting": "register_pass",
+    "transform.anomalies": "detect_anomalies",
     "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
     "transform.vmap": "vmap",
     "transform.jit": "jit",
@@ -94,6 +95,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from nacre import data as data
     from nacre import deploy as deploy
+    from nacre import inspect as inspect
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre import optimize as optimize
@@ -156,6 +158,7 @@ if TYPE_CHECKING:
     from nacre.nn.functional.softmaxes import log_softmax as log_softmax
     from nacre.nn.functional.softmaxes import softmax as softmax
     from nacre.trace.variable import Variable as Variable
+    from nacre.transform.anomalies import *
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
     from nacre.transform.derivatives.checks import *

@@ -6,11 +6,12 @@ Messages read `operation: what must hold; got what; what to do`.
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import Any, Final
 
 from nacre.base.state import STATE
 
 __all__ = [
+    "AnomalyError",
     "ArgumentError",
     "AxisError",
     "CompileError",
@@ -64,6 +65,12 @@ class ArgumentError(Error, ValueError):
 
 class KindError(ArgumentError, TypeError):
     """An argument has the wrong kind, such as a string instead of a number."""
+
+
+class AnomalyError(Error, FloatingPointError):
+    """An operation had an anomaly inside `detect_anomalies`: `anomaly` says which, of what numbers, and where."""
+
+    anomaly: Any = None
 
 
 class FailedAssertion(Error, AssertionError):

@@ -28,16 +28,17 @@ class State(threading.local):
         self.lines = False
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
+        self.detector: Any = None  # of anomalies, while operations are examined (see `interpret.anomalies`)
         self.note_error: Callable[[Any], None] | None = None  # called with each of Nacre's errors, also handled ones
 
     def settle(self) -> None:
         """Update `ambient` from the modes; equal states share one object."""
-        ambient = self.gradients, self.numerics, self.inference
+        ambient = self.gradients, self.numerics, self.inference, self.detector is not None
         self.ambient = _ambients.setdefault(ambient, ambient)
 
 
-Ambient = tuple[bool, str, bool]
-EXACT: Final[Ambient] = (True, "exact", False)
+Ambient = tuple[bool, str, bool, bool]
+EXACT: Final[Ambient] = (True, "exact", False, False)
 _ambients: dict[Ambient, Ambient] = {EXACT: EXACT}
 STATE = State()
 SILENT = (ctypes.c_uint64 * 2)()  # for native entries: the number of threads that do not record, and one of them

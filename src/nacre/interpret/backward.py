@@ -83,6 +83,13 @@ class Sweep:
 
     def run(self) -> None:
         """Process every node that has cotangents, latest first."""
+        if STATE.detector is None:
+            self.process()
+        else:
+            STATE.detector.in_backward(self.process)
+
+    def process(self) -> None:
+        """The nodes and their pullbacks, and the ends with hooks."""
         observed = bool(self.wanted or len(LIVE))
         if observed:
             self.prepare()
@@ -245,6 +252,8 @@ class Sweep:
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""
+        if STATE.detector is not None:
+            STATE.detector.source = source
         if self.plain or STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):

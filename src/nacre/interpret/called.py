@@ -1,15 +1,24 @@
-"""The operation of the package that a user has called, for errors and for the reasons of variants."""
+"""The user's line, and the operation of the package that it has called, for errors and for the reasons of variants."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from nacre.base.places import INSIDE, is_users
+from nacre.base.state import STATE
+from nacre.trace.reads import note_frames
 
 CONVERTED: Final = os.path.join(INSIDE, "transform", "autograph") + os.sep  # what converted code of users calls
+PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
+COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 BOUNDARY: Final = os.path.join(INSIDE, "base", "boundary.py")  # where public functions are wrapped
+
+# returns the path of the module whose `forward` runs, as ` in PATH`; `nn` stores its function here
+INNERMOST: list[Callable[[], str]] = [str]
+_lines: dict[tuple[str, int, str], str] = {}
 
 
 def user_operation() -> str:
@@ -20,6 +29,21 @@ def user_operation() -> str:
             operation = frame.f_code.co_name
         frame = frame.f_back
     return _public(operation)
+
+
+def user_line() -> str:
+    """The innermost line outside the package, as `file:line (function)`; empty below the package's command line."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython's own name for it
+    note_frames(frame)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_filename == COMMAND_LINE:
+            return ""
+        frame = frame.f_back
+    key = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+    found = _lines.get(key)
+    if found is None:
+        found = _lines[key] = f"{key[0]}:{key[1]} ({key[2]})"
+    return found + INNERMOST[0]() if STATE.detector is not None else found
 
 
 def fault_place(fault: Exception) -> tuple[str | None, str]:

@@ -7,7 +7,6 @@ Every equation carries the user's source line.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, record_gradients
 from nacre.base.types import TensorType
-from nacre.interpret.called import fault_place
+from nacre.interpret.called import PACKAGE, fault_place, user_line
 from nacre.interpret.changes import Changes, mode_left
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir import text as text  # so that graphs print
@@ -32,14 +31,12 @@ from nacre.ir.rewrite import substitute
 from nacre.ops.identity import detach_p
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.hooks import GradientHooks
-from nacre.trace.reads import is_capture, note_frames
+from nacre.trace.reads import is_capture
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope, standing_in
 
-PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 SHOWN: Final = 64  # operations between two updates of the progress line
 TRACED: Final = " was traced"
-COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 
 class StagedValue(Payload):
@@ -447,23 +444,6 @@ def run(graph: Graph, inputs: Sequence[Value], source: str = "") -> list[Value]:
 
 
 # ---- the user's source line
-
-_lines: dict[tuple[str, int, str], str] = {}
-
-
-def user_line() -> str:
-    """The innermost line outside the package, as `file:line (function)`; empty below the package's command line."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython's own name for it
-    note_frames(frame)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        if frame.f_code.co_filename == COMMAND_LINE:
-            return ""
-        frame = frame.f_back
-    key = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-    found = _lines.get(key)
-    if found is None:
-        found = _lines[key] = f"{key[0]}:{key[1]} ({key[2]})"
-    return found
 
 
 def outer_level() -> int:

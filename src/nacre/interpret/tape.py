@@ -21,10 +21,11 @@ from nacre.base.state import STATE
 from nacre.base.types import unlike
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret import tape_errors
+from nacre.interpret.called import user_line
 from nacre.interpret.changes import Changes
 from nacre.interpret.loops import bounded as bounded
 from nacre.interpret.pullback import NoRule, Positions, Pull, Rule, rule_for
-from nacre.interpret.stage import Staging, user_line
+from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
@@ -50,7 +51,7 @@ class TapeNode(Origin):
     parents: Sequence[Any]
     rule: Rule
     saved: Sequence[Value] | None  # None when released
-    source: str  # the line of the equation, set if it was staged, or inside of `source_lines`
+    source: str  # the line of the equation, set if it was staged, is examined, or inside of `source_lines`
 
     @property
     def released(self) -> bool:
@@ -296,11 +297,10 @@ def new_node(rule: Rule, operands: Sequence[Value], results: Sequence[Value], le
         parents.append(operands[k].node)
     node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
     node.saved = [owned(x) for x in rule.values_to_save(operands, results)]
-    if level:
-        staging = scope()
-        if isinstance(staging, Staging) and staging.equations:
-            node.source = staging.equations[-1].source
-    elif STATE.lines:
+    staging = scope() if level else None
+    if isinstance(staging, Staging) and staging.equations:
+        node.source = staging.equations[-1].source
+    elif STATE.lines or STATE.detector is not None:
         node.source = user_line()
     return node
 

@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 
 from nacre.base.conversion import bounds
 from nacre.base.dtypes import DType, int64
+from nacre.interpret.called import user_line
 from nacre.interpret.evaluate import number_tensor
-from nacre.interpret.stage import user_line
 from nacre.ops import pointwise
 from nacre.trace.captures import CapturePlace, ContentPattern, PlaceKey
 from nacre.trace.value import Value

@@ -26,8 +26,8 @@ from nacre.base.porting.advice import CPU, DEVICES
 from nacre.base.porting.methods import MODULE
 from nacre.base.state import STATE
 from nacre.base.tree import register
+from nacre.interpret.called import user_line
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import user_line
 from nacre.interpret.tape import require_no_record
 from nacre.nn.hooks import ModuleHook, hooked
 from nacre.nn.parameter import Buffer as Buffer

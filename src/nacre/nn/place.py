@@ -1,8 +1,20 @@
-"""The place of an error in a model: a note (PEP 678) with the path of the layer, as tracebacks print it."""
+"""The place of an error or an operation in a model: the path of the layer.
+
+An error has it as a note (PEP 678), as tracebacks print it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from typing import Any, Final
+from weakref import ref
+
+from nacre.interpret.called import INNERMOST
+
+MODULE: Final = os.path.join(os.path.dirname(__file__), "module.py")
+REMEMBERED: Final = 4096  # paths in the cache, which is emptied when it is full
+_paths: dict[tuple[int, int], tuple[ref[Any], ref[Any], str]] = {}
 
 
 class ModulePlace(str):
@@ -47,3 +59,27 @@ def _path(module: Any, inner: Any) -> str:
         if found is inner:
             return "".join(f"[{word}]" if word.isdigit() else f".{word}" for word in name.split("."))
     return f" > {type(inner).__name__}"
+
+
+def innermost() -> str:
+    """The path of the innermost module whose `forward` runs, as ` in Net.head[0] (Linear)`; empty outside."""
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    outer = inner = None
+    while frame is not None:
+        if frame.f_code.co_name == "_call" and frame.f_code.co_filename == MODULE:
+            outer = frame.f_locals["self"]
+            inner = outer if inner is None else inner
+        frame = frame.f_back
+    if inner is None:
+        return ""
+    known = _paths.get((id(outer), id(inner)))
+    if known is None or known[0]() is not outer or known[1]() is not inner:
+        path = "" if inner is outer else _path(outer, inner)
+        if len(_paths) >= REMEMBERED:
+            _paths.clear()
+        place = f" {ModulePlace.seen_from(outer, path, type(inner).__name__)}"
+        known = _paths[id(outer), id(inner)] = ref(outer), ref(inner), place
+    return known[2]
+
+
+INNERMOST[0] = innermost

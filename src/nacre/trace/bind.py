@@ -223,6 +223,18 @@ def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
             raise
 
 
+def enter(interpreter: Interpreter) -> None:
+    """Put an interpreter on the stack until `leave`, for the contexts that users enter."""
+    STATE.interpreters.append(interpreter)
+    _count(len(STATE.interpreters))
+
+
+def leave(interpreter: Interpreter) -> None:
+    """Remove an interpreter from the stack; a second call has no effect."""
+    STATE.interpreters[:] = [each for each in STATE.interpreters if each is not interpreter]
+    _count(len(STATE.interpreters))
+
+
 def numerics(mode: str) -> StateBlock[str]:
     """A context with a numerics mode; functions compiled in another mode are not used in it."""
     return StateBlock(f'numerics("{mode}")', lambda: STATE.numerics, _set_numerics, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, TypeVarTuple
 
 from nacre.base.dims import Dim
@@ -33,3 +33,4 @@ class Options(TypedDict, total=False):
     donate: Sequence[str]
     dynamic: bool
     autograph: bool
+    detect_anomalies: bool | str | Collection[str]

@@ -13,7 +13,7 @@ from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import KindError, ShapeError
 from nacre.base.types import TensorType
-from nacre.interpret.stage import user_line
+from nacre.interpret.called import user_line
 from nacre.ops.host import HostFunction, host_call_p
 from nacre.trace.bind import bind
 from nacre.trace.value import Value

@@ -11,10 +11,10 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Unpack, cast, overload
+from typing import Any, Concatenate, Generic, Unpack, cast, overload
 from weakref import WeakSet
 
 import numpy as np
@@ -39,19 +39,22 @@ from nacre.interpret.tape import call_rule, rebind, record_call
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph, specialised
 from nacre.ops.control import call
+from nacre.trace.bind import executor
 from nacre.trace.captures import CapturePlace
 from nacre.trace.function_types import Options, P, Q, R
 from nacre.trace.guards import report
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
-from nacre.trace.variable import Variable, settled
+from nacre.trace.variable import Variable
+from nacre.transform.anomalies import AnomalyDetection, checked_kinds, is_examined
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.changing_numbers import ChangingNumbers
-from nacre.transform.concrete import CallInputs, ConcreteFunction, Cost, Memory, cost_of, memory_of, statics_at
+from nacre.transform.concrete import ConcreteFunction, statics_at
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
-from nacre.transform.jit_method import JitMethod
+from nacre.transform.jitted.inspection import JitInspection
+from nacre.transform.jitted.method import JitMethod
 from nacre.transform.leftover import require_changeable
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
@@ -62,17 +65,13 @@ from nacre.transform.tracing import traced
 
 __all__ = ["jit"]
 
-if TYPE_CHECKING:
-    from nacre.compile.explanation import Explanation
-
-
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
 _all: WeakSet[Jitted[..., Any]] = WeakSet()
 SIZES = 256  # forms of one variant for given sizes, and types of arguments whose native code is found first
 
 
-class Jitted(Generic[P, R]):
+class Jitted(JitInspection, Generic[P, R]):
     """A jitted function.  Call it like the original function."""
 
     def __init__(
@@ -82,6 +81,7 @@ class Jitted(Generic[P, R]):
         donate: Sequence[str] = (),
         dynamic: bool = True,
         autograph: bool = True,
+        detect_anomalies: bool | str | Collection[str] = False,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -89,6 +89,7 @@ class Jitted(Generic[P, R]):
         self.donate = frozenset(donate)
         self.dynamic = dynamic
         self.conversions = Conversions(autograph)
+        self.detected = checked_kinds("jit", detect_anomalies)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
         parameters = inspect.signature(called) if dynamic_shapes or donate else None
         names: tuple[str, ...] = tuple(parameters.parameters) if parameters is not None else ()
@@ -134,6 +135,9 @@ class Jitted(Generic[P, R]):
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call on the general path: find or make the variant, then run it."""
+        if self.detected and not STATE.word:  # inside of other transformations, the outermost one decides
+            with AnomalyDetection(self.detected):
+                return self.slow(*args, **kwargs)
         of = self._signatures.of(args, kwargs)
         concrete = self._form(self._serving(of), of)
         self._prefer(concrete)
@@ -304,10 +308,16 @@ class Jitted(Generic[P, R]):
         for k in concrete.trace.swept:
             refuse_sweep(self.name, values[k])
         inputs = [*values, *concrete.captured()]
-        if STATE.word or not all(map(is_concrete, values)):  # traced values cause an error below
+        examined = is_examined()
+        if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
             inputs += [v.value for v in concrete.variable_inputs]
+        elif examined:
+            inputs += [v.settled() for v in concrete.variable_inputs] + [
+                v.gradient_cell for v in concrete.gradient_inputs
+            ]
+            return self._put_back(concrete, values, executor().execute(_written(concrete), inputs))
         else:
             if concrete.native is None or (concrete.flat and not concrete.holds()):
                 return self._in_python(concrete, *values)
@@ -321,8 +331,7 @@ class Jitted(Generic[P, R]):
                 pass
             else:
                 return self._put_back(concrete, values, record_call(rule, whole, concrete.sizes, inputs))
-        graph = concrete.graph.written if isinstance(concrete.graph, FixedGraph) else concrete.graph
-        return self._put_back(concrete, values, call(graph, *inputs))
+        return self._put_back(concrete, values, call(_written(concrete), *inputs))
 
     def _refused(self, concrete: ConcreteFunction, *args: Any) -> Any:
         """The answer to arguments that the native way has refused, and that are perhaps not of this variant."""
@@ -354,7 +363,7 @@ class Jitted(Generic[P, R]):
         results = list(outputs[: at - len(concrete.changed)])
         for k, value in zip(concrete.changed, outputs[len(results) : at], strict=True):
             rebind(values[k], value)
-        hold = Variable.assign if STATE.word else Variable.hold
+        hold = Variable.assign if STATE.word and not is_examined() else Variable.hold
         for v in concrete.variable_outputs:
             if not STATE.word or not differs(v):
                 hold(v, outputs[at])
@@ -375,7 +384,7 @@ class Jitted(Generic[P, R]):
             found = getattr(found, word, None)
         if found is self:
             return name
-        options = self.dynamic_shapes, tuple(self.donate), self.dynamic, self.conversions.enabled
+        options = self.dynamic_shapes, tuple(self.donate), self.dynamic, self.conversions.enabled, self.detected
         return _again, (self.function, *options)
 
     def __repr__(self) -> str:
@@ -396,40 +405,6 @@ class Jitted(Generic[P, R]):
         """The compiled variant for these arguments, compiled if necessary, but not run."""
         return self._serving(self._signatures.of(args, kwargs))
 
-    def trace(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph for these arguments."""
-        return self.concrete(*args, **kwargs).graph
-
-    def memory(self, *args: Any, **kwargs: Any) -> Memory:
-        """The bytes that a call needs, known without running it."""
-        concrete, sizes = self._sized(args, kwargs)
-        return memory_of(concrete, sizes)
-
-    def cost(self, *args: Any, **kwargs: Any) -> Cost:
-        """The work of a call, known without running it."""
-        concrete, sizes = self._sized(args, kwargs)
-        return cost_of(concrete.executable.plan, sizes)
-
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """Every stage of the compiled variant for these arguments, as text; `print` shows all of them."""
-        from nacre.compile.explanation import Explanation  # noqa: PLC0415 - it brings the compiler
-
-        concrete, sizes = self._sized(args, kwargs)
-        return Explanation(repr(concrete), concrete.compiled, sizes)
-
-    def prepare(self, *args: Any, **kwargs: Any) -> CallInputs:
-        """The compiled program for these arguments and its inputs, for callers that run it themselves."""
-        values = self._signatures.of(args, kwargs).values
-        concrete, sizes = self._sized(args, kwargs)
-        inputs = [*values, *concrete.captured(), *(v.value for v in concrete.variable_inputs)]
-        inputs += [v.gradient for v in concrete.gradient_inputs]
-        return CallInputs(concrete.compiled, sizes, tuple(bare(settled(x)) for x in inputs), concrete.overwritten)
-
-    def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
-        of = self._signatures.of(args, kwargs)
-        concrete = self._serving(of)
-        return concrete, solve(concrete.graph.input_types[: len(of.values)], of.shapes)
-
     def _warn(self, variants: Sequence[ConcreteFunction]) -> None:
         recent = self.order[-MANY:]
         types = {tuple(k for k in c.key[1] if isinstance(k, TensorType)) for c in recent}  # type: ignore[index]
@@ -439,6 +414,11 @@ class Jitted(Generic[P, R]):
 
     def _warn_of_sizes(self, why: str) -> None:
         warn_of_many(self.name, MANY, "sizes that are numbers", why, "use no number there, or pad to a few sizes")
+
+
+def _written(concrete: ConcreteFunction) -> Graph:
+    """The graph of a variant; for a form of a variant with symbols, with its sizes."""
+    return concrete.graph.written if isinstance(concrete.graph, FixedGraph) else concrete.graph
 
 
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
@@ -473,6 +453,7 @@ def jit(
     donate: Sequence[str] = (),
     dynamic: bool = True,
     autograph: bool = True,
+    detect_anomalies: bool | str | Collection[str] = False,
 ) -> Any:
     """Compiles a function: its first call for each signature traces it, later calls run machine code of equal bits.
 
@@ -484,7 +465,8 @@ def jit(
     may reuse their memory, and using them afterwards is an error.  Variables need no donation.
 
     `if`, `while`, `for`, `and`, `assert` and `print` on traced values become part of the program, which
-    `.converted_source` shows, unless `autograph` is False.
+    `.converted_source` shows, unless `autograph` is False.  With `detect_anomalies`, True or the kinds of
+    `nc.detect_anomalies`, the first operation of a call with an anomaly raises AnomalyError.
 
     >>> import nacre as nc
     >>> @nc.jit
@@ -494,6 +476,13 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return partial(jit, dynamic_shapes=dynamic_shapes, donate=donate, dynamic=dynamic, autograph=autograph)
+        return partial(
+            jit,
+            dynamic_shapes=dynamic_shapes,
+            donate=donate,
+            dynamic=dynamic,
+            autograph=autograph,
+            detect_anomalies=detect_anomalies,
+        )
     require_function(function, "jit")
-    return Jitted(function, dynamic_shapes, donate, dynamic, autograph)
+    return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies)

@@ -88,7 +88,7 @@ def _shown(part: Any) -> str:
 
 def _of_modes(now: Any, before: Any) -> Iterator[str]:
     """The differences of two ambient states."""
-    (records, numerics, infers), (recorded, numerics_before, inferred) = now, before
+    (records, numerics, infers, examined), (recorded, numerics_before, inferred, examined_before) = now, before
     if records != recorded:
         negated, was = ("", "were not") if records else ("not ", "were")
         yield f"gradients are {negated}recorded now, and {was} before"
@@ -96,6 +96,8 @@ def _of_modes(now: Any, before: Any) -> Iterator[str]:
         yield f"nc.numerics is {numerics!r}, was {numerics_before!r}"
     if infers != inferred:
         yield f"inference mode is {'on' if infers else 'off'}, was {'on' if inferred else 'off'}"
+    if examined != examined_before:
+        yield f"anomalies are {'' if examined else 'not '}detected now, and {'were not' if examined else 'were'} before"
 
 
 def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> Iterator[str]:

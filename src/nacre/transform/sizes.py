@@ -17,8 +17,7 @@ from nacre.base.locks import forkable
 from nacre.base.size_pattern import LEAST, SizePattern
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.interpret.called import fault_place, user_operation
-from nacre.interpret.stage import user_line
+from nacre.interpret.called import fault_place, user_line, user_operation
 from nacre.ir.graph import Equation
 from nacre.trace.value import Value
 from nacre.transform.concrete import ConcreteFunction

@@ -7,8 +7,9 @@ from typing import Any, TypeVar, cast
 from nacre.base.arguments import shown
 from nacre.base.errors import ArgumentError, KindError
 from nacre.interpret.batch import BatchedValue
+from nacre.interpret.called import user_line
 from nacre.interpret.forward import Dual
-from nacre.interpret.stage import StagedValue, user_line
+from nacre.interpret.stage import StagedValue
 from nacre.trace.value import Value
 from nacre.transform.graphs.placeholder import DefinedValue
 

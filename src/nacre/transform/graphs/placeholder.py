@@ -18,8 +18,8 @@ from nacre.base.dtypes import as_dtype, float32
 from nacre.base.errors import ArgumentError, KindError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
+from nacre.interpret.called import user_line
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import user_line
 from nacre.interpret.tape import sources
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, has_effects
 from nacre.ir.primitive import Layout, Primitive

@@ -1,0 +1,194 @@
+"""The mode in which every operation is examined, eager or compiled: its state, and the executor that examines.
+
+While a thread is in the mode, an interpreter that takes no operation is on its stack, so that no native code answers.
+All operations then reach the executor, which runs them with flags (see `flags`).  Where a flag is true, the operations
+run again one by one, with the same bits, until the first anomaly is found (see `search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nacre.base.errors import Error, StateError
+from nacre.base.locks import forkable
+from nacre.base.size_binding import solve
+from nacre.base.state import STATE
+from nacre.base.types import TensorType
+from nacre.interpret.anomalies.flags import with_flag
+from nacre.interpret.anomalies.kinds import BACKWARD, Kinds
+from nacre.interpret.anomalies.search import Search
+from nacre.interpret.called import user_line
+from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.stage import Staging
+from nacre.ir.graph import Builder, Equation, Graph, Literal
+from nacre.ir.primitive import Flow, Primitive
+from nacre.ir.rewrite import specialised
+from nacre.trace.bind import PARTS, Executor, enter, leave, next_level
+from nacre.trace.value import Value
+from nacre.trace.variable import scope
+
+REMEMBERED: Final = 4096  # operations whose graphs are cached
+
+
+class Detector:
+    """The mode of a thread, as an interpreter that takes no operation."""
+
+    dynamic = False
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.level = next_level()
+        self.backward = False
+        self.source = ""  # of the forward operation whose pullback runs
+
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Raise an error: no value belongs to this interpreter."""
+        raise StateError(f"{primitive.name}: values must not belong to detect_anomalies; got some that do")
+
+    def in_backward(self, sweep: Callable[[], None]) -> None:
+        """Run a backward pass: its operations are reported, or recorded, as such."""
+        staging = scope()
+        recorded = staging.equations if isinstance(staging, Staging) else []
+        begun, before = len(recorded), self.backward
+        self.backward = True
+        try:
+            sweep()
+        finally:
+            self.backward, self.source = before, ""
+            for k in range(begun, len(recorded)):
+                recorded[k] = _in_backward(recorded[k])
+
+    def place(self) -> str:
+        """The source of the operation that runs."""
+        return (self.source if self.backward else "") or user_line()
+
+
+def _in_backward(e: Equation) -> Equation:
+    if e.source.endswith(BACKWARD):
+        return e
+    return Equation(e.primitive, e.inputs, e.params, e.outputs, e.source + BACKWARD)
+
+
+class ExaminingExecutor:
+    """An executor whose operations are examined in threads that detect anomalies."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.graphs: dict[object, Graph | None] = {}
+
+    def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """As the executor's: native code, which threads that detect anomalies do not reach."""
+        return self.executor.first(key, primitive, inputs, params)
+
+    def rule(
+        self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any], active: tuple[int, ...]
+    ) -> Any:
+        """As the executor's."""
+        return self.executor.rule(primitive, types, params, active)
+
+    def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Run a primitive on concrete values, and examine its results."""
+        detector: Detector | None = STATE.detector
+        graph = None if detector is None else self._graph(primitive, inputs, params, detector.kinds)
+        if graph is None or detector is None:
+            return self.executor.evaluate(primitive, inputs, params)
+        results = self._run(graph, inputs, detector)
+        return tuple(results) if primitive.multiple else results[0]
+
+    def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Run a graph on concrete values, and examine its equations' results."""
+        if STATE.detector is None:
+            return self.executor.execute(graph, inputs)
+        if not all(t.static for t in graph.input_types):
+            return self.execute_at(graph, inputs, solve(graph.input_types, [x.type.shape for x in inputs]))  # type: ignore[arg-type]
+        return self._run(graph, inputs, STATE.detector)
+
+    def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
+        """Run a graph for given numbers of its symbols, and examine its equations' results."""
+        if STATE.detector is None:
+            return self.executor.execute_at(graph, inputs, sizes)
+        key = "examined", *sizes.items()
+        fixed = graph.kept.get(key)
+        if fixed is None:
+            fixed = graph.kept[key] = specialised(graph, sizes)
+        return self._run(fixed, inputs, STATE.detector)
+
+    def _graph(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], kinds: Kinds
+    ) -> Graph | None:
+        """The graph of an operation; None if there is nothing to examine."""
+        types = tuple([x.type for x in inputs])
+        key = primitive, types, tuple(params.items()), kinds
+        if isinstance(primitive.lowering, Flow):
+            return _one_equation(primitive, types, params)
+        if key not in self.graphs:
+            graph = _one_equation(primitive, types, params)
+            if len(self.graphs) >= REMEMBERED:
+                self.graphs.clear()
+            self.graphs[key] = graph if _has_flag(with_flag(graph, kinds)) else None
+        return self.graphs[key]
+
+    def _run(self, graph: Graph, inputs: Sequence[Value], detector: Detector) -> list[Value]:
+        """Run a graph of fixed sizes with a flag, and search for the first anomaly if it is true."""
+        search = Search(self.executor, detector.kinds, detector.place, detector.backward)
+        if graph.calls_host:  # which must not run twice
+            return search.run(graph, inputs)
+        place = "unusual", detector.kinds
+        flagged = with_flag(graph, detector.kinds, graph.kept.get(place, frozenset()))
+        if not _has_flag(flagged):
+            return self.executor.execute(graph, inputs)
+        try:
+            *results, flag = self.executor.execute(flagged, inputs)
+        except Error:  # a check failed, perhaps because of an anomaly before
+            search.run(graph, inputs)
+            raise
+        if bool(to_numpy(flag)):
+            search.run(graph, inputs)
+            graph.kept[place] = frozenset(k for k, x in enumerate(inputs) if _is_unusual(x))
+        return results
+
+
+def _one_equation(primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]) -> Graph:
+    b = Builder(primitive.name)
+    return b.finish(b.add(primitive, list(map(b.input, types)), params))
+
+
+def _has_flag(graph: Graph) -> bool:
+    return not isinstance(graph.outputs[-1], Literal)
+
+
+def _is_unusual(x: Value) -> bool:
+    return x.type.dtype.is_differentiable and not bool(np.isfinite(to_numpy(x)).all())
+
+
+# ---- the mode
+
+_counting = forkable()
+_blocks: list[Detector] = []  # in all threads
+
+
+def begin(kinds: Kinds) -> Detector:
+    """Begin to examine this thread's operations."""
+    detector = Detector(kinds)
+    with _counting:
+        _blocks.append(detector)
+        if not isinstance(PARTS.executor, ExaminingExecutor):
+            PARTS.executor = ExaminingExecutor(PARTS.executor)
+    STATE.detector = detector
+    STATE.settle()
+    enter(detector)
+    return detector
+
+
+def end(detector: Detector, before: Detector | None) -> None:
+    """End it, or go back to the examination before."""
+    leave(detector)
+    STATE.detector = before
+    STATE.settle()
+    with _counting:
+        _blocks[:] = [d for d in _blocks if d is not detector]
+        if not _blocks and isinstance(PARTS.executor, ExaminingExecutor):
+            PARTS.executor = PARTS.executor.executor
