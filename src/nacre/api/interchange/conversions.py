@@ -14,6 +14,7 @@ import numpy as np
 from nacre.api.operands import as_tensor, plain_numbers, require_no_gradient
 from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError, OutOfMemory
 from nacre.base.state import STATE
+from nacre.trace.reads import is_capture
 from nacre.trace.value import is_concrete, make, owned
 
 WRITABLE: Final = 1  # PyBUF_WRITABLE
@@ -68,7 +69,7 @@ def deep_copy(x: Any) -> Any:
             "deepcopy: the tensor must not be the result of a recorded operation, which a copy would forget; got one "
             f"of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
         )
-    held = owned(x)
+    held = x if is_capture(x) else owned(x)  # an input of a graph is read when that runs
     copied: Any = make(held.type, held.content, held.layout)
     if x.node is not None and x.is_leaf:
         copied.requires_grad_().grad = x.grad
