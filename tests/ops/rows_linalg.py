@@ -8,7 +8,8 @@ import numpy as np
 
 from nacre.base.dtypes import DType
 from nacre.kernel import order_linalg as order
-from nacre.ops.linalg import cholesky, householder, lu, qr, rows, solve, triangular
+from nacre.kernel.order import tree
+from nacre.ops.linalg import cholesky, determinant, householder, lu, qr, rows, solve, triangular
 from ops.row import SINGLE, Inputs, Row
 from ops.samples import Array, Arrays
 
@@ -53,6 +54,16 @@ def _lu_solved(a: Array, b: Array) -> Array:
     factors, places, _ = order.lu(a)
     half = order.triangular_solve(factors, b[places], unit=True)
     return order.triangular_solve(factors, half, lower=False)
+
+
+def _det(a: Array) -> Any:
+    factors, _, exchanges = order.lu(a)
+    return np.multiply(tree(factors.diagonal().copy(), np.multiply), (-1) ** exchanges, dtype=a.dtype)
+
+
+def _cofactors(a: Array) -> Array:
+    wide = a.astype(np.float64)
+    return np.linalg.det(wide) * np.linalg.inv(wide).T
 
 
 def _permuted(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
@@ -113,6 +124,25 @@ ROWS += [
         SINGLE,
         active=(0, 1),
         smooth=lambda rng: (matrices((4, 4), rng), rng.normal(size=(4, 2))),
+    ),
+    Row(
+        "lu_det",
+        lambda a: determinant.lu_det(a, solve.constant_factors(a)),
+        lambda a: over_batch(_det, a),
+        of((3, 3), (2, 5, 5), (20, 20)),
+        SINGLE,
+        active=(0,),
+        smooth=lambda rng: (matrices((2, 4, 4), rng),),
+    ),
+    Row(
+        "lu_cofactors",
+        lambda a: determinant.lu_cofactors(a, solve.constant_factors(a)),
+        lambda a: over_batch(_cofactors, a),
+        lambda dtype, rng: [(3 * np.eye(n, dtype=dtype.numpy) - 1,) for n in (2, 4)],
+        SINGLE,
+        ulps=16,
+        active=(0,),
+        smooth=lambda rng: (matrices((2, 4, 4), rng),),
     ),
     Row(
         "householder",

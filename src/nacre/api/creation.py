@@ -34,7 +34,8 @@ from nacre.base.errors import ArgumentError
 from nacre.base.lazy import LateModule
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
-from nacre.trace.value import Value, owned
+from nacre.trace.reads import is_capture
+from nacre.trace.value import Value, fresh, owned
 from nacre.trace.variable import Variable
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
             [3., 4.]], f32[2, 2])
     """
     held = as_tensor(data, None if dtype is None else as_dtype(dtype))
+    if is_capture(held):
+        return fresh(held)  # type: ignore[return-value]
     return distinct(owned(held), held) if is_scalar(data) or held is data else held
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from string import ascii_letters
 from typing import Any, cast
 
 from nacre.api.elementwise.apply import of_tensors, require
@@ -159,15 +160,19 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     """Einstein summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 
     Letters that occur in one operand only, and not in the result, are summed over.  A letter that an operand has twice
-    takes its diagonal.  `...` is not supported.  With `dtype`, operands are converted to it first, as in `matmul`.
+    takes its diagonal.  `...` stands for all other axes, which are broadcast, as in `"...ij,...jk->...ik"`.  With
+    `dtype`, operands are converted to it first, as in `matmul`.
 
     >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
     >>> nc.einsum("ii->i", [[1, 2], [3, 4]])
     Tensor([1, 4], i64[2])
     """
-    inputs, output = _subscripts(subscripts, len(xs))
-    held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
+    given, operands = subscripts, [as_tensor(x) for x in xs]
+    if "." in subscripts:
+        subscripts, operands = _without_ellipsis(subscripts, operands)
+    inputs, output = _subscripts(subscripts, given, len(xs))
+    held, wide = _met("einsum", operands, dtype)
     for letters, x in zip(inputs, held, strict=True):
         if len(letters) != len(x.type.shape):
             raise ShapeError(
@@ -187,32 +192,57 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     if sorted(letters) != sorted(output):
         missing = "".join(sorted(set(output) - set(letters)))
         raise ArgumentError(
-            f"einsum: each letter of the result must occur in an operand; got {missing!r} in "
-            f"{subscripts!r}, which does not"
+            f"einsum: each letter of the result must occur in an operand; got {missing!r} in {given!r}, which does not"
         )
     result = as_tensor(result, wide)
     result = view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
     return distinct(result, first)
 
 
-def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
+def _without_ellipsis(subscripts: str, xs: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The subscripts with a letter for each axis of `...`, and operands without axes of size 1 that are broadcast."""
+    left, arrow, output = subscripts.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    wrong = any(part.replace("...", "", 1).count(".") for part in (*inputs, output))
+    if wrong or len(inputs) != len(xs) or (arrow and "..." not in output):
+        raise ArgumentError(
+            "einsum: `...` must be at most once in each operand's subscripts, for as many operands as are given, and "
+            f'in the result if it is in an operand; got {subscripts!r} for {len(xs)}; write "...ij,...jk->...ik", '
+            "for example"
+        )
+    counts = [len(x.type.shape) - len(part) + 3 if "..." in part else 0 for part, x in zip(inputs, xs, strict=True)]
+    if min(counts) < 0:
+        k = counts.index(min(counts))
+        raise ShapeError(f"einsum: the operand for {inputs[k]!r} must have an axis for each letter; got {xs[k].type}")
+    letters = "".join(c for c in ascii_letters if c not in subscripts)[: max(counts)]
+    places = [part.find("...") for part in inputs]
+    shapes = [x.type.shape[at : at + n] for x, at, n in zip(xs, places, counts, strict=True)]
+    whole = broadcast_shapes(*shapes, operation="einsum")
+    held: list[Any] = []
+    for k, (x, at, n) in enumerate(zip(xs, places, counts, strict=True)):
+        own, sizes = letters[max(counts) - n :], whole[max(counts) - n :]
+        dropped = [i for i in range(n) if shapes[k][i] != sizes[i]]
+        shape = [size for i, size in enumerate(x.type.shape) if i - at not in dropped]
+        held.append(view.reshape(x, tuple(shape)) if dropped else x)
+        inputs[k] = inputs[k].replace("...", "".join(c for i, c in enumerate(own) if i not in dropped))
+    if not arrow:
+        named = left.replace(".", "").replace(",", "")
+        output = "..." + "".join(sorted(c for c in set(named) if named.count(c) == 1))
+    return ",".join(inputs) + "->" + output.replace("...", letters), held
+
+
+def _subscripts(subscripts: str, given: str, count: int) -> tuple[list[str], str]:
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
-    if "." in text:
-        raise ArgumentError(
-            "einsum: subscripts must name every axis with a letter, without `...`; got "
-            f"{subscripts!r}; write a letter for each axis, or use matmul"
-        )
     if not all(part.isalpha() or not part for part in (*inputs, output)):
         raise ArgumentError(
-            f"einsum: subscripts must be letters, commas and one `->`; got {subscripts!r}; "
-            'write "ij,jk->ik", for example'
+            f'einsum: subscripts must be letters, commas and one `->`; got {given!r}; write "ij,jk->ik", for example'
         )
     if len(inputs) != count:
         raise ArgumentError(
             f"einsum: subscripts must describe as many operands as are given, {count}; got "
-            f"{subscripts!r}, which describes {len(inputs)}; separate them by commas"
+            f"{given!r}, which describes {len(inputs)}; separate them by commas"
         )
     if len(set(output)) != len(output):
         raise ArgumentError(

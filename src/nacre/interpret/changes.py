@@ -65,3 +65,16 @@ def mode_left(name: str) -> TraceError:
             "@nc.jit\ndef f(x):\n    with nc.set_grad_enabled(False):\n        return x * 2",
         )
     )
+
+
+def not_an_argument(name: str, type: TensorType) -> TraceError:
+    """The error for a compiled function that writes to a tensor from outside."""
+    return TraceError(
+        explain(
+            f"x[i] = v: x must be an argument of {name}, or created inside it; got one of type {type} from outside",
+            "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
+            "Compiled code reads tensors from outside at each call.  It changes only its arguments, variables and "
+            "tensors that it creates.",
+            "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
+        )
+    )

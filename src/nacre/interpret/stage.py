@@ -22,7 +22,7 @@ from nacre.base.records import dataclass
 from nacre.base.state import STATE, record_gradients
 from nacre.base.types import TensorType
 from nacre.interpret.called import PACKAGE, fault_place, user_line
-from nacre.interpret.changes import Changes, mode_left
+from nacre.interpret.changes import Changes, mode_left, not_an_argument
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
@@ -31,7 +31,7 @@ from nacre.ir.rewrite import substitute
 from nacre.ops.identity import detach_p
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.hooks import GradientHooks
-from nacre.trace.reads import is_capture
+from nacre.trace.reads import original
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope, standing_in
 
@@ -146,7 +146,8 @@ class Staging(Changes):
         self.swept: set[Atom] = set()  # inputs that a `backward` reached
         self.names: list[tuple[str, Atom, str]] = []  # as of the trace
         self.checks: list[Callable[[Sequence[Value]], None]] = []  # of the results, at the end
-        self.silent: dict[Atom, Var | None] = {}  # atoms made in `no_grad`, and detached for other equations
+        self.silent = set[Atom]()  # those made in `no_grad`
+        self.detached: dict[Atom, Var] = {}
 
     def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Record an equation; its results are staged values."""
@@ -159,7 +160,7 @@ class Staging(Changes):
         if not len(self.equations) % SHOWN:
             progress("tracing, operation", len(self.equations))
         if not STATE.gradients:
-            self.silent.update(dict.fromkeys(outputs))
+            self.silent.update(outputs)
         if primitive.multiple:
             return tuple(map(self.value, outputs))
         return self.value(outputs[0])
@@ -167,14 +168,15 @@ class Staging(Changes):
     def read_atom(self, x: Value) -> Atom:
         """The atom that an equation or a caller reads: detached, if it was made in `no_grad` and is read outside."""
         found = self.atom(x)
-        if not STATE.gradients or found not in self.silent:
-            return found
-        known = self.silent[found]
-        if known is None:
-            known = self.silent[found] = Var(found.type)
+        return self._detached(found) if STATE.gradients and found in self.silent else found
+
+    def _detached(self, found: Atom) -> Var:
+        """The atom without derivative."""
+        if found not in self.detached:
+            known = self.detached[found] = Var(found.type)
             line = user_line() if self.source is None else self.source
             self.equations.append(Equation(detach_p, (found,), {}, (known,), line))
-        return known
+        return self.detached[found]
 
     def value(self, atom: Atom, node: Any = None) -> Value:
         """The staged value of an atom of this graph."""
@@ -188,32 +190,30 @@ class Staging(Changes):
 
     def atom(self, x: Value) -> Atom:
         """The atom of a value in this graph; a value from outside is captured."""
-        data = x.content
+        data, place = x.content, None
         if isinstance(data, Payload):
             if data.interpreter is self:
                 return data.atom  # type: ignore[attr-defined]
             if getattr(data.interpreter, "ended", False) or data.level >= self.level:
                 raise _leaked(getattr(data.interpreter, "name", "a transformation"), self.name, data)
-        elif not x.type.shape and x.node is None and not is_capture(x):
-            return Literal(np.array(to_numpy(x)), x.type)
-        key = (id(data), id(x.node), x.layout, x.type)
-        found = self.captured.get(key)
-        if found is None:
-            found = self.captured[key] = Var(x.type), fresh(x), ref(x)
-        return found[0]
+        else:
+            place = original(x)
+            if place is not None and x.node is None is not place.node:
+                return self._detached(self._captured(id(place), place))
+            if place is None and not x.type.shape and x.node is None:
+                return Literal(np.array(to_numpy(x)), x.type)
+        if place is not None and x.node is place.node:
+            return self._captured(id(place), place)
+        return self._captured((id(data), id(x.node), x.layout, x.type), x)
+
+    def _captured(self, key: object, x: Value) -> Var:
+        if key not in self.captured:
+            self.captured[key] = Var(x.type), fresh(x), ref(x)
+        return self.captured[key][0]
 
     def from_outside(self, type: TensorType) -> TraceError:
         """The error for a tensor that is not an argument of the function."""
-        return TraceError(
-            explain(
-                f"x[i] = v: x must be an argument of {self.name}, or created inside it; got one of type "
-                f"{type} from outside",
-                "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
-                "A tensor from outside is a constant of the function's graph; only arguments and variables "
-                "change from call to call.",
-                "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
-            )
-        )
+        return not_an_argument(self.name, type)
 
     # ---- variables
 

@@ -61,6 +61,7 @@ OWN: dict[Primitive, Lowering] = {
 LATE: Final = {  # the names of the primitives that each module defines
     "nacre.ops.fft": "fft irfft rfft",
     "nacre.ops.linalg.cholesky": "cholesky",
+    "nacre.ops.linalg.determinant": "lu_cofactors lu_det",
     "nacre.ops.linalg.eigen": "eig eigh eigvals eigvalsh",
     "nacre.ops.linalg.householder": "householder",
     "nacre.ops.linalg.least_squares": "lstsq pinv",

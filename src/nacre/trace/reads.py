@@ -19,6 +19,7 @@ import numpy as np
 from nacre.base.places import is_users
 from nacre.base.state import STATE
 from nacre.base.tree import is_own
+from nacre.base.types import TensorType
 from nacre.native.interpreter import function_of
 from nacre.trace.bytecode import ADDS, STORES, assigns, inner_codes, names_in
 from nacre.trace.captures import (
@@ -37,7 +38,7 @@ from nacre.trace.captures import (
     with_conditions,
 )
 from nacre.trace.traced import contents, find_traced
-from nacre.trace.value import Value
+from nacre.trace.value import Value, copied, is_borrowed, is_concrete
 
 OBJECTS: Final = 1000  # objects whose attributes are watched
 HEAP_TYPE: Final = 1 << 9  # of classes that Python code defines
@@ -129,6 +130,14 @@ def _children(x: Any) -> Iterator[tuple[Any, str]]:
                 yield child, f"[{name}]" if name.isdigit() else f".{name}"
 
 
+ContentKey = tuple[int, Any, TensorType]
+
+
+def content_key(x: Value) -> ContentKey:
+    """What objects with the same contents share."""
+    return id(x.content), x.layout, x.type
+
+
 class Reads:
     """The places that the user's functions of one trace read, found as the functions are met."""
 
@@ -139,8 +148,10 @@ class Reads:
         self.conflict = False  # whether the code also sees a traced number in other ways
         self._readers: dict[PlaceKey, set[int]] = {}  # the functions that read a place, by identity
         self.tensors: dict[int, Value] = {}  # those in places, by identity
+        self._contents: dict[ContentKey, Value] = {}  # the same ones, by what they contain
         if numbers is not None:
-            self.tensors |= {id(x): x for x in numbers.tensors.values()}
+            for x in numbers.tensors.values():
+                self.hold(x)
         self.arrays: dict[int, list[Any]] = {}  # those in places: the array, and the tensor of it that was made
         self._views: dict[str, Any] = {}  # views of arrays in places, by their numbers
         self._owners = set[int]()  # the arrays that these are views of, by identity
@@ -278,7 +289,7 @@ class Reads:
         self._places[key] = place, value, pattern, found
         for x in found.inputs:
             if isinstance(x, Value):
-                self.tensors[id(x)] = x
+                self.hold(x)
             else:
                 self.arrays.setdefault(id(x), [x, None])
         waiting.append((value, place.shown))
@@ -299,6 +310,28 @@ class Reads:
             self._readers.setdefault(place.at, set()).add(id(captures))
             self._note(place, [])
 
+    def hold(self, x: Value) -> None:
+        """Note a tensor in a place.
+
+        One that may share its memory with other tensors in places, or with a number of the program, gets its own, to
+        tell them apart.
+        """
+        if id(x) in self.tensors:
+            return
+        self.tensors[id(x)] = x
+        shared = not x.type.shape or content_key(x) in self._contents
+        if shared and is_concrete(x) and not is_borrowed(x):
+            own = copied(x)
+            x.content, x.layout = own.content, own.layout
+        self._contents[content_key(x)] = x
+
+    def original(self, x: Value) -> Value | None:
+        """The tensor in a place that x is, or whose contents x has as another object, after `detach` for example."""
+        if id(x) in self.tensors:
+            return x
+        found = self._contents.get(content_key(x))
+        return found if found is not None and found.content is x.content else None
+
     def find_view(self, array: Any) -> bool:
         """Whether an array shares the memory of arrays in places: then it is an input, as long as they stay there."""
         owner = memory_owner(array)
@@ -311,8 +344,9 @@ class Reads:
 
     def read(self, x: Value, numbers: np.ndarray[Any, Any]) -> None:
         """Note that Python has read the numbers of a tensor, if it is in a place or stands for an array there."""
-        if id(x) in self.tensors:
-            array = next((array for array, made in self.arrays.values() if made is x), x)
+        found = self.original(x)
+        if found is not None:
+            array = next((array for array, made in self.arrays.values() if made is found), found)
             self._read[id(array)] = numbers.tobytes()
 
     def source(self, captures: Captures) -> Callable[[Value], int | None]:
@@ -425,9 +459,17 @@ def note_numbers(x: Value, numbers: np.ndarray[Any, Any]) -> None:
         reads.read(x, numbers)
 
 
+def original(x: Value) -> Value | None:
+    """The tensor, in a place that the functions being traced read, of which x is this or another object.
+
+    It is an input of their graph; see `Reads.original`.
+    """
+    return next((found for reads in _STACK.reads if (found := reads.original(x)) is not None), None)
+
+
 def is_capture(x: Value) -> bool:
-    """Whether a tensor is in a place that the functions being traced read: then it is an input of their graph."""
-    return bool(_STACK.reads) and any(id(x) in reads.tensors for reads in _STACK.reads)
+    """Whether a tensor has the numbers of an input of the graph that is being traced; see `original`."""
+    return original(x) is not None
 
 
 def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
@@ -441,5 +483,5 @@ def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
     made = make() if made is None else made
     for reads in known:
         reads.arrays[id(array)][1] = made
-        reads.tensors[id(made)] = made
+        reads.hold(made)
     return made

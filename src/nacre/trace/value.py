@@ -150,9 +150,12 @@ def is_borrowed(x: Value) -> bool:
 
 
 def owned(x: Value) -> Value:
-    """x itself, or for borrowed memory a copy, in whose buffer the elements have the same strides."""
-    if not is_borrowed(x):
-        return x
+    """x itself, or for borrowed memory a copy."""
+    return copied(x) if is_borrowed(x) else x
+
+
+def copied(x: Value) -> Value:
+    """The numbers in other memory, in whose buffer the elements have the same strides."""
     layout, size = layout_of(x), x.type.dtype.itemsize
     if 0 in x.type.shape:
         return make(x.type, allocate(0), None, x.node)

@@ -35,6 +35,10 @@ CALLS: list[Callable[[Any], Any]] = [
     lambda x: np.count_nonzero(x > 1), lambda x: np.any(x > 1), lambda x: np.all(x > 1, axis=0),
     lambda x: np.broadcast_to(x, (2, 2, 3)), lambda x: np.meshgrid(x[0], x[1]), lambda x: np.maximum(A, x),
     lambda x: np.searchsorted(np.array([1.0, 2.0, 3.0], np.float32), x[1]), lambda x: np.angle(x + 1j),
+    np.diagonal, lambda x: np.diagonal(x[None], 1, -2, -1), lambda x: np.diagonal(x[None], offset=-1, axis1=2, axis2=0),
+    np.trace, lambda x: np.trace(x[None], 1, 1, 2), lambda x: np.vdot(x, x + 1j), lambda x: np.vdot(x * 1j, x),
+    lambda x: np.kron(x, x[:, :2]), lambda x: np.kron(x[0], x[:1]), np.modf, lambda x: np.modf(-x / 4 - np.inf),
+    lambda x: np.modf(x * 0 - 1.5), lambda x: np.einsum("...i,ij->...j", x, x.T),
 ]  # fmt: skip
 
 
@@ -91,9 +95,23 @@ def test_fft_and_linalg_have_the_meaning_of_numpy(number: int) -> None:
         np.testing.assert_allclose(x.numpy(), a, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_one_triangle_of_hermitian_matrices_is_read(triangle: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(2, 4, 4)) + 1j * rng.normal(size=(2, 4, 4))
+    x = nc.asarray(a)
+    wanted = np.linalg.eigvalsh(a, UPLO=triangle)
+    values, vectors = np.linalg.eigh(x, UPLO=triangle)
+    for found in (values, np.linalg.eigvalsh(x, UPLO=triangle)):
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+    other = np.tril(a, -1) if triangle == "L" else np.triu(a, 1)
+    whole = other + other.conj().mT + np.eye(4) * a.real
+    np.testing.assert_allclose(whole @ vectors.numpy(), vectors.numpy() * wanted[:, None], atol=1e-12)
+
+
 def test_settings_that_nacre_lacks_are_refused() -> None:
     for call in (
-        lambda z: np.linalg.eigh(z, UPLO="U"),
+        lambda z: np.linalg.eigh(z, UPLO="X"),
         lambda z: np.linalg.svd(z, compute_uv=False),
         lambda z: np.linalg.pinv(z, hermitian=True),
         lambda z: np.linalg.tensorinv(z),

@@ -14,6 +14,7 @@ import numpy as np
 from nacre.api.operands import as_tensor, plain_numbers, require_no_gradient
 from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError, OutOfMemory
 from nacre.base.state import STATE
+from nacre.trace.reads import is_capture
 from nacre.trace.value import is_concrete, make, owned
 
 WRITABLE: Final = 1  # PyBUF_WRITABLE
@@ -48,8 +49,17 @@ def to_buffer(x: Any, flags: int) -> memoryview:
 
 def reduced(x: Any) -> tuple[Any, ...]:
     """What pickle stores of a tensor; another process cannot have the record of a recorded operation."""
+    _require_no_record(x, "pickle")
     leaf = x.node is not None and x.is_leaf
     return unpickled, (whole(x, "pickle", np.array), leaf, x.grad if leaf else None)
+
+
+def _require_no_record(x: Any, operation: str) -> None:
+    if not x.is_leaf and STATE.gradients and is_concrete(x):
+        raise GradientError(
+            f"{operation}: the tensor must not be the result of a recorded operation, which a copy would forget; got "
+            f"one of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
+        )
 
 
 def unpickled(array: np.ndarray, requires_grad: bool, gradient: Any = None) -> Any:
@@ -63,12 +73,8 @@ def unpickled(array: np.ndarray, requires_grad: bool, gradient: Any = None) -> A
 def deep_copy(x: Any) -> Any:
     """Another tensor with the same numbers, in the same memory where no other library writes to it."""
     require_no_gradient(x, "deepcopy")
-    if not x.is_leaf and STATE.gradients and is_concrete(x):
-        raise GradientError(
-            "deepcopy: the tensor must not be the result of a recorded operation, which a copy would forget; got one "
-            f"of type {x.type}; write x.detach(), or do it inside `with nacre.no_grad():`"
-        )
-    held = owned(x)
+    _require_no_record(x, "deepcopy")
+    held = x if is_capture(x) else owned(x)  # an input of a graph is read when that runs
     copied: Any = make(held.type, held.content, held.layout)
     if x.node is not None and x.is_leaf:
         copied.requires_grad_().grad = x.grad

@@ -85,6 +85,58 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return nc.divide(total, nc.sum(scale, axis=axis, keepdims=keepdims))
 
 
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonals over two axes, as the last axis."""
+    nc = sys.modules["nacre"]
+    return nc.linalg.diagonal(nc.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """The sums of the diagonals over two axes."""
+    if out is not None:
+        raise _refused("trace", "out", out, "write x = nacre.linalg.trace(x)")
+    return sys.modules["nacre"].sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def vdot(a: Any, b: Any) -> Any:
+    """The sum of the products of the conjugate of a and of b, over all elements."""
+    nc = sys.modules["nacre"]
+    return nc.vecdot(nc.flatten(as_tensor(a)), nc.flatten(as_tensor(b)))
+
+
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: blocks of b times the elements of a."""
+    nc = sys.modules["nacre"]
+    x, y = as_tensor(a), as_tensor(b)
+    rank = max(len(x.type.shape), len(y.type.shape))
+    left, right = ((1,) * (rank - len(v.type.shape)) + v.type.shape for v in (x, y))
+    spread_left = nc.reshape(x, [n for size in left for n in (size, 1)])
+    spread_right = nc.reshape(y, [n for size in right for n in (1, size)])
+    return nc.reshape(nc.multiply(spread_left, spread_right), [m * n for m, n in zip(left, right, strict=True)])
+
+
+def modf(x: Any) -> Any:
+    """The fractional and the whole parts, both with the sign of x."""
+    nc = sys.modules["nacre"]
+    whole = nc.trunc(x)
+    rest = nc.where(nc.isinf(x), nc.zeros_like(whole), nc.subtract(x, whole))
+    return nc.copysign(rest, x), whole
+
+
+def _of_triangle(name: str) -> Callable[..., Any]:
+    """A function of Hermitian matrices of which one triangle is read."""
+
+    def of_triangle(a: Any, UPLO: str = "L") -> Any:
+        """Nacre's function, which reads the lower triangle."""
+        nc = sys.modules["nacre"]
+        if UPLO not in ("L", "U", "l", "u"):
+            raise KindError(f"{name}: UPLO must be 'L' or 'U'; got {shown(UPLO)}")
+        held = as_tensor(a)
+        return getattr(nc.linalg, name)(nc.conj(nc.matrix_transpose(held)) if UPLO in "Uu" else held)
+
+    return of_triangle
+
+
 def _with_axes(shapes: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Callable[..., Any]:
     """NumPy's function that gives one tensor, or a tuple of several, of at least some axes."""
 
@@ -100,6 +152,13 @@ def _with_axes(shapes: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Callable
 COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.unique: unique,
     np.average: average,
+    np.diagonal: diagonal,
+    np.trace: trace,
+    np.vdot: vdot,
+    np.kron: kron,
+    np.modf: modf,
+    np.linalg.eigh: _of_triangle("eigh"),
+    np.linalg.eigvalsh: _of_triangle("eigvalsh"),
     np.atleast_1d: _with_axes(lambda shape: shape or (1,)),
     np.atleast_2d: _with_axes(lambda shape: (1,) * (2 - len(shape)) + shape),
     np.atleast_3d: _with_axes(

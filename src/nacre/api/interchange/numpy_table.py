@@ -77,9 +77,7 @@ linalg.cross: x1/ x2/ axis
 linalg.det: a/
 linalg.diagonal: x/ offset
 linalg.eig: a/
-linalg.eigh: a/ -UPLO=L
 linalg.eigvals: a/
-linalg.eigvalsh: a/ -UPLO=L
 linalg.inv: a/
 linalg.lstsq: a/ b/ rcond>rtol
 linalg.matmul: x1/ x2/

@@ -54,6 +54,8 @@ def of_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str
         return _computed(getattr(ufunc, method), name, inputs, kwargs)
     if method == "__call__" and ufunc in UFUNCS:
         made = _function(UFUNCS[ufunc], name)(*inputs, **_named(name, SETTINGS_OF_UFUNCS, (), settings))
+    elif method == "__call__" and ufunc in COMPOSED:
+        made = COMPOSED[ufunc](*inputs, **_named(name, SETTINGS_OF_UFUNCS, (), settings))
     elif method == "reduce" and name in REDUCTIONS:
         settings.setdefault("axis", 0)
         made = _called(name, counterpart(REDUCTIONS[name], REDUCTION), inputs, settings)

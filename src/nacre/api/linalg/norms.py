@@ -8,17 +8,19 @@ from typing import Any, cast
 
 from nacre.api import statistical
 from nacre.api.data_types import astype
-from nacre.api.elementwise import arithmetic, comparison, transcendental
+from nacre.api.elementwise import arithmetic, comparison, complex_numbers
 from nacre.api.elementwise.apply import require
 from nacre.api.linalg.decompositions import svdvals
 from nacre.api.linalg.operands import require_matrices
 from nacre.api.manipulation import expand_dims, moveaxis
-from nacre.api.operands import TensorLike, as_tensor, in_single, is_half
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, spread
+from nacre.api.primitives import identity, pointwise
+from nacre.api.slope import power_root, root, with_slope
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, require_flag, shown
 from nacre.base.dtypes import INEXACT
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.types import normal_axes
+from nacre.base.types import normal_axes, show_shape
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
@@ -33,7 +35,10 @@ def vector_norm(
 ) -> Tensor:
     """The norm of order `ord` along axes, or of all elements: the root of the sum of |x|**ord.
 
-    inf and -inf are the greatest and the least magnitude, and 0 the number of elements that are not 0.
+    inf and -inf are the greatest and the least magnitude, and 0 the number of elements that are not 0.  Without
+    elements, norms of positive orders are 0, and -inf raises ShapeError.
+
+    The gradient of a norm of 0 is 0, a subgradient.  For orders below 1, so is that by elements that are 0.
 
     >>> nc.linalg.vector_norm([3.0, 4.0])
     Tensor(5., f32[])
@@ -43,24 +48,59 @@ def vector_norm(
         raise ArgumentError(f"vector_norm: ord must be a number; got {shown(ord)}")
     if is_half(held):
         return in_single(partial(vector_norm, axis=axis, keepdims=keepdims, ord=ord), held)
+    along: Any = {"axis": axis, "keepdims": keepdims}
+    if ord == 2:
+        return root(statistical.sum(_squares(held), **along))
     size = arithmetic.abs(held)
     if ord in (inf, -inf):
-        return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
+        return _extreme("vector_norm", size, ord, axis, keepdims)
     if ord == 0:
-        some = astype(comparison.not_equal(held, 0), held.type.dtype.real)
-        return statistical.sum(some, axis, keepdims=keepdims)
+        return statistical.sum(astype(comparison.not_equal(held, 0), held.type.dtype.real), **along)
     if ord == 1:
-        return statistical.sum(size, axis, keepdims=keepdims)
-    if ord == 2:
-        return transcendental.sqrt(statistical.sum(arithmetic.square(size), axis, keepdims=keepdims))
-    return arithmetic.pow(statistical.sum(arithmetic.pow(size, ord), axis, keepdims=keepdims), 1 / ord)
+        return statistical.sum(size, **along)
+    return power_root(statistical.sum(_powers(size, float(ord), axis), **along), float(ord))
+
+
+def _squares(x: Any) -> Any:
+    """|x|², with derivatives of every order at 0."""
+    if not x.type.dtype.is_complex:
+        return arithmetic.square(x)
+    return arithmetic.add(*(arithmetic.square(part(x)) for part in (complex_numbers.real, complex_numbers.imag)))
+
+
+def _powers(size: Any, ord: float, axis: int | tuple[int, ...] | None) -> Any:
+    """Magnitudes to the power `ord`, with derivative 0 where that of the power is infinite and the norm's is not."""
+    fixed: Any = None
+    if ord < 1:
+        fixed = comparison.equal(size, 0.0)
+    elif ord < 2 and 0 not in size.type.shape:  # the second derivative, in vectors of zeros
+        greatest: Any = statistical.max(identity.detach(size), axis=axis, keepdims=True)
+        fixed = spread(comparison.equal(greatest, 0.0), size.type.shape)
+
+    def power(x: Any) -> Any:
+        return pointwise.pow_(x, filled(x, ord))
+
+    return power(size) if fixed is None else with_slope(power, size, fixed)
+
+
+def _extreme(operation: str, size: Any, ord: float, axis: int | tuple[int, ...] | None, keepdims: bool) -> Any:
+    """The greatest magnitude, which is 0 if there is none, or the least one for a negative order."""
+    if all(size.type.shape[k] != 0 for k in normal_axes(axis, size.type.rank, operation)):
+        return (statistical.max if ord > 0 else statistical.min)(size, axis=axis, keepdims=keepdims)
+    if ord < 0:
+        raise ShapeError(
+            f"{operation}: for ord={ord}, there must be elements along the axes; "
+            f"got shape {show_shape(size.type.shape)}"
+        )
+    return statistical.sum(size, axis, keepdims=keepdims)
 
 
 def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """The norms of matrices [..., m, n]: "fro" or "nuc", or 1, 2 and inf, -1, -2 and -inf.
 
     1 is the greatest sum of magnitudes of a column, inf that of a row, and 2 the greatest singular value.  -1, -inf
-    and -2 are the least ones.  "nuc" is the sum of the singular values.
+    and -2 are the least ones.  "nuc" is the sum of the singular values.  Without elements, norms are 0, and -1, -inf
+    and -2 raise ShapeError.  The gradient of "fro" at a matrix of zeros is 0.
 
     >>> nc.linalg.matrix_norm([[1.0, -2.0], [3.0, 4.0]], ord=1)
     Tensor(6., f32[])
@@ -71,16 +111,15 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
         return in_single(partial(matrix_norm, keepdims=keepdims, ord=ord), held)
     if ord == "fro":
         return vector_norm(held, axis=(-2, -1), keepdims=keepdims)
-    if ord in ("nuc", 2, -2):
-        values = expand_dims(svdvals(held), axis=-2)
-        fold: Any = statistical.sum if ord == "nuc" else statistical.max if ord == 2 else statistical.min
-        return fold(values, axis=(-2, -1), keepdims=keepdims)
+    if ord == "nuc":
+        return statistical.sum(expand_dims(svdvals(held), axis=-2), axis=(-2, -1), keepdims=keepdims)
+    if ord in (2, -2):
+        return _extreme("matrix_norm", expand_dims(svdvals(held), axis=-2), cast("float", ord), (-2, -1), keepdims)
     if isinstance(ord, str) or ord not in (1, -1, inf, -inf):
         raise ArgumentError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf; got {shown(ord)}")
     along = -2 if ord in (1, -1) else -1
     sums: Any = statistical.sum(arithmetic.abs(held), along, keepdims=True)
-    found = (statistical.max if ord > 0 else statistical.min)(sums, axis=(-2, -1), keepdims=keepdims)
-    return found
+    return _extreme("matrix_norm", sums, ord, (-2, -1), keepdims)
 
 
 def norm(

@@ -56,7 +56,8 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
 def lstsq(x1: TensorLike, x2: TensorLike, /, *, rtol: float | None = None, rcond: float | None = None) -> LstsqResult:
     """The solution x with the least |x2 - x1 @ x|, for [..., m, n] and [..., m, k], or one vector [m].
 
-    Of several solutions it is the shortest.  The residuals are those of each column, also where NumPy leaves them out.
+    Of several solutions it is the shortest.  The residuals are those of each column, also where NumPy leaves them out,
+    and one number for a vector, for which NumPy has an axis of size 1.
     Batch axes broadcast.  Gradients are those at a constant rank.  `rcond` is another name of `rtol`, as in NumPy and
     PyTorch.
 

@@ -90,23 +90,21 @@ def inv(x: TensorLike, /) -> Tensor:
 def det(x: TensorLike, /) -> Tensor:
     """The determinant of square matrices; it is 1 for a matrix without rows.
 
-    The derivative exists for matrices that are not singular.
+    The gradient is the matrix of cofactors, also for singular matrices: its rank is 1 for matrices of rank n - 1,
+    and it is 0 for lower ranks.  Second derivatives exist for matrices that are not singular; at others they are NaN.
 
     >>> nc.linalg.det([[1.0, 2.0], [4.0, 4.0]])
     Tensor(-4., f32[])
     """
     held, dtype = matrix("det", x, square=True)
-    found = matrices.lu.lu(held)
-    diagonal = shared.diagonal(found.factors)
-    product = reduce.prod(diagonal, (len(diagonal.type.shape) - 1,))
-    return as_tensor(pointwise.mul(product, _parity(found.exchanges, product)), dtype)
+    return as_tensor(matrices.determinant.lu_det(held, matrices.solve.constant_factors(held)), dtype)
 
 
 def slogdet(x: TensorLike, /) -> SlogdetResult:
     """The sign of the determinant of square matrices, and the logarithm of its absolute value.
 
     The sign of a complex determinant is the complex number of length 1 in its direction.  A singular matrix has the
-    sign 0 and the logarithm -inf.
+    sign 0 and the logarithm -inf, and no derivative: gradients are NaN.
 
     >>> nc.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
     SlogdetResult(sign=Tensor(-1., f32[]), logabsdet=Tensor(0., f32[]))
@@ -115,15 +113,7 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
     found = matrices.lu.lu(held)
     diagonal = shared.diagonal(found.factors)
     last = (len(diagonal.type.shape) - 1,)
-    sign = reduce.prod(arithmetic.sign(diagonal), last)
+    product, exchanges = reduce.prod(arithmetic.sign(diagonal), last), found.exchanges
+    sign = pointwise.mul(product, matrices.determinant.parity(exchanges, product))
     size = reduce.sum_(pointwise.log(arithmetic.abs(diagonal)), last)
-    return SlogdetResult(
-        as_tensor(pointwise.mul(sign, _parity(found.exchanges, sign)), dtype), as_tensor(size, dtype.real)
-    )
-
-
-def _parity(exchanges: Any, like: Any) -> Any:
-    """1 for an even number of exchanges, -1 for an odd one."""
-    odd = pointwise.and_(exchanges, pointwise.full_like(exchanges, 1))
-    sign = pointwise.sub(pointwise.full_like(exchanges, 1), pointwise.add(odd, odd))
-    return pointwise.cast(sign, like.type.dtype)
+    return SlogdetResult(as_tensor(sign, dtype), as_tensor(size, dtype.real))

@@ -2,6 +2,7 @@
 
 from nacre.ops.linalg import (
     cholesky,
+    determinant,
     eigen,
     householder,
     least_squares,
@@ -16,6 +17,7 @@ from nacre.ops.linalg import (
 
 __all__ = [
     "cholesky",
+    "determinant",
     "eigen",
     "householder",
     "least_squares",

@@ -55,10 +55,11 @@ def constant_factors(a: Value) -> LU:
 
 def lu_solve(a: Value, found: LU, b: Value) -> Value:
     """x with a @ x = b, for [..., n, n] with these factors and [..., n, k]."""
-    return _solve(a, found.factors, found.order, b, False)
+    return solve_factored(a, found.factors, found.order, b, False)
 
 
-def _solve(a: Value, factors: Value, order: Value, b: Value, transposed: bool) -> Value:
+def solve_factored(a: Value, factors: Value, order: Value, b: Value, transposed: bool) -> Value:
+    """x with a @ x = b, or with the transpose of a."""
     return bind(lu_solve_p, a, factors, order, b, transposed=transposed)
 
 
@@ -128,7 +129,7 @@ def _sweep(name: str, batch: tuple[Index, ...], b: TensorType, lower: bool, unit
 
 def _by_blocks(a: Value, factors: Value, order: Value, b: Value, transposed: bool) -> Value:
     if int(a.type.shape[-1]) <= BLOCK:
-        return _solve(a, factors, order, b, transposed)
+        return solve_factored(a, factors, order, b, transposed)
     if transposed:
         turned = matrix_transpose(factors)
         half = solved_by_blocks(turned, b, True)
@@ -141,13 +142,13 @@ def _tangent(x: Value, xs: Sequence[Value], ts: Sequence[Value | None], transpos
     da, _, _, db = ts
     if da is None:
         assert db is not None
-        return _solve(a, factors, order, db, transposed)
+        return solve_factored(a, factors, order, db, transposed)
     change = matmul(matrix_transpose(da) if transposed else da, x)
-    return _solve(a, factors, order, neg(change) if db is None else sub(db, change), transposed)
+    return solve_factored(a, factors, order, neg(change) if db is None else sub(db, change), transposed)
 
 
 def _transpose(g: Value, a: Value, factors: Value, order: Value, b: Source, transposed: bool) -> Value:
-    return _solve(a, factors, order, g, not transposed)
+    return solve_factored(a, factors, order, g, not transposed)
 
 
 def _batch(inputs: Sequence[Value], axes: Sequence[int | None], transposed: bool) -> tuple[Value, int]:
@@ -155,9 +156,9 @@ def _batch(inputs: Sequence[Value], axes: Sequence[int | None], transposed: bool
     a, factors, order, b = inputs
     if any(axis is not None for axis in axes[:3]) or b.type.rank != 3:
         a, factors, order, b = all_to_front(inputs, axes)
-        return _solve(a, factors, order, b, transposed), 0
+        return solve_factored(a, factors, order, b, transposed), 0
     assert axes[3] is not None
-    return solved_as_columns(lambda b: _solve(a, factors, order, b, transposed), b, axes[3])
+    return solved_as_columns(lambda b: solve_factored(a, factors, order, b, transposed), b, axes[3])
 
 
 lu_solve_p = Primitive(
