@@ -2,7 +2,8 @@
 """Operations that return their operand's numbers: `copy` in new, dense memory, `detach` without a derivative.
 
 To detach a plain tensor, only its record is left out.  A value of a transformation needs an equation, because its
-function may be differentiated later.  Compiled programs contain no code for it.
+function may be differentiated later.  So does a tensor that a function being compiled reads from outside, because its
+place is read again at each call.  Compiled programs contain no code for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from nacre.ir.axes import own_axes
 from nacre.ir.facts import same_type
 from nacre.ir.primitive import Constant, Element, Linear, Primitive
 from nacre.trace.bind import bind
+from nacre.trace.reads import is_read
 from nacre.trace.value import Payload, Value, stripped
 
 # above the cost up to which an element is computed twice, so that the result is always stored
@@ -49,5 +51,7 @@ detach_p = Primitive(
 
 def detach(x: Value) -> Value:
     """x as a constant for every derivative."""
+    if is_read(x):
+        return bind(detach_p, x)
     held = stripped(x)
     return bind(detach_p, held) if isinstance(held.content, Payload) else held

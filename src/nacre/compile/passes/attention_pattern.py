@@ -427,12 +427,13 @@ class Finder:
 
     def of_scores(self, match: Match, e: Equation) -> bool:
         """Whether an equation begins the derivative of the scores; records all of that derivative."""
+        if operation(e.primitive) != "mul":
+            return False
         rank = match.p.type.rank
         other = e.inputs[1] if e.inputs[0] is match.p else e.inputs[0]
         moved = self.by(other, "add")
         if (
-            operation(e.primitive) != "mul"
-            or moved is None
+            moved is None
             or match.shift is not None
             or not self.only(moved.outputs[0], e)
         ):
