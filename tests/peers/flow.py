@@ -1,4 +1,4 @@
-"""Loops, scans and updates by index, under one set of names: in PyTorch, which lacks most of them, as Python's loops."""
+"""Loops, scans and updates by index, under one set of names; in PyTorch, most are Python's loops."""
 
 from __future__ import annotations
 

@@ -58,7 +58,11 @@ def _conv_transpose(x: Array, weight: Array, bias: Array | None = None, stride: 
                     output_padding: Any = 0, groups: int = 1) -> Array:  # fmt: skip
     """A convolution of the image with zeros between its elements; the kernel is flipped, its channels are swapped."""
     kernel = jnp.flip(weight, tuple(range(2, weight.ndim)))
-    kernel = kernel.reshape((groups, -1, *kernel.shape[1:])).swapaxes(1, 2).reshape((-1, weight.shape[0] // groups, *kernel.shape[2:]))
+    kernel = (
+        kernel.reshape((groups, -1, *kernel.shape[1:]))
+        .swapaxes(1, 2)
+        .reshape((-1, weight.shape[0] // groups, *kernel.shape[2:]))
+    )
     extents, more = kernel.shape[2:], _spatial(x, output_padding)
     edges = [(k - 1 - p, k - 1 - p + o) for k, p, o in zip(extents, _spatial(x, padding), more, strict=True)]
     out = jax.lax.conv_general_dilated(
@@ -253,7 +257,10 @@ def _ctc(logs: Array, labels: Array, frames: int, blank: int) -> Array:
 
 
 def ctc_loss(logs: Array, targets: Array, frames: Any, lengths: Any, blank: int = 0) -> Array:
-    each = [_ctc(logs[:, i], np.asarray(targets)[i, :n], t, blank) / n for i, (t, n) in enumerate(zip(frames, lengths, strict=True))]
+    each = [
+        _ctc(logs[:, i], np.asarray(targets)[i, :n], t, blank) / n
+        for i, (t, n) in enumerate(zip(frames, lengths, strict=True))
+    ]
     return jnp.mean(jnp.stack(each))
 
 

@@ -1,4 +1,4 @@
-"""The functions of networks whose derivatives are compared: layers, attention, cells and losses; f(names, *operands)."""
+"""The functions of networks whose derivatives are compared: layers, attention, cells, losses; f(names, *operands)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.cases import Case, interval, normal, probabilities
+from peers.cases import Case, Shape, interval, normal, probabilities
 
 Array = Any
 
@@ -20,7 +20,7 @@ CTC = {
 }
 
 
-def layer(name: str, *shapes: tuple[int, ...], title: str = "", draw: Any = normal, apart: Any = None, **named: Any) -> Case:
+def layer(name: str, *shapes: Shape, title: str = "", draw: Any = normal, apart: Any = None, **named: Any) -> Case:
     """A function of a network with operands of the shapes, and arguments by name."""
     words = " ".join([name, title]).strip()
     return Case(words, lambda xp, *xs: getattr(xp.nn, name)(*xs, **named), shapes, draw, apart or {})
@@ -170,11 +170,13 @@ LOSSES = [
     classified("weighted", weight=np.array([0.5, 1.0, 2.0, 1.5])),
     classified("smoothed", label_smoothing=0.1),
     classified("without a class", ignore_index=2),
-    Case("cross_entropy by probabilities", lambda xp, x: xp.nn.cross_entropy(x, xp.constant(PROBABLE)), (VECTORS,), normal),
+    Case("cross_entropy by probabilities", lambda xp, x: xp.nn.cross_entropy(x, xp.constant(PROBABLE)), (VECTORS,),
+         normal),
     Case("nll_loss", lambda xp, x: xp.nn.nll_loss(xp.nn.log_softmax(x, 1), xp.constant(CLASSES)), (VECTORS,), normal),
     layer("binary_cross_entropy", VECTORS, VECTORS, draw=interval),
     Case("binary_cross_entropy_with_logits",
-         lambda xp, x, y, w: xp.nn.binary_cross_entropy_with_logits(x, y, pos_weight=w), (VECTORS, VECTORS, (4,)), interval),
+         lambda xp, x, y, w: xp.nn.binary_cross_entropy_with_logits(x, y, pos_weight=w),
+         (VECTORS, VECTORS, (4,)), interval),
     layer("mse_loss", VECTORS, VECTORS),
     layer("l1_loss", VECTORS, VECTORS),
     layer("huber_loss", VECTORS, VECTORS, delta=0.7,

@@ -76,8 +76,10 @@ def test_forward_mode_through_attention_is_that_of_finite_differences(name: str)
         np.testing.assert_allclose(found.numpy(), wanted, 1e-7, 1e-8 * float(np.max(np.abs(wanted))))
 
 
-SAME_BITS = ("attention causal", "conv2d strided, padded", "group_norm", "lstm_cell", "ctc_loss", "solve", "topk", "scan",
-             "index_update by an array", "while_loop", "cond", "cumprod", "expm", "max_pool2d overlapping", "fft and back")  # fmt: skip
+SAME_BITS = (
+    *("attention causal", "conv2d strided, padded", "group_norm", "lstm_cell", "ctc_loss", "max_pool2d overlapping"),
+    *("solve", "expm", "fft and back", "topk", "cumprod", "index_update by an array", "scan", "while_loop", "cond"),
+)
 
 
 @each_form
