@@ -51,6 +51,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("data", "Data"),
         Page("training", "Training"),
         Page("transforms", "Transforms"),
+        Page("transform_examples", "Transforms at work"),
         Page("optimize", "Solve and minimise"),
         Page("graphs", "Graphs"),
         Page("dynamic_shapes", "Dynamic shapes"),

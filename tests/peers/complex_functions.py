@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Array = Any
-Shape = tuple[int, ...]
+from peers.cases import Case, conditioned, line, named, plane
 
-
-def plane(rng: np.random.Generator, shape: Shape) -> Array:
-    """Complex numbers of moderate size, apart from both axes, where the branch cuts are."""
-    parts = rng.uniform(0.3, 0.9, (2, *shape)) * rng.choice([-1.0, 1.0], (2, *shape))
-    return parts[0] + 1j * parts[1]
-
-
-def line(rng: np.random.Generator, shape: Shape) -> Array:
-    """Real numbers of moderate size, apart from zero."""
-    return rng.uniform(0.3, 0.9, shape) * rng.choice([-1.0, 1.0], shape)
-
-
-def well_conditioned(rng: np.random.Generator, shape: Shape) -> Array:
-    """Matrices whose eigenvalues and singular values are apart from each other, and from zero."""
-    return plane(rng, shape) / 2 + 2 * np.eye(*shape[-2:]) * np.arange(1.0, shape[-1] + 1)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A function, its operands' shapes and where they are drawn from, and why a peer, or a form of one, is left out."""
-
-    name: str
-    f: Callable[..., Any]
-    shapes: tuple[Shape, ...] = ((3, 2),)
-    draw: Callable[[np.random.Generator, Shape], Array] = plane
-    apart: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def operands(self, seed: int = 0) -> list[Array]:
-        rng = np.random.default_rng(seed)
-        return [self.draw(rng, shape) for shape in self.shapes]
+well_conditioned = conditioned(plane)
 
 
 def hermitian(xp: Any, z: Any) -> Any:
@@ -67,11 +36,6 @@ def qr_parts(xp: Any, z: Any) -> Any:
     """What of a QR factorisation does not depend on the phases of the columns."""
     q, r = xp.linalg.qr(z)
     return xp.abs(r), q @ xp.conj(xp.transpose(q))
-
-
-def named(*names: str, **fields: Any) -> list[Case]:
-    """Functions of one operand that all libraries call alike."""
-    return [Case(name, lambda xp, z, name=name: getattr(xp, name)(z), **fields) for name in names]
 
 
 def transforms(*names: str, **fields: Any) -> list[Case]:

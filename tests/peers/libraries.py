@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre import nn
+from peers import flow, jax_layers
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -32,7 +34,7 @@ class Names(SimpleNamespace):
         return getattr(self.library, name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Library:
     """What a comparison needs of a library; functions of it get its names first, then operands."""
 
@@ -42,6 +44,26 @@ class Library:
     numpy: Function
     grad: Callable[[Function, int], Function]  # of a real function, by its first n operands, as a tuple
     jvp: Callable[[Function, Sequence[Any], Sequence[Any]], Any]  # the tangent of the result
+    hessian: Callable[[Function], Function]  # of a real function, by its first operand
+
+
+def _torch_hessian(f: Function) -> Function:
+    return lambda x, *rest: torch.autograd.functional.hessian(lambda x: f(x, *rest), x)
+
+
+def _cell(made: Any) -> Function:
+    """A cell of Nacre as a function of its weights too."""
+    structure = nc.tree.structure(made)
+    return lambda x, state, *weights: nc.tree.unflatten(structure, weights)(x, state)
+
+
+def _torch_attention(*qkv: Any, **named: Any) -> Any:
+    """Attention by products and softmax: PyTorch's fused one has no forward mode and no second derivatives."""
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return torch.nn.functional.scaled_dot_product_attention(*qkv, **named)
+
+
+NACRE_LSTM = _cell(nn.LSTMCell(2, 3))
 
 
 def _torch_grad(f: Function, count: int) -> Function:
@@ -67,11 +89,23 @@ NACRE = Library(
         cumsum=lambda z: nc.cumulative_sum(z, axis=0),
         cumprod=lambda z: nc.cumulative_prod(z, axis=0),
         transpose=nc.matrix_transpose,
+        amax=nc.max,
+        amin=nc.min,
+        solve_triangular=lambda a, b: nc.linalg.solve_triangular(a, b, upper=False),
+        statistic=lambda x: nc.Variable(nc.asarray(x)),
+        nn=Names(
+            nn.functional,
+            rnn_cell=_cell(nn.RNNCell(2, 3)),
+            gru_cell=_cell(nn.GRUCell(2, 3)),
+            lstm_cell=lambda x, h, s, *weights: NACRE_LSTM(x, (h, s), *weights),
+        ),
+        **flow.NACRE,
     ),
     nc.asarray,
     lambda x: x.numpy(),
     lambda f, count: nc.grad(f, argnums=tuple(range(count))),
     lambda f, xs, ts: nc.jvp(f, tuple(xs), tuple(ts))[1],
+    nc.hessian,
 )
 TORCH = Library(
     "torch",
@@ -92,11 +126,27 @@ TORCH = Library(
         sign=torch.sgn,
         flip=lambda z: torch.flip(z, (0, 1)),
         vecdot=torch.linalg.vecdot,
+        amax=lambda x, axis: torch.amax(x, axis),
+        amin=lambda x, axis: torch.amin(x, axis),
+        take=lambda x, indices, axis: torch.index_select(x, axis, indices),
+        take_along_axis=lambda x, indices, axis: torch.take_along_dim(x, indices, axis),
+        sort=lambda x, axis: torch.sort(x, axis).values,
+        solve_triangular=lambda a, b: torch.linalg.solve_triangular(a, b, upper=False),
+        statistic=torch.asarray,
+        nn=Names(
+            torch.nn.functional,
+            scaled_dot_product_attention=_torch_attention,
+            rnn_cell=torch.rnn_tanh_cell,
+            gru_cell=torch.gru_cell,
+            lstm_cell=lambda x, h, s, *weights: torch.lstm_cell(x, (h, s), *weights),
+        ),
+        **flow.TORCH,
     ),
     torch.asarray,
     lambda x: x.detach().resolve_conj().resolve_neg().numpy(),
     _torch_grad,
     lambda f, xs, ts: torch.func.jvp(f, tuple(xs), tuple(ts))[1],
+    _torch_hessian,
 )
 JAX = Library(
     "jax",
@@ -118,9 +168,19 @@ JAX = Library(
         polar=lambda r, t: r * jax.numpy.exp(1j * t),
         view_as_real=lambda z: jax.numpy.stack((jax.numpy.real(z), jax.numpy.imag(z)), -1),
         view_as_complex=lambda x: jax.lax.complex(x[..., 0], x[..., 1]),
+        erf=jax.lax.erf,
+        erfc=jax.lax.erfc,
+        sigmoid=jax.nn.sigmoid,
+        topk=jax.lax.top_k,
+        logsumexp=jax.scipy.special.logsumexp,
+        solve_triangular=lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True),
+        statistic=jax.numpy.asarray,
+        nn=Names(jax_layers),
+        **flow.JAX,
     ),
     jax.numpy.asarray,
     np.asarray,
     _jax_grad,
     lambda f, xs, ts: jax.jvp(f, tuple(xs), tuple(ts))[1],
+    jax.hessian,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre import nn
 from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Graph
 from nacre.nn import functional as F
@@ -131,3 +132,57 @@ def test_a_function_with_the_gradient_of_another_has_its_exact_value() -> None:
     for of in (first, second):
         for f in (signed, nc.jit(signed)):
             np.testing.assert_allclose(of(f).numpy(), of(nc.tanh).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_detached_capture_is_read_at_each_call(requires_grad: bool) -> None:
+    x = nc.tensor([1.0, 2.0])
+    x.requires_grad_(requires_grad)
+    f = nc.jit(lambda y: x.detach() * y)
+    for number in (5.0, 7.0):
+        with nc.no_grad():
+            x[0] = number
+        assert f(nc.ones(2)).tolist() == [number, 2.0]
+    x = nc.tensor([3.0, 4.0])
+    assert f(nc.ones(2)).tolist() == [3.0, 4.0] and len(f.concrete_functions) == 1
+
+
+def slopes(x: nc.Tensor) -> nc.Tensor:
+    """The derivative of w·x³ by x, then that of its square by w."""
+    x = x.detach().requires_grad_()
+    (slope,) = nc.autograd.grad((W * x**3).sum(), x, create_graph=True)
+    return nc.autograd.grad((slope**2).sum(), W)[0]
+
+
+W = nn.Parameter(nc.tensor([1.0, 2.0]))
+
+
+def test_a_compiled_function_differentiates_by_what_it_detaches_itself() -> None:
+    x = nc.tensor([3.0, 5.0]).requires_grad_()
+    wanted = slopes(x)
+    assert wanted.tolist() == (18 * W.value * x**4).tolist()
+    assert nc.jit(slopes)(x).tolist() == wanted.tolist()
+    captured = nc.jit(lambda: slopes(x))
+    assert captured().tolist() == wanted.tolist()
+    with nc.no_grad():
+        x[0] = 1.0
+    assert captured().tolist() == slopes(x).tolist()
+
+
+def test_a_compiled_function_differentiates_by_a_constant_of_its_own() -> None:
+    @nc.jit
+    def f(y: nc.Tensor) -> nc.Tensor:
+        x = nc.tensor([1.0, 2.0]).requires_grad_()
+        return nc.autograd.grad((x**3 * y).sum(), x)[0]
+
+    assert f(nc.tensor([1.0, 2.0])).tolist() == [3.0, 24.0]
+
+
+def test_a_tensor_from_outside_does_not_become_a_leaf_while_a_function_is_compiled() -> None:
+    x = nc.ones(2)
+    with pytest.raises(nc.GradientError, match=r"requires_grad_: .* write `x = x.detach\(\).requires_grad_\(\)`"):
+        nc.jit(lambda: nc.autograd.grad((x.requires_grad_() ** 2).sum(), x))()
+    assert not x.requires_grad
+    x.requires_grad_()
+    with pytest.raises(nc.GradientError, match=r"grad: inputs .* compute the outputs from `x = x.detach\(\)"):
+        nc.jit(lambda: nc.autograd.grad((x * W).sum(), x))()

@@ -407,7 +407,9 @@ def _tracked(x: Value, level: int, operation: str) -> Any:
     if x.node is None or x.node.level != level:
         raise GradientError(
             f"{operation}: inputs must require a gradient, and the outputs must be computed from them; got a tensor of "
-            f"type {x.type} that " + ("requires none" if x.node is None else "belongs to another transformation")
+            f"type {x.type} that "
+            + ("requires none" if x.node is None else "belongs to another transformation, or to code outside of it")
+            + "; compute the outputs from `x = x.detach().requires_grad_()`"
         )
     return x.node
 

@@ -472,6 +472,14 @@ def is_capture(x: Value) -> bool:
     return original(x) is not None
 
 
+def is_read(x: Value) -> bool:
+    """`is_capture`, after a look at the functions that run now: no operation of theirs need have been recorded."""
+    if not _STACK.reads:
+        return False
+    note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    return is_capture(x)
+
+
 def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:
     """The tensor that stands for an array in a place that the functions being traced read, or for a view of one."""
     if _STACK.reads:

@@ -416,3 +416,16 @@ def test_graph_is_text() -> None:
     graph = fuse_attention(simplify(stage(lambda *xs: list(both(causal=True)(*xs)), types).graph)).verify()
     assert parse(str(graph)) == graph
     assert [e.primitive.name for e in graph.equations].count("attend_grads") == 1
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_hessians_are_compiled(causal: bool) -> None:
+    """The weights have readers of one operand beside those of the derivative."""
+
+    def squares(q: Any) -> Any:
+        return nc.sum(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal) ** 2)
+
+    rng = np.random.default_rng(0)
+    q, k, v = (nc.tensor(rng.normal(size=(1, 2, 3, 2))) for _ in range(3))
+    second = nc.hessian(squares)
+    assert bool(nc.all(nc.jit(second)(q) == second(q)))

@@ -17,7 +17,8 @@ from nacre.interpret.stage import Staging
 from nacre.ops.identity import detach
 from nacre.ops.pointwise import full_like
 from nacre.trace.hooks import HookHandle, added, removed
-from nacre.trace.value import Payload, Value, make, owned
+from nacre.trace.reads import is_read
+from nacre.trace.value import Payload, Value, is_concrete, make, owned
 from nacre.trace.variable import Leaf, Variable, scope
 
 
@@ -54,7 +55,7 @@ class Differentiable(Value):
                 _FROZEN[id(self)] = ref(self, partial(_thawed, id(self))), self.node
             self.node = None
         elif self.node is None:
-            held = owned(self)
+            held = _own(self)
             self.content, self.layout = held.content, held.layout
             self.node = _frozen(self) or Leaf(self.content.level if isinstance(self.content, Payload) else 0)
             _FROZEN.pop(id(self), None)
@@ -199,6 +200,22 @@ def _frozen(x: Value) -> Leaf | None:
     """The leaf that a tensor had before `requires_grad_(False)`."""
     found = _FROZEN.get(id(x))
     return found[1] if found is not None and found[0]() is x else None
+
+
+def _own(x: Value) -> Value:
+    """A value that a leaf may hold; a constant of a function that is being compiled becomes a value of its graph.
+
+    Raises GradientError for a tensor that this function reads from outside.
+    """
+    inside = scope()
+    if not is_concrete(x) or not isinstance(inside, Staging):
+        return owned(x)
+    if is_read(x):
+        raise GradientError(
+            f"requires_grad_: inside a compiled function the tensor must be made there; got one of type {x.type} that "
+            f"{inside.name} reads from outside; write `x = x.detach().requires_grad_()`"
+        )
+    return inside.value(inside.atom(x))
 
 
 def _thawed(key: int, _: object) -> None:

@@ -83,7 +83,7 @@ NACRE: Final = by_name(
         "x).astype(x.dtype), axis=0)",
         "reduce_prod": "nacre.prod(x, axis=0)",
         "median quantile percentile": "nacre.sort(x, axis=0), and an index into it",
-        "norm": "nacre.sqrt(nacre.sum(nacre.square(x)))",
+        "norm": "nacre.linalg.norm(x, axis=0)",
         "std_mean var_mean": "nacre.var(x, axis=0, correction=1) and nacre.mean(x, axis=0)",
         "ptp": "nacre.max(x) - nacre.min(x)",
         "addmm baddbmm": "x @ y + bias",

@@ -427,15 +427,12 @@ class Finder:
 
     def of_scores(self, match: Match, e: Equation) -> bool:
         """Whether an equation begins the derivative of the scores; records all of that derivative."""
+        if operation(e.primitive) != "mul":
+            return False
         rank = match.p.type.rank
         other = e.inputs[1] if e.inputs[0] is match.p else e.inputs[0]
         moved = self.by(other, "add")
-        if (
-            operation(e.primitive) != "mul"
-            or moved is None
-            or match.shift is not None
-            or not self.only(moved.outputs[0], e)
-        ):
+        if moved is None or match.shift is not None or not self.only(moved.outputs[0], e):
             return False
         for a, b in (moved.inputs, moved.inputs[::-1]):
             g, shift = self.made(a), self.spread(b, rank - 1)
