@@ -423,7 +423,7 @@ TOOLS = Group(
                 "explain.explain explain.Explanation profile.profile profile.Profile profile.Row "
                 "bits.measure bits.digest timing.interleaved timing.Times ceilings.ceilings ceilings.Ceilings "
                 "roofline.chart machine.facts machine.checks machine.Check machine.cached machine.Kept "
-                "tape.tape_memory tape.TapeMemory tape.TapeRow tape.source_lines"
+                "tape.tape_memory tape.TapeMemory tape.TapeRow tape.source_lines",
             },
         ),
         Topic(
@@ -433,9 +433,9 @@ TOOLS = Group(
             {
                 "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
                 "is_inference_mode_enabled numerics get_threads set_threads set_memory_limit "
-                "empty_cache printoptions set_printoptions Error AnomalyError ArgumentError AxisError CompileError ConvergenceError "
-                "DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile GradientError "
-                "GraphError KindError LinAlgError MissingAttribute "
+                "empty_cache printoptions set_printoptions Error AnomalyError ArgumentError AxisError CompileError "
+                "ConvergenceError DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile "
+                "GradientError GraphError KindError LinAlgError MissingAttribute "
                 "MissingExtra MissingFile MissingKey OutOfMemory ShapeError StateError TraceError UnexpectedFile "
                 "UnexpectedFolder"
             },

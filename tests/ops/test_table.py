@@ -17,7 +17,8 @@ from ops.row import Row
 from ops.samples import Array, generator
 from ops.table import ROWS
 
-CONTROL = {"call", "masked", "cond", "while", "scan", "scalar_loop", "custom_jvp", "custom_vjp", "linear_solve", "refused"}
+CONTROL = {"call", "masked", "cond", "while", "scan", "scalar_loop", "custom_jvp", "custom_vjp", "linear_solve"}
+CONTROL |= {"refused"}
 
 
 def apply(row: Row, arrays: tuple[Array, ...]) -> Array:

@@ -174,8 +174,9 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def _pow(x: TensorLike, y: TensorLike) -> Any:
-    if type(y) is StagedNumber and not is_scalar(x):
-        y.unknown("pow")  # a known power may be a product
+    power: Any = y
+    if type(power) is StagedNumber and not is_scalar(x):
+        power.unknown("pow")  # a known power may be a product
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_inexact and y in _EXACT_POWERS:

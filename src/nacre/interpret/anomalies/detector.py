@@ -89,6 +89,18 @@ class ExaminingExecutor:
         """As the executor's."""
         return self.executor.rule(primitive, types, params, active)
 
+    def mode(self) -> int:
+        """As the executor's."""
+        return self.executor.mode()
+
+    def sweep(self) -> Callable[..., Any]:
+        """As the executor's: native code, which threads that detect anomalies do not run."""
+        return self.executor.sweep()
+
+    def prepare(self, rule: Any, pull: Any) -> None:
+        """As the executor's."""
+        self.executor.prepare(rule, pull)
+
     def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run a primitive on concrete values, and examine its results."""
         detector: Detector | None = STATE.detector
