@@ -102,6 +102,10 @@ MADE = {name for names in RETURNED.values() for name in names} | {  # classes wh
     "nacre.Tensor",
     "nacre.deploy.Deployed",
     "nacre.train.Checkpoint",
+    "nacre.inspect.LostDigits",
+    "nacre.inspect.Precision",
+    "nacre.inspect.RangeRow",
+    "nacre.inspect.RangeTable",
     "nacre.inspect.explain.Explanation",
     "nacre.inspect.profile.Profile",
     "nacre.inspect.profile.Row",
@@ -143,6 +147,7 @@ INSPECT = {
     "ceilings": "ceilings Ceilings",
     "roofline": "chart",
     "machine": "facts checks Check cached Kept",
+    "tape": "tape_memory TapeMemory TapeRow source_lines",
 }
 
 
@@ -170,7 +175,8 @@ def spaces() -> tuple[Space, ...]:
         Space(
             "nacre.inspect",
             "nacre.inspect",
-            tuple(
+            _listed(nacre.inspect)
+            + tuple(
                 _part(f"nacre.inspect.{home}", (f"nacre.inspect.{home}.{name}" for name in names.split()))
                 for home, names in INSPECT.items()
             ),

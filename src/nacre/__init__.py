@@ -159,6 +159,7 @@ if TYPE_CHECKING:
     from nacre.nn.functional.softmaxes import softmax as softmax
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.anomalies import *
+    from nacre.transform.autograph.options import *
     from nacre.transform.checkpoint import *
     from nacre.transform.control import *
     from nacre.transform.derivatives.checks import *

@@ -54,7 +54,7 @@ WAYS = {
 GIVEN = {  # methods that need an argument, or a tensor of another kind
     "item": "x[0, 0].item()", "backward": "pass", "reshape": "x.reshape(4)", "permute": "x.permute(1, 0)",
     "astype": "x.astype('float64')", "squeeze": "x[:, None].squeeze(1)", "retain_grad": "pass",
-    "transpose": "pass", "repeat": "pass", "view": "x.view(4)",
+    "transpose": "pass", "repeat": "pass", "view": "x.view(4)", "expand": "x.expand(3, 2, 2)",
 }  # fmt: skip
 
 

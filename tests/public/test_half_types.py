@@ -53,6 +53,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.cholesky": lambda x: nc.linalg.cholesky(_positive_definite(x)),
     "linalg.cross": lambda x: nc.linalg.cross(x((4, 3)), x((4, 3))),
     "split": lambda x: nc.split(x((4, 3)), sections=2),
+    "masked_fill": lambda x: nc.masked_fill(x((4, 3)), nc.eye(4, 3, dtype=nc.bool), 0.5),
     "full": lambda x: nc.full((2, 3), x(())),
     "full_like": lambda x: nc.full_like(x((2, 3)), x(())),
     "nn.functional.affine_grid": lambda x: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5)),

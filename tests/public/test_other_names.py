@@ -19,7 +19,7 @@ B = np.array([[0.5, 2.0, -1.5], [3.0, 1.0, 4.0]])
 K = np.array([[5, 3, 12], [7, 1, 0]])
 VECTOR = np.array([1.0, 2.5, -1.0])
 OPERANDS: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(["concatenate", "hstack", "vstack", "dstack", "column_stack", "row_stack"], ([A, B],)),
+    **dict.fromkeys(["concatenate", "hstack", "vstack", "dstack", "column_stack"], ([A, B],)),
     **dict.fromkeys(["absolute", "fix", "around", "ravel", "radians", "degrees", "deg2rad", "rad2deg"], (A,)),
     **dict.fromkeys(["arctan", "arcsinh"], (A,)),
     **dict.fromkeys(["arccos", "arcsin", "arctanh"], (B / 5,)),

@@ -58,7 +58,7 @@ class Program:
 
     >>> graph = nc.Graph.trace(lambda x: nc.sum(nc.sin(x) ** 2), nc.ones(2))
     >>> print(graph(nc.zeros(2)), graph.inputs, graph.outputs)
-    0.0 ('x',) ('output',)
+    0. ('x',) ('output',)
     """
 
     graph: ir.Graph

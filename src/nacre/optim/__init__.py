@@ -14,7 +14,7 @@ HOMES = {
     "adaptive": "Adadelta Adagrad Adamax LAMB Lion NAdam RAdam RMSprop",
     "clip": "clip_grad_norm_ clip_grad_value_",
     "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
-    "functional": "FunctionalOptimizer functional",
+    "pure": "FunctionalOptimizer functional",
     "group": "ParameterGroup",
     "lbfgs": "LBFGS",
     "optimiser": "Optimizer",
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from nacre.optim.adaptive_moments import *
     from nacre.optim.clip import *
     from nacre.optim.cycle import *
-    from nacre.optim.functional import *
     from nacre.optim.gradient_descent import *
     from nacre.optim.group import *
     from nacre.optim.lbfgs import *
     from nacre.optim.optimiser import *
+    from nacre.optim.pure import *
     from nacre.optim.rate import *
 else:
     __getattr__ = loader(__name__, HOMES)

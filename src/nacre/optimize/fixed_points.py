@@ -23,6 +23,7 @@ from nacre.optimize.problem import (
     Unknowns,
     called,
     limit_of,
+    memory_of,
     over_vector,
     require_choice,
     same_structure,
@@ -105,7 +106,7 @@ def fixed_point(
     """The solution x of x = f(x, *args), from the start `x0`, with derivatives by all tensors that f reads.
 
     `x0` is a tree of float32, or of float64, tensors, and f returns such a tree.  `method` is "anderson", which
-    combines the last `memory` iterates (Anderson 1965; Walker and Ni 2011), or "plain", which converges only where f is
+    combines the last `memory` iterates, at most 100 (Anderson 1965; Walker and Ni 2011), or "plain", which converges only where f is
     a contraction.  Iterations end when max|f(x) − x| ≤ tolerance · (1 + max|f(x)|), by default 1e-10 in float64 and
     1e-5 in float32.
 
@@ -117,7 +118,7 @@ def fixed_point(
     >>> found.x.tolist()
     1.41421...
     >>> nc.grad(lambda a: nc.optimize.fixed_point(lambda x: nc.cos(a * x), 1.0).x)(nc.tensor(1.0)).tolist()
-    -0.2975...
+    -0.2974...
     """
     require_flag(strict, "fixed_point")
     unknowns = Unknowns("fixed_point", x0)
@@ -125,7 +126,7 @@ def fixed_point(
     same_structure(unknowns, staged)
     name = require_choice("fixed_point", "method", method, tuple(METHODS))
     least = tolerance_of("fixed_point", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
-    limits = SolverLimits(least, limit_of("fixed_point", max_iterations), limit_of("fixed_point", memory, "memory"))
+    limits = SolverLimits(least, limit_of("fixed_point", max_iterations), memory_of("fixed_point", memory))
     start = unknowns.vector
     system = linear_method("fixed_point", linear_solver, False, None, None, unknowns.dtype, int(start.shape[0]))
     step = over_vector(graph, len(unknowns.types))

@@ -14,7 +14,16 @@ from nacre.optimize.descent import lbfgs, newton_cg
 from nacre.optimize.implicit import Solver, solve
 from nacre.optimize.linear import linear_method
 from nacre.optimize.newton import SolverLimits
-from nacre.optimize.problem import Function, Unknowns, called, limit_of, over_vector, require_choice, tolerance_of
+from nacre.optimize.problem import (
+    Function,
+    Unknowns,
+    called,
+    limit_of,
+    memory_of,
+    over_vector,
+    require_choice,
+    tolerance_of,
+)
 from nacre.optimize.solution import Solution, finished
 from nacre.trace.value import Value
 from nacre.transform.grad import grad, value_and_grad
@@ -39,7 +48,7 @@ def minimize(
     """The x at which f(x, *args) has a local minimum, from the start `x0`, with derivatives by all tensors f reads.
 
     `x0` is a tree of float32, or of float64, tensors, and f returns a real scalar of their dtype.  `method` is "l-bfgs"
-    (Liu and Nocedal 1989: the last `memory` steps, and a line search for the strong Wolfe conditions) or "newton-cg"
+    (Liu and Nocedal 1989: the last `memory` steps, at most 100, and a line search for the strong Wolfe conditions) or "newton-cg"
     (Steihaug 1983: conjugate gradients on Hessian products in a trust region).  Iterations end when max|gradient| ≤
     tolerance · max(1, |f|), by default 1e-8 in float64 and 1e-4 in float32.
 
@@ -72,7 +81,7 @@ def minimize(
         )
     name = require_choice("minimize", "method", method, tuple(METHODS))
     least = tolerance_of("minimize", tolerance, 1e-8 if unknowns.dtype is float64 else 1e-4)
-    limits = SolverLimits(least, limit_of("minimize", max_iterations), limit_of("minimize", memory, "memory"))
+    limits = SolverLimits(least, limit_of("minimize", max_iterations), memory_of("minimize", memory))
     start = unknowns.vector
     system = linear_method("minimize", linear_solver, True, None, None, unknowns.dtype, int(start.shape[0]))
     whole = over_vector(graph, len(unknowns.types))

@@ -18,6 +18,7 @@ from nacre.transform.arguments import name_of, require_function
 from nacre.transform.closure_conversion import Environment, Operands, StagedFunction, stage_function
 
 Function = Callable[..., Any]
+MEMORY: Final = 100  # past iterates or steps that a method may combine
 EPSILON: Final = {float32: 2.0**-23, float64: 2.0**-52}
 
 
@@ -144,6 +145,14 @@ def limit_of(operation: str, given: Any, what: str = "max_iterations") -> int:
     found = whole_number(given, operation, what)
     if found < 1:
         raise ArgumentError(f"{operation}: {what} must be at least 1; got {found}")
+    return found
+
+
+def memory_of(operation: str, given: Any) -> int:
+    """A number of past iterates or steps; raises ArgumentError unless it is between 1 and `MEMORY`."""
+    found = whole_number(given, operation, "memory")
+    if not 1 <= found <= MEMORY:
+        raise ArgumentError(f"{operation}: memory must be between 1 and {MEMORY}; got {found}")
     return found
 
 

@@ -148,7 +148,7 @@ class Reads:
         self.conflict = False  # whether the code also sees a traced number in other ways
         self._readers: dict[PlaceKey, set[int]] = {}  # the functions that read a place, by identity
         self.tensors: dict[int, Value] = {}  # those in places, by identity
-        self._contents: dict[ContentKey, Value] = {}  # the same ones, by what they contain
+        self._contents: dict[ContentKey, Value] = {}  # the same ones, by their contents
         if numbers is not None:
             for x in numbers.tensors.values():
                 self.hold(x)
@@ -313,8 +313,8 @@ class Reads:
     def hold(self, x: Value) -> None:
         """Note a tensor in a place.
 
-        One that may share its memory with other tensors in places, or with a number of the program, gets its own, to
-        tell them apart.
+        One that may share its memory with other tensors in places, or with a number of the program, gets its own, so
+        that they differ.
         """
         if id(x) in self.tensors:
             return
@@ -473,11 +473,11 @@ def is_capture(x: Value) -> bool:
 
 
 def is_read(x: Value) -> bool:
-    """`is_capture`, after a look at the functions that run now: no operation of theirs need have been recorded."""
+    """Whether a tensor is itself in a place that functions being traced read, perhaps without an operation so far."""
     if not _STACK.reads:
         return False
     note_frames(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-    return is_capture(x)
+    return original(x) is x
 
 
 def array_capture(array: Any, make: Callable[[], Value]) -> Value | None:

@@ -78,7 +78,8 @@ def test_points_that_are_not_smooth() -> None:
 def test_wrong_arguments_are_refused() -> None:
     for arguments, message in (
         ((nc.sin, X), "args must be a tuple"),
-        ((nc.sin, (X,), 0), "order must be a positive integer"),
+        ((nc.sin, (X,), 0), "order must be an integer from 1 to 8"),
+        ((nc.sin, (X,), 9), "order must be an integer from 1 to 8"),
         ((nc.sin, (X,), 1, ("back",)), 'modes must be "fwd", "rev"'),
         ((nc.sin, (nc.tensor(1),)), "an argument must be floating-point"),
     ):

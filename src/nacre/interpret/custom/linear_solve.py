@@ -1,7 +1,7 @@
 """`linear_solve`: the solution of A·x = b, whose derivatives solve systems with A and Aᵀ.
 
 With A·x = b, the tangents satisfy A·dx = db − dA·x.  The cotangent g of x gives λ with Aᵀ·λ = g, which is the cotangent
-of b; that of an operand of A is the one that −λ gives it through A·x, for a fixed x.  No derivative passes through the
+of b.  That of an operand of A is the one that −λ gives it through A·x, for a fixed x.  No derivative passes through the
 iterations of the solver, so derivatives of any order exist.
 """
 

@@ -76,7 +76,7 @@ def lu_cofactors(a: Value, found: LU) -> Value:
     """The matrices of cofactors.
 
     With p @ a = l @ u, they are ± pᵀ @ l⁻ᵀ @ adj(u)ᵀ.  The adjugate of a triangle u has a form without division:
-    before · (1 + c)⁻¹ · behind, where c[i, j] is u[i, j] times the diagonal elements between i and j, and `before` and
+    before · (1 + c)⁻¹ · behind.  Here c[i, j] is u[i, j] times the diagonal elements between i and j; `before` and
     `behind` are the products of those above i and below j.
     """
     n, rank, factors = int(a.type.shape[-1]), a.type.rank, found.factors

@@ -24,6 +24,7 @@ __all__ = ["check_grads"]
 
 Flat = Callable[..., Sequence[Value]]
 MODES: Final = ("fwd", "rev")
+HIGHEST: Final = 8  # order, whose combinations of modes are 2⁸
 SEED: Final = 20240229  # of the directions
 
 
@@ -36,7 +37,7 @@ def check_grads(
     rtol: float = 1e-6,
     eps: float = 1e-4,
 ) -> None:
-    """Check the derivatives of f at `args`, a tuple, up to an order, by finite differences.
+    """Check the derivatives of f at `args`, a tuple, up to an order from 1 to 8, by finite differences.
 
     Floating-point tensors, arrays and numbers in the arguments' trees become float64, complex ones complex128, and f is
     differentiated by each of them, along a fixed random direction.  `modes` is "fwd" for forward mode, "rev" for
@@ -57,8 +58,8 @@ def check_grads(
     """
     if not isinstance(args, tuple | list):
         raise ArgumentError(f"check_grads: args must be a tuple of arguments; got {shown(args)}; write (x,)")
-    if not is_whole(order) or order < 1:
-        raise ArgumentError(f"check_grads: order must be a positive integer; got {shown(order)}")
+    if not is_whole(order) or not 1 <= order <= HIGHEST:
+        raise ArgumentError(f"check_grads: order must be an integer from 1 to {HIGHEST}; got {shown(order)}")
     listed = (modes,) if isinstance(modes, str) else tuple(modes)
     if not listed or any(m not in MODES for m in listed):
         raise ArgumentError(f'check_grads: modes must be "fwd", "rev", or a tuple of both; got {shown(modes)}')

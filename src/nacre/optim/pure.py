@@ -27,7 +27,7 @@ class OptimizerState(NamedTuple):
     """The state of a functional optimiser: a tree of tensors."""
 
     rate: Any  # the learning rate, float64
-    numbers: dict[str, Any]  # the count of steps, and what follows from it
+    numbers: dict[str, Any]  # the count of steps, and numbers that depend on it
     slots: list[dict[str, Any]]  # of each parameter, by name
 
 
@@ -83,6 +83,8 @@ class _Form:
 class FunctionalOptimizer:
     """An optimiser as two pure functions, `start` and `step`.  `functional` makes it.
 
+    >>> import nacre as nc
+    >>> from nacre import optim
     >>> opt = optim.functional(optim.SGD, lr=0.5)
     >>> params, state = opt.step(nc.ones(2), nc.tensor([1.0, 2.0]), opt.start(nc.ones(2)))
     >>> params.tolist(), state.numbers["step"].tolist()
@@ -143,6 +145,8 @@ def functional(kind: type[Optimizer], **settings: Any) -> FunctionalOptimizer:
     Raises KindError for anything else than such a class.  LBFGS, which decides by numbers, is refused; in its place,
     there is `nacre.optimize.minimize`.
 
+    >>> import nacre as nc
+    >>> from nacre import optim
     >>> opt = optim.functional(optim.SGD, lr=0.5)
     >>> params = {"w": nc.tensor([[1.0], [2.0], [3.0]])}  # of three models
     >>> state = nc.vmap(opt.start)(params)
