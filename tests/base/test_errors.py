@@ -8,15 +8,14 @@ import pytest
 
 from nacre.base import errors
 
+ERRORS = [
+    c
+    for c in vars(errors).values()
+    if inspect.isclass(c) and c.__module__ == errors.__name__ and c.__name__[0] != "_" and c is not errors.Error
+]
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        c
-        for c in vars(errors).values()
-        if inspect.isclass(c) and c.__module__ == errors.__name__ and c.__name__[0] != "_" and c is not errors.Error
-    ],
-)
+
+@pytest.mark.parametrize("kind", ERRORS)
 def test_every_error_derives_from_error_and_a_builtin(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.Error) and kind.__doc__
     general = (Exception, BaseException, object)

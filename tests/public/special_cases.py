@@ -373,8 +373,8 @@ REASONS: dict[str, str] = {
         "set_threads Dim grad hessian jacfwd jacrev jvp value_and_grad vjp vmap jit cond fori_loop scan host_call "
         "while_loop checkpoint freeze load save load_program save_program printoptions set_printoptions "
         "primitive register_kernel register_pass associative_scan custom_jvp custom_vjp inference_mode "
-        "detect_anomalies is_inference_mode_enabled map name placeholder set_grad_enabled set_loop_options switch check_grads "
-        "derivative_graph hvp",
+        "detect_anomalies is_inference_mode_enabled map name placeholder set_grad_enabled set_loop_options switch "
+        "check_grads derivative_graph hvp",
         _TOOL,
     ),
 }

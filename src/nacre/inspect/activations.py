@@ -28,6 +28,11 @@ class RangeRow:
 
     `smallest` is the least magnitude of the numbers that are not zero.  `least`, `smallest` and `largest` are None if
     there are no such numbers.  `zeros` is the share of zeros, `unusual` the number of NaN and infinities.
+
+    >>> from nacre import inspect, nn
+    >>> (row, *_) = inspect.ranges(nn.Sequential(nn.ReLU()), nc.tensor([[-1.0, 2.0]]))
+    >>> row.place, row.least, row.largest, row.zeros
+    ('[0] (ReLU)', 0.0, 2.0, 0.5)
     """
 
     place: str
@@ -42,7 +47,12 @@ class RangeRow:
 
 @dataclass(frozen=True)
 class RangeTable:
-    """The rows in the order of the forward pass, then the gradients; `print` shows them as a table."""
+    """The rows in the order of the forward pass, then the gradients; `print` shows them as a table.
+
+    >>> from nacre import inspect, nn
+    >>> str(inspect.ranges(nn.Sequential(nn.ReLU()), nc.ones((1, 2)))).split()[:3]
+    ['place', 'what', 'type']
+    """
 
     rows: tuple[RangeRow, ...]
 
@@ -99,7 +109,8 @@ def ranges(model: Module, batch: Any, loss: Callable[[Any], Any] | None = None) 
             raise ArgumentError(f"ranges: loss must return a scalar tensor; got {total!r}")
         for p in model.parameters():
             p.grad = None
-        total.backward()
+        if total.requires_grad:  # a model without parameters has no gradients
+            total.backward()
         gradients = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
         labels.extend((place, "activation") for place, _ in observed.results)
         labels.extend((place, "gradient") for place, _ in observed.gradients)

@@ -33,6 +33,11 @@ class LostDigits:
     """The decimal digits of an operation's result, and those of its least exact operand.
 
     `line` is the user's, `module` the path of the innermost module, `rounds` the rounds of loops.
+
+    >>> from nacre import inspect
+    >>> (first, *_) = inspect.precision(lambda x: (x + 10000.0) - 10000.0, nc.tensor([0.1, 0.3]))
+    >>> first.operation, first.after < first.before
+    ('sub', True)
     """
 
     operation: str
@@ -52,7 +57,12 @@ class LostDigits:
 
 @dataclass(frozen=True)
 class Precision:
-    """The digits of each result, and the operations by the digits that they lost, most first."""
+    """The digits of each result, and the operations by the digits that they lost, most first.
+
+    >>> from nacre import inspect
+    >>> len(inspect.precision(nc.tanh, nc.tensor([0.5])).digits)
+    1
+    """
 
     digits: tuple[float, ...]
     operations: tuple[LostDigits, ...]

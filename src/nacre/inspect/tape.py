@@ -35,7 +35,13 @@ __all__ = ["TapeMemory", "TapeRow", "source_lines", "tape_memory"]
 
 @dataclass(frozen=True)
 class TapeRow:
-    """Saved values that belong together: their operation, module and line, how many buffers, and their bytes."""
+    """Saved values that belong together: their operation, module and line, how many buffers, and their bytes.
+
+    >>> import nacre as nc
+    >>> (row,) = tape_memory(nc.exp(nc.ones(1000).requires_grad_())).rows
+    >>> row.operation, row.buffers, row.nbytes
+    ('exp', 1, 4000)
+    """
 
     operation: str
     module: str  # the path of the module whose parameters the operation reads; empty without any
@@ -49,6 +55,11 @@ class TapeMemory:
     """What a tape holds: rows, the largest first, and the bytes of leaves, which exist without the tape, too.
 
     `backward` frees the bytes of the rows, as far as no other tensor has them.
+
+    >>> import nacre as nc
+    >>> held = tape_memory(nc.sum(nc.exp(nc.ones(1000).requires_grad_())))
+    >>> held.nbytes, held.leaves
+    (4000, 0)
     """
 
     rows: tuple[TapeRow, ...]

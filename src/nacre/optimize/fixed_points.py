@@ -106,9 +106,9 @@ def fixed_point(
     """The solution x of x = f(x, *args), from the start `x0`, with derivatives by all tensors that f reads.
 
     `x0` is a tree of float32, or of float64, tensors, and f returns such a tree.  `method` is "anderson", which
-    combines the last `memory` iterates, at most 100 (Anderson 1965; Walker and Ni 2011), or "plain", which converges only where f is
-    a contraction.  Iterations end when max|f(x) − x| ≤ tolerance · (1 + max|f(x)|), by default 1e-10 in float64 and
-    1e-5 in float32.
+    combines the last `memory` iterates, at most 100 (Anderson 1965; Walker and Ni 2011), or "plain", which converges
+    only where f is a contraction.  Iterations end when max|f(x) − x| ≤ tolerance · (1 + max|f(x)|), by default 1e-10 in
+    float64 and 1e-5 in float32.
 
     The derivatives are those of the solution, whatever number of iterations found it: no memory grows with them.
     `linear_solver`, `strict`, the result and the errors are as those of `root`.

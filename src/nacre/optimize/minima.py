@@ -48,9 +48,9 @@ def minimize(
     """The x at which f(x, *args) has a local minimum, from the start `x0`, with derivatives by all tensors f reads.
 
     `x0` is a tree of float32, or of float64, tensors, and f returns a real scalar of their dtype.  `method` is "l-bfgs"
-    (Liu and Nocedal 1989: the last `memory` steps, at most 100, and a line search for the strong Wolfe conditions) or "newton-cg"
-    (Steihaug 1983: conjugate gradients on Hessian products in a trust region).  Iterations end when max|gradient| ≤
-    tolerance · max(1, |f|), by default 1e-8 in float64 and 1e-4 in float32.
+    (Liu and Nocedal 1989: the last `memory` steps, at most 100, and a line search for the strong Wolfe conditions) or
+    "newton-cg" (Steihaug 1983: conjugate gradients on Hessian products in a trust region).  Iterations end when
+    max|gradient| ≤ tolerance · max(1, |f|), by default 1e-8 in float64 and 1e-4 in float32.
 
     The solution has the minimum in `value`.  Its derivatives are those of the point where the gradient is zero, by
     systems with the Hessian there.  An optimiser for training, which sees a batch at a time, is in `nacre.optim`.
