@@ -104,7 +104,12 @@ register_rule(control.scan_p, GUARDED, _scan)
 
 @kept_with_graph(1024)
 def without_checks(graph: Graph) -> Graph:
-    """The graph without its checks, for values that were computed, and so checked, before."""
+    """The graph, or an equal one, without its checks, for values that were computed, and so checked, before."""
+    return own_without_checks(graph)
+
+
+def own_without_checks(graph: Graph) -> Graph:
+    """As `without_checks`; the values are those of this graph, for code that has others of them."""
 
     def bare(p: object) -> object:
         """A parameter without checks."""

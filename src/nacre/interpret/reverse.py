@@ -115,7 +115,12 @@ class Reverse:
 
 @kept_with_graph(1024)
 def reverse(graph: Graph, active: Positions) -> Reverse:
-    """Prepare a graph to be pulled back to its inputs `active`."""
+    """Prepare a graph to be pulled back to its inputs `active`; the values are those of this graph or an equal one."""
+    return own_reverse(graph, active)
+
+
+def own_reverse(graph: Graph, active: Positions) -> Reverse:
+    """As `reverse`; the values are those of this graph, for code that has others of them."""
     if any(e.primitive.expansion is not None for e in graph.equations):
         graph = without_calls(graph, _has_own_pullback)
     moving: set[Atom] = {graph.inputs[k] for k in active}

@@ -12,7 +12,10 @@ import pytest
 import nacre as nc
 from nacre import nn
 from nacre.interpret import pullback
+from nacre.interpret.custom import forward_rule
+from nacre.ir.graph import Builder
 from nacre.ir.parse import parse
+from nacre.ir.rewrite import inline
 from tensor_bits import bits
 from transform.derivatives.operands import ONE, XS, F, X, Y, close
 
@@ -370,3 +373,24 @@ def test_functions_with_effects_are_refused() -> None:
     close(nc.jvp(asked, (X,), (ONE,))[1], 2.0)
     with pytest.raises(nc.GradientError, match=r"calls the host, which must run once; write nc\.custom_vjp"):
         nc.grad(asked)(X)
+
+
+def test_equal_graphs_of_two_threads_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    along = forward_rule._along
+
+    def other(params: Any, moving: Any) -> Any:
+        """An equal graph with variables of its own, as another thread makes it."""
+        pushed = along(params, moving)
+        b = Builder(pushed.graph.name)
+        graph = b.finish(inline(b, pushed.graph, [b.input(t) for t in pushed.graph.input_types]))
+        return type(pushed)(graph, pushed.active)
+
+    monkeypatch.setattr(forward_rule, "_along", other)
+    f = nc.custom_jvp(lambda x: nc.exp(nc.sin(x)))
+    f.defjvp(lambda primals, tangents: (f(*primals), nc.cos(primals[0]) * f(*primals) * tangents[0]))
+    graph = nc.Graph.trace(f, nc.ones(3)).graph
+    (e,) = (e for e in graph.equations if e.primitive.name == "custom_jvp")
+    types = tuple(a.type for a in e.inputs)
+    for _ in range(3):
+        rule = forward_rule._reverse(e.primitive, e.params, types, (0,))
+        assert rule is not None and rule.pull((0,)).graph.outputs

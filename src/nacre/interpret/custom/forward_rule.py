@@ -13,13 +13,13 @@ from typing import Any
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.check import without_checks
+from nacre.interpret.check import own_without_checks
 from nacre.interpret.custom.coverage import refusals, require_covered, uncovered
 from nacre.interpret.flow import fill_zeros
 from nacre.interpret.forward import FORWARD, Flowed, Mask, Tangents, jvp_graph, spread
 from nacre.interpret.linearity import obstacle
 from nacre.interpret.pullback import REVERSE, Positions, Rule
-from nacre.interpret.reverse import reverse
+from nacre.interpret.reverse import own_reverse
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph
 from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, without_dead_code
@@ -107,7 +107,7 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
     linear = without_dead_code(
         Graph(pushed.graph.inputs, pushed.graph.equations, pushed.graph.outputs[m:], f"{rule.name}.jvp")
     )
-    back = reverse(linear, tuple(range(n, len(linear.inputs))))
+    back = own_reverse(linear, tuple(range(n, len(linear.inputs))))
     moved = tuple(k for k, a in enumerate(pushed.active) if a)
     traced = tuple(moved[k] for k in back.traced)
 
@@ -127,7 +127,7 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
             a: y for a, y in zip(pushed.graph.outputs, results, strict=False) if isinstance(a, Var)
         }
         known |= zip(back.graph.inputs, [*inputs, *zeros], strict=True)
-        again = without_checks(Graph(back.graph.inputs, back.graph.equations, back.needed, rule.name))
+        again = own_without_checks(Graph(back.graph.inputs, back.graph.equations, back.needed, rule.name))
         needed = _continued(b, again, known)
         pulled = [(moved.index(k), c) for k, c in zip(present, given, strict=True) if k in moved]
         pull, targets = back.pull(tuple(k for k, _ in pulled))
