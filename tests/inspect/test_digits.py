@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import inspect, nn
+from nacre import inspect, nn, optimize
 from nacre.base.errors import ArgumentError, KindError
 
 F = nn.functional
@@ -51,6 +51,16 @@ def test_modules_rounds_and_branches() -> None:
     assert inspect.precision(Shift(), nc.ones(3) / 3).operations[0].module == "Shift"
     worst = inspect.precision(looped, nc.ones(3) / 3).operations[0]
     assert (worst.operation, worst.rounds) == ("sub", (3,))
+
+
+def test_branches_of_a_batch_and_solvers() -> None:
+    def f(x: nc.Tensor, w: nc.Tensor) -> nc.Tensor:
+        return nc.cond(x > 0, lambda x, w: ((x + 1e6) - 1e6) * w, lambda x, w: x * w, x, w)
+
+    found = inspect.precision(nc.vmap(f, (0, None)), nc.tensor([0.1, -0.1]), nc.tensor(2.0))
+    assert found.operations[0].operation == "sub" and found.digits[0] < 3
+    matrix = nc.tensor([[2.0, 1.0], [1.0, 3.0]])
+    assert inspect.precision(lambda b: optimize.linear_solve(lambda v: matrix @ v, b).x, nc.ones(2)).digits[0] > 5
 
 
 def test_host_calls_are_refused() -> None:

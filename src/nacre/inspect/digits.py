@@ -14,9 +14,10 @@ from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.anomalies.kinds import placed
+from nacre.interpret.anomalies.steps import Rounds, Steps, stack
 from nacre.interpret.evaluate import from_numpy, to_numpy
-from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Flow, Host
+from nacre.ir.graph import Equation, Literal, Var
+from nacre.ir.primitive import Host
 from nacre.trace.bind import executor
 from nacre.trace.value import Value
 from nacre.transform.anomalies import traced_with_places
@@ -99,7 +100,7 @@ def precision(f: Callable[..., Any], *args: Any, most: int = 10) -> Precision:
     run = _Comparison()
     outputs = run.run(concrete.graph, [(x, _wide(x)) for x in prepared.inputs])
     digits = tuple(_digits(p) for p in outputs[: concrete.trace.results])
-    worst = sorted((row for row in run.rows if row.lost > 0), key=lambda row: -row.lost)
+    worst = sorted((row for row in run.charged if row.lost > 0), key=lambda row: -row.lost)
     return Precision(digits, tuple(worst[:most]))
 
 
@@ -130,33 +131,32 @@ def _digits(pair: Pair) -> float:
     return min(EXACT, max(0.0, -math.log10(error / norm)))
 
 
-class _Comparison:
+class _Comparison(Steps[Pair]):
     """A graph's equations, each run in its own dtypes and in float64."""
 
     def __init__(self) -> None:
-        self.rows: list[LostDigits] = []
+        self.charged: list[LostDigits] = []
 
-    def run(self, graph: Graph, inputs: Sequence[Pair], rounds: tuple[int, ...] = (), outer: str = "") -> list[Pair]:
-        """The outputs of a graph in both runs."""
-        known: dict[Atom, Pair] = dict(zip(graph.inputs, inputs, strict=True))
+    def constant(self, a: Literal) -> Pair:
+        """The value of a constant in both runs."""
+        x = from_numpy(a.array)
+        return x, _wide(x)
 
-        def pair(a: Atom) -> Pair:
-            """The values of an atom."""
-            if isinstance(a, Var):
-                return known[a]
-            x = from_numpy(a.array)
-            return x, _wide(x)
+    def holds(self, x: Pair) -> bool:
+        """Whether a condition is true in the run in the function's dtypes, which both follow."""
+        return bool(to_numpy(x[0]))
 
-        for e in graph.equations:
-            given = [pair(a) for a in e.inputs]
-            if isinstance(e.primitive.lowering, Flow):
-                results = FLOWS[e.primitive.name](self, e, given, rounds, e.source or outer)
-            else:
-                results = self.equation(e, given, rounds, e.source or outer)
-            known.update(zip(e.outputs, results, strict=True))
-        return [pair(a) for a in graph.outputs]
+    def rows(self, x: Pair) -> Sequence[Pair]:
+        """The rows along the first axis."""
+        value, wide = map(to_numpy, x)
+        return [(from_numpy(a), from_numpy(b)) for a, b in zip(value, wide, strict=True)]
 
-    def equation(self, e: Equation, given: Sequence[Pair], rounds: tuple[int, ...], source: str) -> Sequence[Pair]:
+    def stacked(self, rows: Sequence[Pair], v: Var) -> Pair:
+        """The values of a variable with these rows."""
+        shape, dtype = v.type.shape, v.type.dtype
+        return stack([x for x, _ in rows], shape, dtype), stack([w for _, w in rows], shape, _wider(dtype))
+
+    def step(self, e: Equation, given: Sequence[Pair], rounds: Rounds, source: str) -> Sequence[Pair]:
         """The results of an equation in both runs, and its row."""
         if e.primitive.effects and isinstance(e.primitive.lowering, Host):
             raise ArgumentError(f"precision: f must call no Python function; got {e.primitive.name} at {source}")
@@ -173,7 +173,7 @@ class _Comparison:
                 most = -math.log10(float(np.finfo(np.float32).eps if own.bits >= 32 else 2.0**-8))
                 most = 15.9 if own.real is float64 else most
                 before = min([most, *map(_digits, given)])
-                self.rows.append(
+                self.charged.append(
                     LostDigits(e.primitive.name, pair[0].type, before, _digits(pair), line, module, backward, rounds)
                 )
         return results
@@ -183,51 +183,5 @@ def _evaluated(e: Equation, inputs: Sequence[Value], params: Mapping[str, Any]) 
     found = executor().evaluate(e.primitive, inputs, params)
     return found if e.primitive.multiple else (found,)
 
-
-Pairs = Sequence[Pair]
-
-
-def _call(self: _Comparison, e: Equation, given: Pairs, rounds: tuple[int, ...], source: str) -> Pairs:
-    return self.run(e.params["graph"], given, rounds, source)
-
-
-def _cond(self: _Comparison, e: Equation, given: Pairs, rounds: tuple[int, ...], source: str) -> Pairs:
-    return self.run(e.params["then" if bool(to_numpy(given[0][0])) else "orelse"], given[1:], rounds, source)
-
-
-def _while(self: _Comparison, e: Equation, given: Pairs, rounds: tuple[int, ...], source: str) -> Pairs:
-    bound, k, carry = e.params.get("bound"), 0, list(given)
-    while bound is None or k < int(bound):
-        if not bool(to_numpy(self.run(e.params["cond"], carry, (*rounds, k), source)[0][0])):
-            break
-        carry = self.run(e.params["body"], carry, (*rounds, k), source)
-        k += 1
-    return carry
-
-
-def _scan(self: _Comparison, e: Equation, given: Pairs, rounds: tuple[int, ...], source: str) -> Pairs:
-    body, count, length = e.params["body"], e.params["carries"], int(e.params["length"])
-    carry = list(given[:count])
-    stacked: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in body.outputs[count:]]
-    for k in reversed(range(length)) if e.params["reverse"] else range(length):
-        rows = [tuple(from_numpy(to_numpy(x)[k]) for x in pair) for pair in given[count:]]
-        found = self.run(body, [*carry, *rows], (*rounds, k), source)  # type: ignore[list-item]
-        carry = found[:count]
-        for held, pair in zip(stacked, found[count:], strict=True):
-            for part, x in zip(held, pair, strict=True):
-                part.insert(0 if e.params["reverse"] else len(part), to_numpy(x))
-    made: list[Any] = []
-    for held, v in zip(stacked, e.outputs[count:], strict=True):
-        kinds = v.type.dtype.numpy, _wider(v.type.dtype).numpy
-        made.append(tuple(from_numpy(np.array(p, d).reshape(v.type.shape)) for p, d in zip(held, kinds, strict=True)))
-    return [*carry, *made]
-
-
-FLOWS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("call", "custom_jvp", "custom_vjp"), _call),
-    "cond": _cond,
-    "scan": _scan,
-    "while": _while,
-}
 
 publish_all(__name__)

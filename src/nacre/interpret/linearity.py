@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Jvp, Linear, Multilinear, Pointwise, Structural
 from nacre.ir.rewrite import without_calls, without_dead_code
-from nacre.ops.control import linear_solve_p
+from nacre.ops.control import DerivativeRule
 
 
 def obstacle(graph: Graph, inputs: Sequence[Var]) -> str | None:
@@ -15,7 +15,7 @@ def obstacle(graph: Graph, inputs: Sequence[Var]) -> str | None:
 
     Control flow, and operations from outside the package, are taken to be linear.
     """
-    graph = without_dead_code(without_calls(graph, _is_system))
+    graph = without_dead_code(without_calls(graph, _is_linear))
     linear: set[Atom] = set(inputs)
     zero: set[Atom] = set()
     for e in graph.equations:
@@ -29,9 +29,10 @@ def obstacle(graph: Graph, inputs: Sequence[Var]) -> str | None:
     return next(("a constant" for a in graph.outputs if a not in linear and not _zero(a, zero)), None)
 
 
-def _is_system(e: Equation) -> bool:
-    """Whether an equation solves a linear system, which is linear, whatever its solver does."""
-    return e.primitive is linear_solve_p
+def _is_linear(e: Equation) -> bool:
+    """Whether an equation's derivative rule says that it is linear, as the solution of a system is, by any solver."""
+    rule = e.params.get("rule")
+    return isinstance(rule, DerivativeRule) and rule.linear
 
 
 def _zero(a: Atom, zero: set[Atom]) -> bool:
@@ -59,7 +60,7 @@ def _keeps(e: Equation, linear: set[Atom], zero: set[Atom]) -> bool:
         case Constant():
             return False
         case Structural():
-            return not _is_system(e) or read == [e.params["rule"].places[0]]
+            return not _is_linear(e) or set(read) <= set(e.params["rule"].places)
         case Linear(transposes):
             return all(
                 (a in linear or _zero(a, zero)) if transposes[k] is not None else a not in linear

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from functools import cache
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
@@ -376,6 +377,7 @@ def primitive_named(name: str, version: str | None = None) -> Primitive:
     return found
 
 
+@cache
 def applying(op: str) -> Primitive:
     """The package's primitive that applies an operation of kernel IR to elements, or reduces with it."""
     return next(p for p in _registry.values() if operation(p) == op and not p.outside)

@@ -184,13 +184,26 @@ class DerivativeRule(ProcessParameter):
 
     For the graphs of `linear_solve`, see there.
 
+    `linear` says that the function is linear in the operands at `places` while the others are fixed.
+
     The graphs of a rule may have equations with this rule itself.  Rules are equal if their graphs are.
     """
 
-    def __init__(self, name: str, places: tuple[int, ...], make: Callable[[], tuple[Graph, ...]] | None = None) -> None:
-        self.name, self.places, self.make = name, places, make
+    def __init__(
+        self,
+        name: str,
+        places: tuple[int, ...],
+        make: Callable[[], tuple[Graph, ...]] | None = None,
+        linear: bool = False,
+    ) -> None:
+        self.name, self.places, self.make, self.linear = name, places, make, linear
         self.made: tuple[Graph, ...] | None = None
         self.changed: dict[object, DerivativeRule] = {}
+
+    @property
+    def known_before(self) -> tuple[str, tuple[int, ...], bool]:
+        """What tells rules apart without their graphs."""
+        return self.name, self.places, self.linear
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -209,7 +222,7 @@ class DerivativeRule(ProcessParameter):
         """The rule with changed graphs; a change with one key is made once."""
         found = self.changed.get(key)
         if found is None:
-            found = self.changed[key] = DerivativeRule(self.name, places, lambda: change(self.graphs))
+            found = self.changed[key] = DerivativeRule(self.name, places, lambda: change(self.graphs), self.linear)
         return found
 
     def with_sizes(self, sizes: Any) -> DerivativeRule:
@@ -218,12 +231,12 @@ class DerivativeRule(ProcessParameter):
         return self.over(key, self.places, lambda graphs: tuple(specialised(g, sizes) for g in graphs))
 
     def __hash__(self) -> int:
-        return hash((self.name, self.places))
+        return hash(self.known_before)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, DerivativeRule) or (self.name, self.places) != (other.name, other.places):
+        if not isinstance(other, DerivativeRule) or self.known_before != other.known_before:
             return False
         pair = id(self), id(other)
         if pair in _comparing.pairs:  # of graphs that have the rules themselves: equal unless another part differs

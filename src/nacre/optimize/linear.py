@@ -159,7 +159,7 @@ def _system(apply: Graph, method: LinearMethod) -> tuple[Graph, DerivativeRule]:
         turned = apply if method.symmetric else transposed(apply)
         return apply, turned, solver(apply, True), solver(turned, True)
 
-    return solver(apply, False), DerivativeRule("linear_solve", (0,), rules)
+    return solver(apply, False), DerivativeRule("linear_solve", (0,), rules, linear=True)
 
 
 def _nothing(w: Any, *rest: Any) -> list[Value]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import nn, optim
+from nacre import nn, optim, optimize
 from nacre.base.errors import AnomalyError, ArgumentError, KindError, StateError
 from nacre.base.state import STATE
 from nacre.interpret.anomalies.kinds import KINDS
@@ -158,6 +158,39 @@ def test_an_anomaly_before_a_failed_check_is_reported() -> None:
         f(nc.ones(4), nc.tensor([1000.0]))
     with pytest.raises(IndexError):
         f(nc.ones(4), nc.tensor([5.0]))
+
+
+def scaled_log(x: nc.Tensor, w: nc.Tensor) -> nc.Tensor:
+    return nc.cond(x > 0, lambda x, w: nc.log(x) * w, lambda x, w: x * w, x, w)
+
+
+def test_branches_of_a_batch_are_examined_where_they_are_read() -> None:
+    f = nc.vmap(scaled_log, (0, None))
+    x, w = nc.tensor([1.0, -1.0, 2.0]), nc.tensor(2.0)
+    expected = f(x, w).numpy()
+    with nc.detect_anomalies():
+        assert np.array_equal(f(x, w).numpy(), expected)
+        assert np.array_equal(f(-nc.ones(2), w).numpy(), [-2.0, -2.0])
+    g = nc.grad(lambda w, x: f(x, w).sum())
+    assert float(nc.jit(g, detect_anomalies=True)(w, x)) == float(g(w, x))
+    with nc.detect_anomalies(), pytest.raises(AnomalyError) as caught:
+        f(nc.tensor([1.0, -1.0, np.inf]), w * np.inf)
+    assert caught.value.anomaly.operation == "mul"
+
+
+def test_solvers_are_examined() -> None:
+    matrix = nc.tensor([[2.0, 1.0], [1.0, 3.0]])
+
+    def solved(b: nc.Tensor, scale: float) -> nc.Tensor:
+        return optimize.linear_solve(lambda v: (matrix @ v) / scale, b, method="cg").x
+
+    b = nc.ones(2)
+    expected = solved(b, 1.0).numpy()
+    with nc.detect_anomalies():
+        assert np.array_equal(solved(b, 1.0).numpy(), expected)
+        with pytest.raises(AnomalyError) as caught:
+            solved(b, 0.0)
+    assert (caught.value.anomaly.kind, caught.value.anomaly.operation) == ("division", "div")
 
 
 def test_sizes_may_change_and_other_threads_are_not_examined() -> None:

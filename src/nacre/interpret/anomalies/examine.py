@@ -45,7 +45,7 @@ def _every(conditions: Sequence[Array], shape: tuple[int, ...]) -> Array:
 
 def _made(e: Equation, given: Sequence[Array], y: Array, kinds: Kinds) -> tuple[str, int] | None:
     """NaN and infinities in a result: the kind and how many elements."""
-    if traits.moves(e) or traits.chooses(e) or bool(np.isfinite(y).all()):
+    if traits.moves(e) or traits.numerics(e).chooses or bool(np.isfinite(y).all()):
         return None
     nan = np.isnan(y)
     if traits.is_pointwise(e):
@@ -55,7 +55,7 @@ def _made(e: Equation, given: Sequence[Array], y: Array, kinds: Kinds) -> tuple[
         finite = np.full(y.shape, all(bool(np.isfinite(x).all()) for x in given))
         known = np.full(y.shape, not any(bool(np.isnan(x).any()) for x in given))
     pole = np.zeros(y.shape, bool)
-    place, numbers = traits.POLES.get(traits.named(e), (0, ()))
+    place, numbers = traits.numerics(e).pole
     if numbers and traits.is_pointwise(e):
         pole = ~np.isfinite(y) & finite & np.isin(given[place], numbers)
     found = {
@@ -69,20 +69,17 @@ def _made(e: Equation, given: Sequence[Array], y: Array, kinds: Kinds) -> tuple[
 
 def _lost(e: Equation, inputs: Sequence[Value], y: Array, kinds: Kinds) -> tuple[str, int] | None:
     """Zeros from other numbers, and results with derivative zero: the kind and how many elements."""
-    name = traits.named(e)
+    known = traits.numerics(e)
     found: list[tuple[str, Array, float]] = []
-    if name in traits.EXPONENTIALS:
+    if known.exponential:
         found.append(("underflow", (y == 0) & (_numbers(inputs[0]) > -np.inf), SHARES["exponentials"]))
     elif traits.shrinks(e):
-        small = [_numbers(inputs[k]) != 0 for k in traits.FACTORS[name]]
-        if name == "div":
-            small.append(np.isfinite(_numbers(inputs[1])))
+        axes = traits.reduced_axes(e)
+        small = [(_numbers(inputs[k]) != 0).all(axis=axes) for k in known.factors]
+        small += [np.isfinite(_numbers(inputs[k])) for k in known.divisors]
         found.append(("underflow", (y == 0) & _every(small, y.shape), SHARES["underflow"]))
-    elif name == "prod":
-        zero = (_numbers(inputs[0]) == 0).any(axis=e.params["axes"])
-        found.append(("underflow", (y == 0) & ~zero, SHARES["underflow"]))
-    if name in traits.BOUNDED:
-        found.append(("saturation", np.isin(y, traits.BOUNDED[name]), SHARES["saturation"]))
+    if known.bounds:
+        found.append(("saturation", np.isin(y, known.bounds), SHARES["saturation"]))
     for kind, mask, share in found:
         count = int(mask.sum())
         if kind in kinds and count >= least_count(share, y.size):

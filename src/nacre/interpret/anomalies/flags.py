@@ -8,17 +8,18 @@ branches have flags, too.  Equations that no output needs have flags like others
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import bool_, float32
-from nacre.base.errors import ArgumentError
 from nacre.base.types import TensorType
 from nacre.interpret.anomalies import traits
 from nacre.interpret.anomalies.examine import least_count
 from nacre.interpret.anomalies.kinds import MADE, SHARES, Kinds
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph, scalar
-from nacre.ir.primitive import Flow, primitive_named
+from nacre.ir.primitive import Flow, RuleKind, applying, register_rule
+from nacre.ops.control import call_p, cond_p, masked_p, scan_p, while_p
+from nacre.ops.pointwise import fill_p
 
 FLAG: Final = TensorType((), bool_)
 ROW: Final = 64  # elements of a row, over which a flag is computed first
@@ -75,13 +76,13 @@ class _Flags:
 
     # ---- equations
 
-    def add(self, name: str, *inputs: Atom, **params: Any) -> Var:
-        """Append an equation of a primitive."""
-        return self.b.add(primitive_named(name), inputs, params)[0]
+    def add(self, op: str, *inputs: Atom, **params: Any) -> Var:
+        """Append an equation that applies an operation of kernel IR, or reduces with it."""
+        return self.b.add(applying(op), inputs, params)[0]
 
     def fill(self, value: float, like: Atom) -> Var:
         """A number in each element of a type."""
-        return self.add("fill", value=value, shape=like.type.shape, dtype=like.type.dtype)
+        return self.b.add(fill_p, (), {"value": value, "shape": like.type.shape, "dtype": like.type.dtype})[0]
 
     def reduced(self, op: str, x: Atom) -> Atom:
         """A reduction over all axes: first over rows, so that it is computed with what else is computed on them."""
@@ -127,8 +128,8 @@ class _Flags:
             return
         if "underflow" in self.kinds:
             self._underflow(e, inputs, outputs[0])
-        bounds = traits.BOUNDED.get(traits.named(e))
-        if "saturation" in self.kinds and bounds is not None:
+        bounds = traits.numerics(e).bounds
+        if "saturation" in self.kinds and bounds:
             ends = [self.add("eq", outputs[0], self.fill(n, outputs[0])) for n in bounds]
             self.flag_at_share(self.both("or", ends), SHARES["saturation"])
 
@@ -150,58 +151,71 @@ class _Flags:
 
     def _underflow(self, e: Equation, inputs: Sequence[Atom], y: Atom) -> None:
         """A flag for zeros that come from numbers that are not zero."""
-        name = traits.named(e)
-        if name in traits.EXPONENTIALS:
+        known = traits.numerics(e)
+        if known.exponential:
             small = self.add("gt", inputs[0], self.fill(-math.inf, inputs[0]))
             share = SHARES["exponentials"]
         elif traits.shrinks(e):
-            factors = dict.fromkeys(inputs[k] for k in traits.FACTORS[name])
-            small = self.both("and", [self.add("ne", a, self.fill(0.0, a)) for a in factors])
-            if name == "div":
-                small = self.add("and", small, self.add("isfinite", inputs[1]))
+            axes = traits.reduced_axes(e)
+            factors = dict.fromkeys(inputs[k] for k in known.factors)
+            parts = [self.add("ne", a, self.fill(0.0, a)) for a in factors]
+            parts = [self.add("all", part, axes=axes) for part in parts] if axes else parts
+            small = self.both("and", [*parts, *(self.add("isfinite", inputs[k]) for k in known.divisors)])
             share = SHARES["underflow"]
-        elif name == "prod":
-            zero = self.add("any", self.add("eq", inputs[0], self.fill(0.0, inputs[0])), axes=e.params["axes"])
-            small, share = self.add("not", zero), SHARES["underflow"]
         else:
             return
         self.flag_at_share(self.add("and", self.add("eq", y, self.fill(0.0, y)), small), share)
 
     # ---- control flow
 
-    def _flow(self, e: Equation, inputs: Sequence[Atom]) -> Sequence[Atom] | None:
-        """The results of control flow whose bodies have flags; None if nothing in them is examined."""
+    def _flow(self, e: Equation, inputs: Sequence[Atom]) -> Sequence[Atom]:
+        """The results of control flow whose bodies have flags."""
         given = [k for k, a in enumerate(e.inputs) if a in self.unusual]
-        write = FLOWS.get(e.primitive.name)
-        if write is None:
-            raise ArgumentError(f"detect_anomalies: {e.primitive.name} must be control flow of the package; it is not")
+        if FLAGGED.of(e.primitive) is None and e.primitive.expansion is not None:
+            write = _expanded
+        else:
+            write = FLAGGED.required(e.primitive)
         made, flag = write(self, e, inputs, given)
-        if flag is not None:
-            self.flags.append(flag)
+        self.flags.append(flag)
         return made
 
 
-def _call(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> tuple[Sequence[Atom], Atom]:
-    graph = with_flag(e.params["graph"], self.kinds, frozenset(given))
-    *made, flag = self.b.add(primitive_named("call"), inputs, {"graph": graph}, e.source)
+Flagged = tuple[Sequence[Atom], Atom]  # the results of control flow, and the flag of its bodies
+# of control flow whose equations are not those of its expansion: appends it with flags in its bodies
+FLAGGED: Final[RuleKind[Callable[[_Flags, Equation, Sequence[Atom], Sequence[int]], Flagged]]] = RuleKind("flags")
+
+
+def _called(self: _Flags, graph: Graph, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
+    """A graph with flags in an equation's place."""
+    flagged = with_flag(graph, self.kinds, frozenset(given))
+    *made, flag = self.b.add(call_p, inputs, {"graph": flagged}, e.source)
     return made, flag
 
 
-def _cond(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> tuple[Sequence[Atom], Atom]:
+def _expanded(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
+    assert e.primitive.expansion is not None
+    return _called(self, e.primitive.expansion(e.params), e, inputs, given)
+
+
+def _masked(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
+    return _called(self, e.params["safe"], e, inputs, given)
+
+
+def _cond(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
     inner = frozenset(k - 1 for k in given if k)
     sides = {name: with_flag(e.params[name], self.kinds, inner) for name in ("then", "orelse")}
     *made, flag = self.b.add(e.primitive, inputs, sides, e.source)
     return made, flag
 
 
-def _scan(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> tuple[Sequence[Atom], Atom]:
+def _scan(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
     body: Graph = e.params["body"]
     inner = _stable(body, given, e.params["carries"])
     *made, flags = self.b.add(e.primitive, inputs, {**e.params, "body": with_flag(body, self.kinds, inner)}, e.source)
     return made, self.reduced("any", flags)
 
 
-def _while(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> tuple[Sequence[Atom], Atom]:
+def _while(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[int]) -> Flagged:
     cond, body = e.params["cond"], e.params["body"]
     flagged = with_flag(body, self.kinds, _stable(body, given, len(inputs)))
     b = Builder(body.name)
@@ -211,7 +225,7 @@ def _while(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[in
         made = b.add(each.primitive, [known.get(a, a) for a in each.inputs], each.params, each.source)
         known.update(zip(each.outputs, made, strict=True))
     *results, flag = (known.get(a, a) for a in flagged.outputs)
-    (after,) = b.add(primitive_named("or"), (before, flag), {})
+    (after,) = b.add(applying("or"), (before, flag), {})
     carrying = b.finish([after, *results])
     test = Graph((Var(FLAG), *cond.inputs), cond.equations, cond.outputs, cond.name)
     flag, *made = self.b.add(
@@ -220,12 +234,10 @@ def _while(self: _Flags, e: Equation, inputs: Sequence[Atom], given: Sequence[in
     return made, flag
 
 
-FLOWS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("call", "custom_jvp", "custom_vjp"), _call),
-    "cond": _cond,
-    "scan": _scan,
-    "while": _while,
-}
+register_rule(masked_p, FLAGGED, _masked)
+register_rule(cond_p, FLAGGED, _cond)
+register_rule(while_p, FLAGGED, _while)
+register_rule(scan_p, FLAGGED, _scan)
 
 
 # ---- values that may have NaN and infinities from the start
@@ -240,7 +252,7 @@ def _unusual(graph: Graph, inputs: Collection[int]) -> set[Atom]:
         value = e.params.get("value")
         given = bool(constants) or (isinstance(value, float) and not math.isfinite(value))
         if given or not found.isdisjoint(e.inputs):
-            found.update(y for y in e.outputs if traits.is_float(y) and not traits.clears(e))
+            found.update(y for y in e.outputs if traits.is_float(y) and not traits.numerics(e).clears)
     return found
 
 

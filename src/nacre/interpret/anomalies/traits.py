@@ -9,92 +9,68 @@ import ml_dtypes
 import numpy as np
 
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.axes import axis_map
 from nacre.ir.graph import Atom, Equation, Literal
-from nacre.ir.primitive import Element, Flow, RangeCheck, operation
+from nacre.ir.primitive import Element, Flow, RangeCheck, Reduce, operation
 
-# operations of kernel IR on elements whose result is finite where the operands are
-TAME: Final = frozenset(
-    [
-        "abs",
-        "neg",
-        "sign",
-        "maximum",
-        "minimum",
-        "select",
-        "copysign",
-        "sigmoid",
-        "tanh",
-        "erf",
-        "erfc",
-        "sin",
-        "cos",
-        "atan",
-        "atan2",
-        "asinh",
-        "cbrt",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-        "conj",
-        "real",
-        "imag",
-        "complex",
-        "max",
-        "min",
-    ]
-)
-# operations by the operands whose NaN and infinities make the result NaN or infinite, too
-PASSING: Final[Mapping[str, tuple[int, ...]]] = {
-    **dict.fromkeys(["add", "sub", "mul"], (0, 1)),
-    **dict.fromkeys(
-        [
-            "abs",
-            "neg",
-            "sqrt",
-            "cbrt",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "acosh",
-            "atanh",
-            "sinh",
-            "cosh",
-            "asinh",
-            "floor",
-            "ceil",
-            "trunc",
-            "round",
-            "conj",
-            "sum",
-            "prod",
-        ],
-        (0,),
-    ),
-    "div": (0,),
-    "fma": (0, 1, 2),
+
+@dataclass(frozen=True)
+class Numerics:
+    """What an operation of kernel IR, on elements or as a reduction, does with unusual numbers.
+
+    `tame`: the result is finite where the operands are.  `passing`: the operands whose NaN and infinities make the
+    result NaN or infinite, too.  `clears`: the result is finite where the operands have negative infinities, as masks
+    of scores do.  `chooses`: each element of the result is an element of an operand, so that others do not matter.
+
+    `pole`: the position of an operand, and its numbers at which the result is infinite.  `factors`: the result is zero
+    only where one of these operands is, unless numbers are too small, or one of the operands `divisors` is infinite.
+    `exponential`: the result is never zero, unless it is too small.  `bounds`: two numbers; where the result is one of
+    them, the derivative is zero.
+    """
+
+    tame: bool = False
+    passing: tuple[int, ...] = ()
+    clears: bool = False
+    chooses: bool = False
+    pole: tuple[int, tuple[float, ...]] = (0, ())
+    factors: tuple[int, ...] = ()
+    divisors: tuple[int, ...] = ()
+    exponential: bool = False
+    bounds: tuple[float, ...] = ()
+
+
+UNKNOWN: Final = Numerics()
+TAME: Final = Numerics(tame=True)
+PASSING: Final = Numerics(passing=(0,))
+HARMLESS: Final = Numerics(tame=True, passing=(0,))
+EXPONENTIAL: Final = Numerics(clears=True, exponential=True)
+CONVERSION: Final = Numerics(passing=(0,), factors=(0,))
+POLE_AT_ZERO: Final = (0, (0.0,))
+NUMERICS: Final[Mapping[str, Numerics]] = {
+    **dict.fromkeys(("sign", "maximum", "minimum", "copysign", "max", "min"), TAME),
+    **dict.fromkeys(("atan", "atan2", "real", "imag", "complex"), TAME),
+    **dict.fromkeys(("abs", "neg", "sin", "cos", "asinh", "cbrt"), HARMLESS),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "conj"), HARMLESS),
+    **dict.fromkeys(("sqrt", "tan", "asin", "acos", "acosh", "sinh", "cosh", "sum"), PASSING),
+    **dict.fromkeys(("log", "log2", "log10"), Numerics(passing=(0,), pole=POLE_AT_ZERO)),
+    "log1p": Numerics(passing=(0,), pole=(0, (-1.0,))),
+    "atanh": Numerics(passing=(0,), pole=(0, (-1.0, 1.0))),
+    **dict.fromkeys(("rsqrt", "pow"), Numerics(pole=POLE_AT_ZERO)),
+    "rem": Numerics(pole=(1, (0.0,))),
+    **dict.fromkeys(("add", "sub"), Numerics(passing=(0, 1))),
+    "fma": Numerics(passing=(0, 1, 2)),
+    "mul": Numerics(passing=(0, 1), factors=(0, 1)),
+    "div": Numerics(passing=(0,), pole=(1, (0.0,)), factors=(0,), divisors=(1,)),
+    "prod": Numerics(passing=(0,), factors=(0,)),
+    **dict.fromkeys(("exp", "exp2"), EXPONENTIAL),
+    **dict.fromkeys(("tanh", "erf"), Numerics(tame=True, clears=True, bounds=(-1.0, 1.0))),
+    "sigmoid": Numerics(tame=True, clears=True, bounds=(0.0, 1.0)),
+    "erfc": Numerics(tame=True, clears=True),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), Numerics(clears=True)),
+    "select": Numerics(tame=True, chooses=True),
 }
-# operations with an infinite result at a number, a pole: the operand's position, and the number
-POLES: Final[Mapping[str, tuple[int, tuple[float, ...]]]] = {
-    "div": (1, (0.0,)),
-    "rem": (1, (0.0,)),
-    **dict.fromkeys(["rsqrt", "log", "log2", "log10", "pow"], (0, (0.0,))),
-    "log1p": (0, (-1.0,)),
-    "atanh": (0, (-1.0, 1.0)),
-}
-# operations whose result is zero only where one of these operands is, unless numbers are too small
-FACTORS: Final[Mapping[str, tuple[int, ...]]] = {"mul": (0, 1), "div": (0,), "cast": (0,)}
-EXPONENTIALS: Final = frozenset(("exp", "exp2"))  # whose result is never zero, unless it is too small
-# operations whose derivative is zero where their result is one of two numbers
-BOUNDED: Final[Mapping[str, tuple[float, float]]] = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
 
 
 def is_float(a: Atom) -> bool:
@@ -107,22 +83,27 @@ def is_real_float(type: TensorType) -> bool:
     return type.dtype.is_differentiable and not type.dtype.is_complex
 
 
-def named(e: Equation) -> str:
-    """The operation of kernel IR on elements that an equation applies; "cast" for conversions; "" for others."""
-    return operation(e.primitive) or ("cast" if e.primitive.converts else "")
+def numerics(e: Equation) -> Numerics:
+    """What the operation that an equation applies, or reduces with, does with unusual numbers."""
+    return CONVERSION if e.primitive.converts else NUMERICS.get(operation(e.primitive) or "", UNKNOWN)
+
+
+def _computes(e: Equation) -> bool:
+    """Whether an equation applies an operation of kernel IR to elements, reduces with it, or converts them."""
+    return e.primitive.converts or operation(e.primitive) is not None
 
 
 def is_pointwise(e: Equation) -> bool:
     """Whether each element of the result comes from the elements of the operands at its place."""
     low = e.primitive.lowering
     same = all(a.type.shape == e.outputs[0].type.shape for a in e.inputs)
-    return isinstance(low, Element) and bool(named(e)) and same and len(e.outputs) == 1
+    return isinstance(low, Element) and _computes(e) and same and len(e.outputs) == 1
 
 
 def moves(e: Equation) -> bool:
     """Whether the elements of the results are elements of the operands, or constants."""
     low = e.primitive.lowering
-    return isinstance(low, Element) and not named(e)
+    return isinstance(low, Element) and not _computes(e)
 
 
 def may_make(e: Equation) -> bool:
@@ -130,10 +111,10 @@ def may_make(e: Equation) -> bool:
     low = e.primitive.lowering
     if isinstance(low, Flow | RangeCheck) or not any(map(is_float, e.outputs)) or not e.inputs:
         return False
-    if named(e) == "cast":
+    if e.primitive.converts:
         given, made = e.inputs[0].type.dtype, e.outputs[0].type.dtype
         return _largest(given) > _largest(made)
-    return not moves(e) and named(e) not in TAME
+    return not moves(e) and not numerics(e).tame
 
 
 def _largest(dtype: DType) -> float:
@@ -149,17 +130,12 @@ def passing(e: Equation) -> tuple[int, ...]:
         return (0, 1)
     if moves(e):
         return (0,) if e.inputs and (e.primitive.keeps_order or axis_map(e) is not None) else ()
-    return (0,) if named(e) == "cast" else PASSING.get(named(e), ())
+    return numerics(e).passing
 
 
 def special_numbers(a: Atom) -> bool:
     """Whether a constant has elements that are not finite."""
     return isinstance(a, Literal) and is_float(a) and not bool(np.isfinite(a.array.astype(np.complex128)).all())
-
-
-def clears(e: Equation) -> bool:
-    """Whether the results are finite if the operands have negative infinities, as masks of scores do."""
-    return named(e) in ("exp", "exp2", "sigmoid", "tanh", "erf", "erfc", "isnan", "isinf", "isfinite")
 
 
 def keeps_small(e: Equation) -> bool:
@@ -174,12 +150,11 @@ def _least(dtype: DType) -> float:
 
 def shrinks(e: Equation) -> bool:
     """Whether the result is zero only where a factor is, unless numbers are too small for its dtype."""
-    name = named(e)
-    if name not in FACTORS or not all(is_real_float(a.type) for a in e.inputs):
+    if not numerics(e).factors or not all(is_real_float(a.type) for a in e.inputs):
         return False
-    return name != "cast" or not keeps_small(e)
+    return not e.primitive.converts or not keeps_small(e)
 
 
-def chooses(e: Equation) -> bool:
-    """Whether each element of the result is an element of an operand, so that others do not matter."""
-    return named(e) == "select"
+def reduced_axes(e: Equation) -> tuple[int, ...]:
+    """The axes of the operand that an equation reduces; none if it is no reduction."""
+    return e.params["axes"] if isinstance(e.primitive.lowering, Reduce) else ()
