@@ -78,7 +78,9 @@ def by_mpmath(f: Callable[..., Any]) -> Callable[..., Array]:
 
 def sign(x: Array) -> Array:
     """-1, 1, +0 or NaN."""
-    return np.where(x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))).astype(x.dtype)
+    with np.errstate(invalid="ignore"):
+        difference = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # no -1, which unsigned dtypes do not have
+        return np.where(x == x, difference, x)
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:

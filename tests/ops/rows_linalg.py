@@ -63,7 +63,7 @@ def _det(a: Array) -> Any:
 
 def _cofactors(a: Array) -> Array:
     wide = a.astype(np.float64)
-    return np.linalg.det(wide) * np.linalg.inv(wide).T
+    return (np.linalg.det(wide) * np.linalg.inv(wide).T).astype(a.dtype)
 
 
 def _permuted(dtype: DType, rng: np.random.Generator) -> list[Arrays]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 from zlib import crc32
 
@@ -10,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import nacre as nc
+from nacre import ops
 from nacre.base.dtypes import float64, int64
 from nacre.ir.primitive import registered
 from nacre.ops import dot
@@ -109,5 +112,16 @@ def cases_of(name: str) -> Sequence[Case]:
     return [_smooth(row) for row in dict.fromkeys(chosen)]
 
 
-OPERATIONS = sorted({*registered(), "check", "copy", "detach"} - FLOW.keys() - {"while"})
+def primitives() -> frozenset[str]:
+    """All primitives of `nacre.ops`, whatever this process has imported.
+
+    The compiler's own primitives are none of them, because its passes insert them after all transformations.
+    """
+    for module in walk_packages(ops.__path__, f"{ops.__name__}."):
+        import_module(module.name)
+    return frozenset(name for name, p in registered().items() if p.type_rule.__module__.startswith("nacre.ops."))
+
+
+PRIMITIVES = primitives()
+OPERATIONS = sorted(PRIMITIVES - FLOW.keys())
 CONTROL = tuple(FLOW)

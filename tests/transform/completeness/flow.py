@@ -88,6 +88,19 @@ def _on_the_host(x: Any) -> Any:
     return nc.host_call(lambda v: v * 2.0, x.type, x)
 
 
+def _solved(x: Any) -> Any:
+    """A system with an operator that reads the operand, by a method that iterates."""
+
+    def operator(v: Any) -> Any:
+        return v * (2.0 + x * x) + 0.1 * x * (x * v).sum()
+
+    return nc.optimize.linear_solve(operator, nc.sin(x), symmetric=True, method="cg").x
+
+
+def _solved_by_factors(x: Any) -> Any:
+    return nc.optimize.linear_solve(lambda v: v * (2.0 + x) + 0.1 * (x * v).sum(), x * x, method="dense").x
+
+
 def _masked(x: Any) -> Any:
     rows = nc.stack([x, -x, x * 2.0])
     return nc.vmap(nc.vmap(lambda v: nc.cond(v > 0, nc.sqrt, lambda v: v * v, v)))(rows)
@@ -130,6 +143,7 @@ CASES: dict[str, Sequence[Case]] = {
     "scan": (Case("scan", _scan, (X,)),),
     "map": (Case("map", _map, (X,)), Case("map-by-two", lambda x: nc.map(nc.sin, x, batch_size=2), (X,))),
     "associative_scan": (Case("associative_scan", _associative, (X,)),),
+    "linear_solve": (Case("linear_solve", _solved, (X,)), Case("linear_solve-dense", _solved_by_factors, (X,))),
     "masked": (Case("masked", _masked, (X,)),),
     "checkpoint": (Case("checkpoint", nc.checkpoint(lambda x: nc.sin(x) * nc.exp(x)), (X,)),),
     "custom_jvp": (Case("custom_jvp", _by_forward, (X,)),),

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.compile.passes import winograd
+from nacre.compile.primitives import attend_grads_p, checks_p, convolve_blocked_p
 from nacre.ir.primitive import registered
 from transform.completeness.case import Case
-from transform.completeness.cases import CONTROL, OPERATIONS, cases_of
+from transform.completeness.cases import CONTROL, OPERATIONS, PRIMITIVES, cases_of, primitives
 from transform.completeness.checks import GREEN, NOT_DEFINED, TRANSFORMATIONS, cell, cells
 from transform.completeness.write import recorded
 
@@ -22,11 +24,17 @@ def test_the_cells_of_an_operation_are_those_of_the_page(name: str) -> None:
 
 
 def test_the_page_has_all_primitives_and_no_red_cell() -> None:
-    ours = {name for name, p in registered().items() if p.type_rule.__module__.startswith("nacre.ops")}
-    assert set(KNOWN) == {*OPERATIONS, *CONTROL} >= ours
+    assert set(KNOWN) == {*OPERATIONS, *CONTROL} >= PRIMITIVES
     for name, row in KNOWN.items():
         assert list(row) == list(TRANSFORMATIONS), name
         assert all(c == GREEN or c.startswith(f"{NOT_DEFINED}: ") for c in row.values()), name
+
+
+def test_the_primitives_are_the_same_after_other_modules_were_imported() -> None:
+    inserted = {p.name for p in (attend_grads_p, checks_p, convolve_blocked_p, winograd.values_p)}
+    assert inserted <= registered().keys() and primitives() == PRIMITIVES and not inserted & PRIMITIVES
+    early = {name for name, p in registered().items() if p.type_rule.__module__.startswith("nacre.ops")}
+    assert early == PRIMITIVES == {*OPERATIONS, *CONTROL} & registered().keys() - inserted
 
 
 def test_what_is_wrong_is_red() -> None:
