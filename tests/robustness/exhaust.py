@@ -4,8 +4,8 @@ Its arguments: how many fail in a row (after some more than eight CPython itself
 It prints a line of JSON for each case: the number of allocations that failed, and the faults that were found.
 
 Allocations fail only inside of native entries, and not in Python functions that these call: CPython 3.11 itself loses
-objects, and may crash, where an iterator of a dict, a cell or a generator has no memory.  The collector is off meanwhile:
-that of CPython 3.12 runs after the native call, and says that it has no memory for the name of its phase.
+objects, and may crash, where an iterator of a dict, a cell or a generator has no memory.  The collector is off
+meanwhile: that of CPython 3.12 runs after the native call, and says that it has no memory for the name of its phase.
 """
 
 from __future__ import annotations
