@@ -14,7 +14,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.anomalies.kinds import placed
-from nacre.interpret.anomalies.steps import Rounds, Steps, stack
+from nacre.interpret.anomalies.steps import Rounds, StepwiseRun, stack
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir.graph import Equation, Literal, Var
 from nacre.ir.primitive import Host
@@ -131,7 +131,7 @@ def _digits(pair: Pair) -> float:
     return min(EXACT, max(0.0, -math.log10(error / norm)))
 
 
-class _Comparison(Steps[Pair]):
+class _Comparison(StepwiseRun[Pair]):
     """A graph's equations, each run in its own dtypes and in float64."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nacre.base.errors import AnomalyError
 from nacre.interpret.anomalies.examine import examined
 from nacre.interpret.anomalies.kinds import Anomaly, Kinds, placed
-from nacre.interpret.anomalies.steps import Rounds, Steps, stack
+from nacre.interpret.anomalies.steps import Rounds, StepwiseRun, stack
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir.graph import Equation, Literal, Var
 from nacre.trace.bind import Executor
@@ -17,7 +17,7 @@ from nacre.trace.value import Value
 Values = Sequence[Value]
 
 
-class Search(Steps[Value]):
+class Search(StepwiseRun[Value]):
     """A run of a graph that ends with an AnomalyError at the first anomaly in program order.
 
     `source` returns the source of equations that have none: the line that runs the graph, as an equation's.

@@ -20,7 +20,7 @@ V = TypeVar("V")
 Rounds = tuple[int, ...]  # of loops, outermost first
 
 
-class Steps(ABC, Generic[V]):
+class StepwiseRun(ABC, Generic[V]):
     """A run of a graph; subclasses say how the equations that are no control flow are run."""
 
     @abstractmethod
@@ -70,20 +70,20 @@ def stack(rows: Sequence[Value], shape: Shape, dtype: DType) -> Value:
 
 
 # of control flow whose equations are not those of its expansion
-STEPPED: Final[RuleKind[Callable[[Steps[Any], Equation, Sequence[Any], Rounds, str], Sequence[Any]]]] = RuleKind(
+STEPPED: Final[RuleKind[Callable[[StepwiseRun[Any], Equation, Sequence[Any], Rounds, str], Sequence[Any]]]] = RuleKind(
     "runs by steps"
 )
 
 
-def _masked(run: Steps[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
+def _masked(run: StepwiseRun[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
     return run.run(e.params["safe"], given, rounds, source)
 
 
-def _cond(run: Steps[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
+def _cond(run: StepwiseRun[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
     return run.run(e.params["then" if run.holds(given[0]) else "orelse"], given[1:], rounds, source)
 
 
-def _while(run: Steps[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
+def _while(run: StepwiseRun[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
     bound, k, carry = e.params.get("bound"), 0, list(given)
     while bound is None or k < int(bound):
         if not run.holds(run.run(e.params["cond"], carry, (*rounds, k), source)[0]):
@@ -93,7 +93,7 @@ def _while(run: Steps[V], e: Equation, given: Sequence[V], rounds: Rounds, sourc
     return carry
 
 
-def _scan(run: Steps[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
+def _scan(run: StepwiseRun[V], e: Equation, given: Sequence[V], rounds: Rounds, source: str) -> Sequence[V]:
     body, count, length = e.params["body"], e.params["carries"], int(e.params["length"])
     carry, xs = list(given[:count]), [run.rows(x) for x in given[count:]]
     order = range(length)[::-1] if e.params["reverse"] else range(length)
