@@ -206,8 +206,8 @@ def _without_ellipsis(subscripts: str, xs: Sequence[Any]) -> tuple[str, list[Any
     wrong = any(part.replace("...", "", 1).count(".") for part in (*inputs, output))
     if wrong or len(inputs) != len(xs) or (arrow and "..." not in output):
         raise ArgumentError(
-            "einsum: there must be subscripts for each operand, with at most one `...`, which the result has, too; got "
-            f'{subscripts!r} for {len(xs)} operands; write "...ij,...jk->...ik", for example'
+            "einsum: each operand must have subscripts with at most one `...`, which the result has, too; got "
+            f'{subscripts!r} for {len(xs)}; write "...ij,...jk->...ik", for example'
         )
     counts = [len(x.type.shape) - len(part) + 3 if "..." in part else 0 for part, x in zip(inputs, xs, strict=True)]
     if min(counts) < 0:

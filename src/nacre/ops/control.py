@@ -202,7 +202,7 @@ class DerivativeRule(ProcessParameter):
 
     @property
     def known_before(self) -> tuple[str, tuple[int, ...], bool]:
-        """What tells rules apart without their graphs."""
+        """The name, the places and whether it is linear: rules that differ in these are not equal."""
         return self.name, self.places, self.linear
 
     @property
