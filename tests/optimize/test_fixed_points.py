@@ -77,5 +77,5 @@ def test_the_end_is_told_and_bad_input_refused() -> None:
         nc.optimize.fixed_point(nc.cos, 1.0, max_iterations=2, method="plain", strict=True)
     with pytest.raises(nc.ArgumentError, match="tree like its argument"):
         nc.optimize.fixed_point(lambda x: (x, x), nc.ones(2))
-    with pytest.raises(nc.ArgumentError, match="memory must be at least 1"):
+    with pytest.raises(nc.ArgumentError, match="memory must be between 1 and 100"):
         nc.optimize.fixed_point(nc.cos, 1.0, memory=0)
