@@ -25,8 +25,6 @@ M, E = nc.tensor(1.0, dtype=F64), nc.tensor(0.5, dtype=F64)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n", [5, 300])
 def test_a_system_of_equations(method: str, n: int) -> None:
-    if n == 300 and method == "newton":
-        pytest.skip("its factors take most of a second to compile")
     found = nc.optimize.root(tridiagonal, -nc.ones(n, dtype=F64), method=method, strict=True)
     assert float(abs(tridiagonal(found.x)).max()) == float(found.residual) <= 1e-10
     assert found.iterations.item() <= 30

@@ -128,7 +128,7 @@ def fixed_point(
     least = tolerance_of("fixed_point", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
     limits = SolverLimits(least, limit_of("fixed_point", max_iterations), memory_of("fixed_point", memory))
     start = unknowns.vector
-    system = linear_method("fixed_point", linear_solver, False, None, None, unknowns.dtype, int(start.shape[0]))
+    system = linear_method(unknowns, linear_solver)
     step = over_vector(graph, len(unknowns.types))
     x, *ends = solve((step, _difference(step)), start, operands, METHODS[name], limits, system)
     return finished("fixed_point", unknowns.tree(x), ends, bool(strict))

@@ -89,8 +89,7 @@ def linear_solve(
         require_flag(flag, "linear_solve")
     unknowns = Unknowns("linear_solve", b)
     side = unknowns.vector
-    size = int(side.shape[0])
-    chosen = linear_method("linear_solve", method, bool(symmetric), tolerance, max_iterations, unknowns.dtype, size)
+    chosen = linear_method(unknowns, method, bool(symmetric), tolerance, max_iterations)
     f = operator if callable(operator) and not isinstance(operator, Value | Variable) else _product(operator, unknowns)
     staged, graph, operands = unknowns.stage(called("linear_solve", f, ()))
     same_structure(unknowns, staged)
@@ -122,14 +121,18 @@ def _product(matrix: Any, unknowns: Unknowns) -> Function:
 
 
 def linear_method(
-    operation: str, name: str, symmetric: bool, tolerance: Any, limit: Any, dtype: Any, size: int
+    unknowns: Unknowns, name: str, symmetric: bool = False, tolerance: Any = None, limit: Any = None
 ) -> LinearMethod:
-    """The method for a system, with its defaults.  Raises ArgumentError or KindError for invalid settings."""
+    """The method for a system of unknowns, with its defaults.
+
+    Raises ArgumentError or KindError for invalid settings.
+    """
+    operation, size = unknowns.operation, unknowns.size
     name = require_choice(operation, "method", name, ("auto", *METHODS))
     if name == "auto":
         name = "dense" if size <= SMALL else "cg" if symmetric else "gmres"
     most = ITERATIONS * size if limit is None else limit_of(operation, limit)
-    least = tolerance_of(operation, tolerance, 1e-10 if dtype is float64 else 1e-5)
+    least = tolerance_of(operation, tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
     return LinearMethod(name, least, max(most, 1), symmetric or name == "cg")
 
 

@@ -83,7 +83,7 @@ def minimize(
     least = tolerance_of("minimize", tolerance, 1e-8 if unknowns.dtype is float64 else 1e-4)
     limits = SolverLimits(least, limit_of("minimize", max_iterations), memory_of("minimize", memory))
     start = unknowns.vector
-    system = linear_method("minimize", linear_solver, True, None, None, unknowns.dtype, int(start.shape[0]))
+    system = linear_method(unknowns, linear_solver, symmetric=True)
     whole = over_vector(graph, len(unknowns.types))
     x, *ends = solve((_slope(whole), _gradient(whole)), start, operands, METHODS[name], limits, system)
     value: Any = run(whole, [x, *operands])[0]

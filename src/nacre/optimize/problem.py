@@ -40,6 +40,11 @@ class Unknowns:
         self.types = tuple(types)
 
     @property
+    def size(self) -> int:
+        """The number of unknowns."""
+        return sum([int(t.size) for t in self.types])
+
+    @property
     def vector(self) -> Any:
         """The start as one vector."""
         return joined(self.given.values)

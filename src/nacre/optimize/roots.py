@@ -70,13 +70,12 @@ def root(
     staged, graph, operands = unknowns.stage(called(unknowns.operation, f, args))
     number_of_equations(unknowns, staged)
     start = unknowns.vector
-    size = int(start.shape[0])
     name = require_choice("root", "method", method, ("auto", *METHODS))
     if name == "auto":
-        name = "newton" if size <= LARGE else "newton-krylov"
+        name = "newton" if unknowns.size <= LARGE else "newton-krylov"
     least = tolerance_of("root", tolerance, 1e-10 if unknowns.dtype is float64 else 1e-5)
     limits = SolverLimits(least, limit_of("root", max_iterations))
-    system = linear_method("root", linear_solver, False, None, None, unknowns.dtype, size)
+    system = linear_method(unknowns, linear_solver)
     equations = over_vector(graph, len(unknowns.types))
     x, *ends = solve((equations, equations), start, operands, METHODS[name], limits, system)
     return finished("root", unknowns.tree(x), ends, bool(strict))

@@ -137,18 +137,6 @@ def _of_triangle(name: str) -> Callable[..., Any]:
     return of_triangle
 
 
-def _with_axes(shapes: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Callable[..., Any]:
-    """NumPy's function that gives one tensor, or a tuple of several, of at least some axes."""
-
-    def with_axes(*arys: Any) -> Any:
-        """The tensors with axes of size 1."""
-        given = [as_tensor(x) for x in arys]
-        made = [sys.modules["nacre"].reshape(x, shapes(x.type.shape)) for x in given]
-        return made[0] if len(made) == 1 else tuple(made)
-
-    return with_axes
-
-
 COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.unique: unique,
     np.average: average,
@@ -159,9 +147,4 @@ COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.modf: modf,
     np.linalg.eigh: _of_triangle("eigh"),
     np.linalg.eigvalsh: _of_triangle("eigvalsh"),
-    np.atleast_1d: _with_axes(lambda shape: shape or (1,)),
-    np.atleast_2d: _with_axes(lambda shape: (1,) * (2 - len(shape)) + shape),
-    np.atleast_3d: _with_axes(
-        lambda shape: (1,) * (2 - len(shape)) + shape + (1,) if len(shape) < 3 else shape,
-    ),
 }

@@ -38,6 +38,9 @@ argmin: a/ axis -out keepdims
 argsort: a/ axis -kind=stable -order stable
 around=round: a/ -decimals=0 -out
 astype: x/ dtype/ copy device
+atleast_1d: *
+atleast_2d: *
+atleast_3d: *
 broadcast_arrays: * -subok=False
 broadcast_to: array/ shape/ -subok=False
 clip: a/ a_min>min a_max>max -out min max
