@@ -135,9 +135,12 @@ class _LateInit:
         self.cls, self.fields, self.frozen, self.calls = cls, fields, frozen, 0
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        """The method for an instance: this class's, or after a few calls a compiled one, which takes its place."""
+        """The method for an instance: this class's, or after a few calls a compiled one, which takes its place.
+
+        `inspect.signature` of newer Pythons gives the class as the instance, and reads what comes.
+        """
         self.calls += 1
-        if instance is not None and self.calls <= FEW:
+        if self.calls <= FEW and isinstance(instance, self.cls):
             return partial(self._fill, instance)
         made = _init(self.cls, self.fields, self.frozen)
         if self.cls.__dict__.get("__init__") is self:

@@ -38,6 +38,7 @@ class TapeRow:
     """Saved values that belong together: their operation, module and line, how many buffers, and their bytes.
 
     >>> import nacre as nc
+    >>> from nacre.inspect.tape import tape_memory
     >>> (row,) = tape_memory(nc.exp(nc.ones(1000).requires_grad_())).rows
     >>> row.operation, row.buffers, row.nbytes
     ('exp', 1, 4000)
@@ -57,6 +58,7 @@ class TapeMemory:
     `backward` frees the bytes of the rows, as far as no other tensor has them.
 
     >>> import nacre as nc
+    >>> from nacre.inspect.tape import tape_memory
     >>> held = tape_memory(nc.sum(nc.exp(nc.ones(1000).requires_grad_())))
     >>> held.nbytes, held.leaves
     (4000, 0)
@@ -74,6 +76,7 @@ class TapeMemory:
         """The bytes of each operation, module or line, the largest first.
 
         >>> import nacre as nc
+        >>> from nacre.inspect.tape import tape_memory
         >>> x = nc.ones(1000).requires_grad_()
         >>> tape_memory(nc.sum(nc.tanh(nc.exp(x)))).by("operation")
         {'exp': 4000, 'tanh': 4000}
@@ -100,6 +103,7 @@ def source_lines() -> StateBlock[bool]:
     Operations take a few microseconds more in it.
 
     >>> import nacre as nc
+    >>> from nacre.inspect.tape import source_lines, tape_memory
     >>> with source_lines():
     ...     y = nc.exp(nc.ones(3).requires_grad_())
     >>> tape_memory(y).rows[0].line != ""
@@ -122,6 +126,7 @@ def tape_memory(*tensors: Tensor, model: Module | None = None) -> TapeMemory:
     Raises GradientError for a tensor that was not computed from one that requires a gradient.
 
     >>> import nacre as nc
+    >>> from nacre.inspect.tape import tape_memory
     >>> model = nc.nn.Sequential(nc.nn.Linear(8, 16), nc.nn.Tanh(), nc.nn.Linear(16, 1))
     >>> tape_memory(model(nc.ones((4, 8))).sum(), model=model).by("module")
     {'': 256, '0': 128}
