@@ -62,8 +62,9 @@ def _det(a: Array) -> Any:
 
 
 def _cofactors(a: Array) -> Array:
+    """The cofactors of a matrix of integers, which are integers too."""
     wide = a.astype(np.float64)
-    return (np.linalg.det(wide) * np.linalg.inv(wide).T).astype(a.dtype)
+    return np.rint(np.linalg.det(wide) * np.linalg.inv(wide).T).astype(a.dtype)
 
 
 def _permuted(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
