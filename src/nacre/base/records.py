@@ -137,7 +137,7 @@ class _LateInit:
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """The method for an instance: this class's, or after a few calls a compiled one, which takes its place.
 
-        `inspect.signature` of newer Pythons gives the class as the instance, and reads what comes.
+        `inspect.signature` of newer Pythons gives the class itself as the instance.
         """
         self.calls += 1
         if self.calls <= FEW and isinstance(instance, self.cls):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cache
 from itertools import dropwhile
 from opcode import EXTENDED_ARG, opname
@@ -20,6 +20,8 @@ LOADS: Final = {  # instructions that read attributes, and the bits of their ope
     "IMPORT_FROM": 0,
 }
 CALLS: Final = frozenset({"CACHE", "PRECALL", "CALL", "CALL_KW", "KW_NAMES", "LOAD_CONST", "LOAD_SMALL_INT"})
+PROBES: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "__dict__"})
+CATCHES: Final = frozenset({"AttributeError", "Exception", "BaseException"})  # names of what an absent attribute raises
 ADDS: Final = frozenset({"append", "extend", "insert", "add", "appendleft", "clear"})  # methods that read nothing
 
 
@@ -27,7 +29,7 @@ class Names(NamedTuple):
     """The names that code reads and assigns, its inner functions' included.
 
     A container that the code only adds to (`seen.append(x)`) is not read.  Instructions that change items are among the
-    assigned names.
+    assigned names.  Probed attributes may be absent: the code names them in a text, or handles the error.
     """
 
     read_globals: frozenset[str]
@@ -35,13 +37,14 @@ class Names(NamedTuple):
     assigned: frozenset[str]
     set_attributes: frozenset[str]
     read_attributes: frozenset[str]
+    probed_attributes: frozenset[str]
 
 
 @cache
 def names_in(code: CodeType) -> Names:
     """The names in code."""
     local = (*code.co_varnames, *(n for n in (*code.co_cellvars, *code.co_freevars) if n not in code.co_varnames))
-    kinds = "LOAD_GLOBAL", "LOAD_DEREF", "STORE", "STORE_ATTR", "LOAD_ATTR"
+    kinds = "LOAD_GLOBAL", "LOAD_DEREF", "STORE", "STORE_ATTR", "LOAD_ATTR", "PROBE"
     sets: dict[str, set[str]] = {kind: set() for kind in kinds}
     steps = list(_instructions(code))
     for (name, operand), (then, argument) in zip(steps, [*steps[1:], ("", 0)], strict=True):
@@ -60,10 +63,21 @@ def names_in(code: CodeType) -> Names:
             continue
         if name not in ("STORE_DEREF", "DELETE_DEREF") or found in code.co_freevars:  # else a variable of its own
             sets[name if name in sets else "STORE"].add(found)
-    sets["LOAD_ATTR"].update([x for x in code.co_consts if isinstance(x, str) and x.isidentifier()])  # of `getattr`
+    texts = [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
+    if not PROBES.isdisjoint(code.co_names):
+        sets["PROBE"].update(texts)
+    if _handles_absence(code, {name for name, _ in steps}):
+        sets["PROBE"] |= sets["LOAD_ATTR"]
+    sets["LOAD_ATTR"].update(texts)
     inner = [_without(names_in(c), frozenset(code.co_cellvars) & frozenset(c.co_freevars)) for c in inner_codes(code)]
     parts = zip(*([frozenset(found) for found in sets.values()], *inner), strict=True)
     return Names(*(frozenset().union(*part) for part in parts))
+
+
+def _handles_absence(code: CodeType, steps: Set[str]) -> bool:
+    """Whether code may go on where an attribute is absent, by `except` or `suppress`."""
+    all_errors = "PUSH_EXC_INFO" in steps and steps.isdisjoint({"CHECK_EXC_MATCH", "WITH_EXCEPT_START"})
+    return all_errors or not CATCHES.isdisjoint(code.co_names)
 
 
 def _without(names: Names, own: frozenset[str]) -> Names:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
-from types import CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, Final, Protocol, cast
+from functools import partial
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from nacre.base.places import is_users
 from nacre.base.state import STATE
-from nacre.base.tree import is_own
 from nacre.base.types import TensorType
 from nacre.native.interpreter import function_of
+from nacre.trace.attributes import attributes, children, descriptor_reader, has_attributes, of_users
 from nacre.trace.bytecode import ADDS, STORES, assigns, inner_codes, names_in
 from nacre.trace.captures import (
     MISSING,
@@ -58,11 +58,6 @@ CALLED: Final = NEW | {"forward", "__call__"} | SPECIAL  # methods that are call
 CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
 
 
-@cache
-def _of_users(file: str) -> bool:
-    return is_users(file, installed=True)
-
-
 class NumberPlaces(Protocol):
     """The places of traced numbers, in copies of the owners of places that hold numbers."""
 
@@ -88,46 +83,6 @@ class NumberPlaces(Protocol):
     def value(self, key: PlaceKey) -> float:
         """A number during the trace."""
         ...
-
-
-def _has_attributes(cls: type[Any]) -> bool:
-    """Whether code may read attributes of instances: of users' classes, and of modules and optimisers."""
-    return not is_own(cls) or hasattr(cls, "fingerprint")
-
-
-def _attributes(x: Any, shown: str, names: Set[str], loads: Set[str]) -> Iterator[CapturePlace]:
-    """The attributes of an object with these names.  Fields of dataclasses are contents already.
-
-    If the class has a `__getattr__`, attributes that the object lacks and code loads are places, too.
-    """
-    own = names_of(x)
-    cls: Any = x if isinstance(x, type) else type(x)
-    fields: Any = {} if cls is x else getattr(cls, "__dataclass_fields__", {})
-    of_classes = _of_classes(cls, names)
-    supplied = loads if cls is not x and hasattr(cls, "__getattr__") and own is getattr(x, "__dict__", None) else ()
-    for name in sorted({*(names & own.keys()), *of_classes, *supplied} - set(fields)):
-        found = of_classes.get(name, MISSING)
-        if name in own or found is MISSING:
-            yield CapturePlace("name", own, name, f"{shown}.{name}")
-        elif isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__"):
-            yield CapturePlace("attribute", x, name, f"{shown}.{name}")
-
-
-def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:
-    """The attributes with these names of a class and its bases."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        held = vars(base)
-        found |= {name: held[name] for name in names & held.keys()}
-    return found
-
-
-def _children(x: Any) -> Iterator[tuple[Any, str]]:
-    """The modules that are attributes of a module, and the text after its name that reads each."""
-    if hasattr(cast("Any", type(x)), "fingerprint"):
-        for name, child in list(names_of(x).items()):
-            if hasattr(cast("Any", type(child)), "fingerprint"):
-                yield child, f"[{name}]" if name.isdigit() else f".{name}"
 
 
 ContentKey = tuple[int, Any, TensorType]
@@ -165,6 +120,7 @@ class Reads:
         self._codes: dict[int, CodeType] = {}  # those that are known, by identity: a code has a slow hash
         self._names = set[str](CALLED)
         self._loads = set[str]()  # names of attributes that are read
+        self._probed = set[str]()  # of those that may be absent
         self._classes: dict[type[Any], None] = {}
         self._within = set[int]()  # objects that were found in containers and modules alone, by identity
         self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
@@ -180,13 +136,13 @@ class Reads:
         self._within.discard(id(x))
         while waiting:
             self._follow(*waiting.pop(), waiting)
-            now = tuple(map(len, (self._names, self._loads, self._classes, self._objects)))
+            now = tuple(map(len, (self._names, self._loads, self._probed, self._classes, self._objects)))
             if not waiting and known != now:
                 known = now
                 waiting += [(f, "") for c in self._classes for f in self._methods(c)]
                 for x, name in list(self._objects.values()):
                     names = self._loads if id(x) in self._within else self._names
-                    for place in _attributes(x, name, names, self._loads):
+                    for place in attributes(x, name, names, self._loads, self._probed):
                         self._note(place, waiting)
 
     def frame(self, frame: FrameType) -> None:
@@ -194,7 +150,7 @@ class Reads:
         code = frame.f_code
         if id(code) in self._codes:
             return
-        if not _of_users(code.co_filename):
+        if not of_users(code.co_filename):
             self._codes[id(code)] = code
             return
         self.add(function_of(frame))
@@ -210,6 +166,8 @@ class Reads:
         elif isinstance(x, MethodType):
             waiting += [(x.__func__, ""), (x.__self__, "self")]
         elif isinstance(x, FunctionType):
+            if name and names_of(x):
+                self._objects.setdefault(id(x), (x, name))
             self._follow_function(x, waiting)
         elif not isinstance(x, Value | np.ndarray):
             cls: Any = x if isinstance(x, type) else type(x)
@@ -218,9 +176,10 @@ class Reads:
             if cls.__flags__ & HEAP_TYPE:
                 self._classes[cls] = None
             room = len(self._objects) < OBJECTS and id(x) not in self._objects
-            if name and room and (own or cls.__flags__ & HEAP_TYPE) and _has_attributes(cls):
+            holds = own is getattr(x, "__dict__", None) or cls.__flags__ & HEAP_TYPE
+            if name and room and holds and has_attributes(cls):
                 self._objects[id(x)] = x, name
-                self._find([(child, name + shown) for child, shown in _children(x)], waiting)
+                self._find([(child, name + shown) for child, shown in children(x)], waiting)
 
     def _follow_function(self, function: FunctionType, waiting: list[tuple[Any, str]]) -> None:
         code = function.__code__
@@ -228,7 +187,7 @@ class Reads:
             return
         self._functions[id(function)] = function
         cells = list(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        if not _of_users(code.co_filename):  # a wrapper
+        if not of_users(code.co_filename):  # a wrapper
             held = [x for _, cell in cells for x in contents(cell)]
             waiting += [(x, "") for x in held if isinstance(x, FunctionType | MethodType | partial)]
             return
@@ -241,6 +200,8 @@ class Reads:
         own = names_in(code)
         names: dict[str, Any] = function.__globals__
         self._loads |= own.read_attributes
+        self._names |= own.probed_attributes
+        self._probed |= own.probed_attributes
         self._asks_type |= "type" in own.read_globals
         self._changes |= not own.assigned.isdisjoint(STORES)
         if function.__name__ not in NEW:
@@ -260,11 +221,15 @@ class Reads:
         found: list[Any] = []
         for base in cls.__mro__:
             for name in sorted(self._names & vars(base).keys()):
-                f: Any = vars(base)[name]
-                f = getattr(f, "fget", None) or getattr(f, "__func__", None) or f
+                held: Any = vars(base)[name]
+                reader = descriptor_reader(held)
+                if reader is not None:
+                    found.append(reader)
+                    continue
+                f: Any = getattr(held, "fget", None) or getattr(held, "__func__", None) or held
                 if name in SPECIAL and assigns(f):
                     continue
-                if isinstance(f, FunctionType) and _of_users(f.__code__.co_filename):
+                if isinstance(f, FunctionType) and of_users(f.__code__.co_filename):
                     found.append(f)
         return found
 

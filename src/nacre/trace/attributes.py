@@ -1,0 +1,80 @@
+"""Attributes: the places of an object that code may read by name, those that would hide others included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from functools import cache
+from types import FunctionType, MemberDescriptorType, MethodType
+from typing import Any, cast
+
+from nacre.base.places import is_users
+from nacre.base.tree import is_own
+from nacre.trace.captures import MISSING, CapturePlace, names_of
+
+
+@cache
+def of_users(file: str) -> bool:
+    return is_users(file, installed=True)
+
+
+def has_attributes(cls: type[Any]) -> bool:
+    """Whether code may read attributes of instances: of users' classes, and of modules and optimisers."""
+    return not is_own(cls) or hasattr(cls, "fingerprint")
+
+
+def attributes(x: Any, shown: str, names: Set[str], loads: Set[str], probed: Set[str]) -> Iterator[CapturePlace]:
+    """The attributes of an object with these names.  Fields of dataclasses are contents already.
+
+    Attributes that the object lacks are places, too, if code probes them, or loads them and the class has a
+    `__getattr__`.  So are methods of users' classes, and the places in the object that would hide them.
+    """
+    own = names_of(x)
+    cls: Any = x if isinstance(x, type) else type(x)
+    fields: Any = {} if cls is x else getattr(cls, "__dataclass_fields__", {})
+    of_classes = _of_classes(cls, names)
+    free = cls is not x and own is getattr(x, "__dict__", None)  # code may give the object other attributes
+    supplied = (loads if hasattr(cls, "__getattr__") else probed) if free else ()
+    for name in sorted({*(names & own.keys()), *of_classes, *supplied} - set(fields)):
+        found = of_classes.get(name, MISSING)
+        if name in own or found is MISSING:
+            yield CapturePlace("name", own, name, f"{shown}.{name}")
+        elif _is_method(found):
+            bases = [base for base in cls.__mro__ if _is_method(vars(base).get(name))]  # `super` reads some of them
+            yield from (CapturePlace("attribute", base, name, f"{shown}.{name}") for base in bases)
+            if free and not isinstance(found, property) and not name.startswith("__"):
+                yield CapturePlace("name", own, name, f"{shown}.{name}")
+        elif isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__"):
+            yield CapturePlace("attribute", x, name, f"{shown}.{name}")
+
+
+def _is_method(x: Any) -> bool:
+    """Whether an attribute of a class is a function or a property of users; its class gives always the same object."""
+    function = getattr(x, "fget", x) if isinstance(x, property) else getattr(x, "__func__", x)
+    return isinstance(x, FunctionType | staticmethod | property) and (
+        isinstance(function, FunctionType) and of_users(function.__code__.co_filename)
+    )
+
+
+def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:
+    """The attributes with these names of a class and its bases."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        held = vars(base)
+        found |= {name: held[name] for name in names & held.keys()}
+    return found
+
+
+def children(x: Any) -> Iterator[tuple[Any, str]]:
+    """The modules that are attributes of a module, and the text after its name that reads each."""
+    if hasattr(cast("Any", type(x)), "fingerprint"):
+        for name, child in list(names_of(x).items()):
+            if hasattr(cast("Any", type(child)), "fingerprint"):
+                yield child, f"[{name}]" if name.isdigit() else f".{name}"
+
+
+def descriptor_reader(x: object) -> MethodType | None:
+    """The method that reads an attribute of a class, if it is a descriptor of a users' class."""
+    get = vars(type(x)).get("__get__")
+    if isinstance(get, FunctionType) and of_users(get.__code__.co_filename):
+        return MethodType(get, x)
+    return None
