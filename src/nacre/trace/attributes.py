@@ -74,7 +74,7 @@ def children(x: Any) -> Iterator[tuple[Any, str]]:
 
 def descriptor_reader(x: object) -> MethodType | None:
     """The method that reads an attribute of a class, if it is a descriptor of a users' class."""
-    get = vars(type(x)).get("__get__")
+    get: object = vars(type(x)).get("__get__")
     if isinstance(get, FunctionType) and of_users(get.__code__.co_filename):
         return MethodType(get, x)
     return None
