@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api.elementwise import arithmetic, comparison, logic
+from nacre.api.elementwise.apply import require
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
 from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet
@@ -17,7 +18,7 @@ from nacre.api.taking import take, take_along_axis
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
-from nacre.base.dtypes import bool_, float32, float64
+from nacre.base.dtypes import ANY, bool_, float32, float64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
@@ -310,7 +311,10 @@ def isclose(x: TensorLike, y: TensorLike, /, rtol: float = 1e-5, atol: float = 1
     Tensor([ True,  True], bool[2])
     """
     relative, absolute = plain_number(rtol, "isclose", "rtol"), plain_number(atol, "isclose", "atol")
-    a, b = (held if held.type.dtype.is_inexact else as_tensor(held, float64) for held in (as_tensor(x), as_tensor(y)))
+    operands = [as_tensor(x), as_tensor(y)]
+    for held in operands:
+        require("isclose", held.type.dtype, ANY)
+    a, b = (held if held.type.dtype.is_inexact else as_tensor(held, float64) for held in operands)
     distance = arithmetic.abs(arithmetic.subtract(a, b))
     near = comparison.less_equal(distance, arithmetic.add(arithmetic.multiply(arithmetic.abs(b), relative), absolute))
     close = logic.logical_or(comparison.equal(a, b), logic.logical_and(near, logic.isfinite(b)))
