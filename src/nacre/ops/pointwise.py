@@ -25,6 +25,7 @@ from nacre.base.dtypes import (
     ORDERED,
     REAL,
     STORED,
+    STORED_FLOATS,
     DType,
     bool_,
     int64,
@@ -172,7 +173,7 @@ def cast(x: Value, dtype: DType) -> Value:
     if dtype.component is not None and held.component is None:
         return from_real(cast(x, dtype.component))
     if held.is_inexact and not dtype.is_inexact:
-        return bind(store_p if dtype.is_storage else truncate_p, x, dtype=dtype)
+        return bind(store_p if dtype in STORED_FLOATS else truncate_p, x, dtype=dtype)
     return bind(cast_p, x, dtype=dtype)
 
 
@@ -198,7 +199,7 @@ def _cast(name: str, derivative: Derivative) -> Primitive:
 
 cast_p = _cast("cast", Linear((lambda g, x, dtype: cast(g, x.type.dtype),)))
 truncate_p = _cast("truncate", CONSTANT)  # from floats to integers or bool, whose derivative is zero
-store_p = _cast(
+store_p = _cast(  # from floats to stored ones
     "store",
     without_derivative(
         "astype", "gradients are not stored in 8 bits or fewer", "write x.detach().astype(dtype) to store its numbers"
