@@ -238,6 +238,7 @@ def header(about: Interface, version: str) -> str:
     bounds = [
         f"   {s.name} is at least {s.low}{'' if s.high >= LIMIT else f' and at most {s.high}'}" for s in about.symbols
     ]
+    stored = any(t.dtype.is_storage for t in about.types)
     codes = [f"  {upper}_{name} = {code}, /* {text} */" for code, (name, text) in ERRORS.items()]
     return "\n".join(
         [
@@ -246,6 +247,7 @@ def header(about: Interface, version: str) -> str:
             *bounds,
             "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
             "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1.",
+            *(["   Dtypes that are only stored are given by their codes, one in each byte."] if stored else []),
             "   A complex element is two numbers, the real and the imaginary part. */",
             f"#ifndef {upper}_H",
             f"#define {upper}_H",
@@ -287,4 +289,4 @@ def header(about: Interface, version: str) -> str:
 
 def _c_type(dtype: DType) -> str:
     """The C type of an element; of complex numbers, that of a part."""
-    return C_TYPES.get(dtype.real.name, f"{dtype.name}_t")
+    return "uint8_t" if dtype.is_storage else C_TYPES.get(dtype.real.name, f"{dtype.name}_t")
