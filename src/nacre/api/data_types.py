@@ -271,4 +271,4 @@ def result_type(*xs: Any) -> DType:
     """
     if not xs:
         raise ArgumentError("result_type: at least one tensor, dtype or number is required; got none")
-    return meet("result_type", [constant(0, x) if isinstance(x, DType) else x for x in xs])[1]
+    return meet("result_type", [constant(1, x) if isinstance(x, DType) else x for x in xs])[1]

@@ -302,6 +302,14 @@ def amin(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
     return smallest(x, axis=axis, keepdims=keepdims)
 
 
+def _numbers(operation: str, *xs: TensorLike) -> list[Any]:
+    """Tensors that can be compared.  Raises DTypeError for dtypes that are only stored."""
+    held = [as_tensor(x) for x in xs]
+    for x in held:
+        require(operation, x.type.dtype, ANY)
+    return held
+
+
 def isclose(x: TensorLike, y: TensorLike, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether |x − y| ≤ atol + rtol · |y|; infinities are close to themselves alone, NaN to NaN with `equal_nan`.
 
@@ -311,10 +319,7 @@ def isclose(x: TensorLike, y: TensorLike, /, rtol: float = 1e-5, atol: float = 1
     Tensor([ True,  True], bool[2])
     """
     relative, absolute = plain_number(rtol, "isclose", "rtol"), plain_number(atol, "isclose", "atol")
-    operands = [as_tensor(x), as_tensor(y)]
-    for held in operands:
-        require("isclose", held.type.dtype, ANY)
-    a, b = (held if held.type.dtype.is_inexact else as_tensor(held, float64) for held in operands)
+    a, b = (v if v.type.dtype.is_inexact else as_tensor(v, float64) for v in _numbers("isclose", x, y))
     distance = arithmetic.abs(arithmetic.subtract(a, b))
     near = comparison.less_equal(distance, arithmetic.add(arithmetic.multiply(arithmetic.abs(b), relative), absolute))
     close = logic.logical_or(comparison.equal(a, b), logic.logical_and(near, logic.isfinite(b)))
@@ -336,7 +341,7 @@ def array_equal(x: TensorLike, y: TensorLike, /) -> bool:
     >>> nc.array_equal([1, 2], [1, 2])
     True
     """
-    a, b = as_tensor(x), as_tensor(y)
+    a, b = _numbers("array_equal", x, y)
     return a.type.shape == b.type.shape and bool(all_true(comparison.equal(a, b)))
 
 
