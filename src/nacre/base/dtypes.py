@@ -328,7 +328,7 @@ PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32, com
 
 _by_name: Final = {d.name: d for d in NAMED} | {d.short: d for d in NAMED}
 _by_numpy: Final = {d.numpy: d for d in NAMED}
-_stored: Final = {d.numpy: d for d in STORAGE}  # of which NumPy takes some for its own floats
+_stored_numpy: Final = {d.numpy: d for d in STORAGE}  # of which NumPy takes some for its own floats
 _by_letter: Final = {c.letter: c for c in _ARITHMETIC}
 _categories: Final = {d.category for d in ALL}
 
@@ -346,7 +346,7 @@ class DTypeSet:
 
     def holds(self, dtype: np.dtype) -> bool:
         """Whether elements of a NumPy array are of one of the categories.  bfloat16 belongs to none here."""
-        stored = _stored.get(dtype)
+        stored = _stored_numpy.get(dtype)
         return (_by_letter.get(dtype.kind) if stored is None else stored.category) in self.categories
 
     def __repr__(self) -> str:

@@ -123,7 +123,7 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
         raise
 
 
-def to_capsule(x: Value, stream: object, max_version: object, device: object, copy: bool | None, operation: str) -> Any:
+def to_capsule(x: Value, stream: object, max_version: Any, device: object, copy: bool | None, operation: str) -> Any:
     """A capsule of a tensor's elements: Nacre's memory as read-only, or a copy, which the consumer may write to.
 
     Without a version the protocol has no read-only memory: a copy is made.  So are copies of single numbers, unless
