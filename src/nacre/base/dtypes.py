@@ -47,8 +47,8 @@ class Encoding:
     """How the low bits of a byte encode a number that is only stored; the others are 0, and are not read.
 
     `number` is the dtype with all of the numbers, in which to compute.  A floating-point code is a sign, if there is
-    one, an exponent with a bias, and a fraction; `greatest` is the code of the greatest number, `infinity` and `nan`
-    those of the others without their signs.  An integer's code is its low bits, and the other fields are not used.
+    one, an exponent with a bias, and a fraction.  `greatest`, `infinity` and `nan` are codes without a sign.  The code
+    of an integer is its low bits; the fields after `is_signed` are not used.
     """
 
     number: DType
@@ -56,7 +56,7 @@ class Encoding:
     fraction: int = 0
     bias: int = 0
     greatest: int = 0
-    infinity: int | None = None  # None: what is beyond the greatest number becomes NaN, or without NaN the greatest
+    infinity: int | None = None  # None: larger numbers become NaN, or without NaN the greatest
     nan: int | None = None
     has_signed_zero: bool = True  # without, the code of −0 is that of NaN
     has_zero: bool = True  # without, also without subnormal numbers

@@ -238,7 +238,6 @@ def header(about: Interface, version: str) -> str:
     bounds = [
         f"   {s.name} is at least {s.low}{'' if s.high >= LIMIT else f' and at most {s.high}'}" for s in about.symbols
     ]
-    stored = any(t.dtype.is_storage for t in about.types)
     codes = [f"  {upper}_{name} = {code}, /* {text} */" for code, (name, text) in ERRORS.items()]
     return "\n".join(
         [
@@ -246,8 +245,8 @@ def header(about: Interface, version: str) -> str:
             *values,
             *bounds,
             "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
-            "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1.",
-            *(["   Dtypes that are only stored are given by their codes, one in each byte."] if stored else []),
+            "   outputs must not overlap anything.  Half types and dtypes for storage are given by their bits,",
+            "   bool is 0 or 1.",
             "   A complex element is two numbers, the real and the imaginary part. */",
             f"#ifndef {upper}_H",
             f"#define {upper}_H",
