@@ -337,6 +337,44 @@ def test_operators_refuse_them(name: str, dtype: DType) -> None:
             f(x)
 
 
+def test_primitives_from_outside_refuse_them() -> None:
+    with pytest.raises(
+        nc.DTypeError, match=r"primitive: dtypes must have arithmetic; got int4, .*; list int8, and write"
+    ):
+        nc.primitive("of_four_bits", element=lambda x: x, dtypes=[nc.int4])
+
+
+# ---- networks
+
+
+def test_buffers_of_modules_and_captures(tmp_path: Path) -> None:
+    class Quantised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", nc.tensor([[0.3, 1.0], [2.0, -1.1]]).astype(nc.float8_e4m3fn))
+            self.register_buffer("offset", nc.tensor([1, -2], dtype=nc.int4))
+
+        def forward(self, x: nc.Tensor) -> nc.Tensor:
+            return x @ self.weight.astype(nc.float32) + self.offset.astype(nc.float32)
+
+    model, x = Quantised(), nc.tensor([[1.0, 2.0]])
+    wanted = [[0.3125 + 4.0 + 1.0, 1.0 - 2.25 - 2.0]]
+    assert model(x).tolist() == nc.jit(model)(x).tolist() == wanted
+    assert model.to(nc.float16).weight.dtype is nc.float8_e4m3fn and model.offset.dtype is nc.int4
+    state = {"weight": nc.ones((2, 2)), "offset": nc.tensor([3, 4])}
+    model.load_state_dict(state)
+    assert model.weight.dtype is nc.float8_e4m3fn and model.offset.tolist() == [3, 4]
+    with pytest.raises(nc.DTypeError, match=r"load_state_dict: offset: the number must fit int4 \(whole, -8 to 7\)"):
+        model.load_state_dict({**state, "offset": nc.tensor([3, 40])})
+    loaded = nc.save_program(model, tmp_path / "model.safetensors", x)
+    assert nc.load_program(tmp_path / "model.safetensors")(x).tolist() == loaded(x).tolist() == [[6.0, 7.0]]
+
+
+def test_host_calls_get_and_return_them() -> None:
+    x = nc.tensor([1, -2, 3], dtype=nc.int4)
+    assert nc.jit(lambda v: nc.host_call(lambda y: y.numpy()[::-1], v.type, v))(x).tolist() == [3, -2, 1]
+
+
 # ---- gradients
 
 

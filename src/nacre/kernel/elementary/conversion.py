@@ -11,7 +11,7 @@ from nacre.base.conversion import bounds
 from nacre.base.dtypes import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64
 from nacre.kernel.elementary import storage
 from nacre.kernel.elementary.emitter import Emitter, Value, held
-from nacre.kernel.elementary.value import Real, Whole, two_sum, where
+from nacre.kernel.elementary.value import Real, Whole, at_least, at_most, two_sum, where
 
 
 def widen(emitter: Emitter, x: Value, dtype: DType) -> Real:
@@ -110,11 +110,11 @@ def from_bool(emitter: Emitter, x: Value, target: DType) -> Value:
 def _to_encode(emitter: Emitter, x: Value, source: DType, target: DType) -> Real | Whole:
     """x in the dtype from which a storage dtype encodes: float32, rounded to odd, or int8 with the same low bits."""
     if target.number.is_integer:
-        whole = Whole(emitter, convert(emitter, x, source, target.number), int8)
         if not source.is_float:
-            return whole
-        (low, high), sign = bounds(target), "s" if target.is_signed else "u"
-        return where(whole.compare(f"{sign}gt", high), high, where(whole.compare(f"{sign}lt", low), low, whole))
+            return Whole(emitter, convert(emitter, x, source, target.number), int8)
+        real, (low, high) = widen(emitter, x, source), bounds(target)
+        within = where(real.is_nan(), 0.0, at_most(at_least(real, float(low)), float(high)))
+        return within.to_whole("fptosi", int32).cast("trunc", int8)
     if source is float64:
         return to_odd_float(Real(emitter, x, float64))
     if source.is_integer and source.bits >= 32:
