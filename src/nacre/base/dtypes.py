@@ -315,10 +315,8 @@ INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = (float16, bfloat16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
 ALL: Final = (bool_, *INTEGERS, *FLOATS, *COMPLEX)  # that compute
-STORED_FLOATS: Final = (
-    *(float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu),
-    float4_e2m1fn,
-)
+FLOAT8: Final = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+STORED_FLOATS: Final = (*FLOAT8, float4_e2m1fn)
 STORED_INTEGERS: Final = (int4, uint4, int2, uint2)
 STORAGE: Final = STORED_FLOATS + STORED_INTEGERS
 NAMED: Final = ALL + STORAGE
