@@ -124,7 +124,7 @@ def _core() -> tuple[Part, ...]:
         "nacre.api.tensor": ["Tensor"],
         "nacre.trace.variable": ["Variable"],
         **{m.__name__: list(m.__all__) for m in namespace.MODULES},
-        "nacre.base.dtypes": ["DType", *(d.name for d in dtypes.ALL)],
+        "nacre.base.dtypes": ["DType", *(d.name for d in dtypes.NAMED)],
         "nacre.base.dims": ["Dim"],
     }
     homes |= {f"nacre.{home}": names.split() for home, names in nacre._LATE.items()}

@@ -67,7 +67,8 @@ TENSORS = Group(
             "Element types, their limits, and conversion between them.",
             {
                 "nacre": "DType float32 float64 float16 bfloat16 complex64 complex128 bool int8 int16 int32 int64 "
-                "uint8 uint16 uint32 uint64 astype result_type can_cast isdtype finfo iinfo"
+                "uint8 uint16 uint32 uint64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
+                "float4_e2m1fn int4 uint4 int2 uint2 astype bitcast result_type can_cast isdtype finfo iinfo"
             },
         ),
         Topic(

@@ -139,13 +139,23 @@ if TYPE_CHECKING:
     from nacre.base.dtypes import bool_ as _bool
     from nacre.base.dtypes import complex64 as complex64
     from nacre.base.dtypes import complex128 as complex128
+    from nacre.base.dtypes import float4_e2m1fn as float4_e2m1fn
+    from nacre.base.dtypes import float8_e4m3fn as float8_e4m3fn
+    from nacre.base.dtypes import float8_e4m3fnuz as float8_e4m3fnuz
+    from nacre.base.dtypes import float8_e5m2 as float8_e5m2
+    from nacre.base.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+    from nacre.base.dtypes import float8_e8m0fnu as float8_e8m0fnu
     from nacre.base.dtypes import float16 as float16
     from nacre.base.dtypes import float32 as float32
     from nacre.base.dtypes import float64 as float64
+    from nacre.base.dtypes import int2 as int2
+    from nacre.base.dtypes import int4 as int4
     from nacre.base.dtypes import int8 as int8
     from nacre.base.dtypes import int16 as int16
     from nacre.base.dtypes import int32 as int32
     from nacre.base.dtypes import int64 as int64
+    from nacre.base.dtypes import uint2 as uint2
+    from nacre.base.dtypes import uint4 as uint4
     from nacre.base.dtypes import uint8 as uint8
     from nacre.base.dtypes import uint16 as uint16
     from nacre.base.dtypes import uint32 as uint32

@@ -99,7 +99,7 @@ def test_the_error_of_reading_a_traced_tensor_explains_itself(read: object) -> N
         (lambda x: nc.tensor(1j, dtype="float32"), "must fit float32 (real); got 1j; use its real part, or convert"),
         (lambda x: nc.full_like(x, 1j), "first, as in `x.astype(nacre.complex64)`"),
         (lambda x: x.astype(complex).astype(float), "cast: real and complex numbers must not be converted"),
-        (lambda x: nc.tensor(np.ones(2, np.clongdouble)), "complex128; got dtype('complex256')"),
+        (lambda x: nc.tensor(np.ones(2, np.clongdouble)), "uint2; got dtype('complex256')"),
         (lambda x: nc.tensor(np.array(["2020-01-01"], "datetime64[D]")), "convert them with array.astype('int64')"),
         (lambda x: nc.tensor([1, None]), "convert them with array.astype(float)"),
         (lambda x: nc.add(x, "a"), "got text (str)"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -43,7 +42,7 @@ COMPLEX = DType(
     *("complex160", "c160", Category.COMPLEX, 160, 256, np.dtype(np.clongdouble), "[2 x x86_fp80]", "[2 x x86_fp80]"),
     *(WIDE, None),
 )
-SHORT = DType("int4", "i4", Category.SIGNED, 4, 4, np.dtype(ml_dtypes.int4), "i4", "i4", None, int8)
+SHORT = DType("nibble", "n4", Category.SIGNED, 4, 4, np.dtype("V1"), "i4", "i4", None, int8)
 
 
 def test_complex_numbers_have_two_real_components() -> None:
@@ -60,12 +59,14 @@ def test_elements_of_fewer_than_eight_bits_are_packed() -> None:
     assert SHORT.is_integer and SHORT.is_signed and not SHORT.is_inexact and not SHORT.is_differentiable
     assert SHORT.is_widened and SHORT.arithmetic is int8 and (SHORT.bits, SHORT.storage_bits) == (4, 4)
     assert [s for s in SETS if SHORT in s] == [INTEGRAL, BITWISE, REAL, NUMERIC, ORDERED, ANY]
-    assert (str(TensorType((3,), SHORT)), repr(SHORT)) == ("i4[3]", "nacre.int4")
+    assert (str(TensorType((3,), SHORT)), repr(SHORT)) == ("n4[3]", "nacre.nibble")
     assert [TensorType((n,), SHORT).nbytes for n in range(6)] == [0, 1, 1, 2, 2, 3]
     assert TensorType((3, 3), SHORT).nbytes == 5
     some = TensorType((Dim.symbol("n", max=64),), SHORT).nbytes
     assert [evaluate(some, {"n": n}) for n in range(6)] == [0, 1, 1, 2, 2, 3]
-    with pytest.raises(DTypeError, match="itemsize: elements must be whole bytes; got int4, of 4 bits; use the nbytes"):
+    with pytest.raises(
+        DTypeError, match="itemsize: elements must be whole bytes; got nibble, of 4 bits; use the nbytes"
+    ):
         SHORT.itemsize  # noqa: B018
 
 
@@ -124,7 +125,7 @@ def test_type_rules_of_reductions_know_new_dtypes_by_their_traits() -> None:
             DTypeError, match=rf"^{name}: the dtype must be {words}; got c160\[2, 3\]; take the abs, or a part$"
         ):
             rule(x, **params)
-    with pytest.raises(DTypeError, match=r"^any: the dtype must be bool; got i4\[2, 3\]; convert"):
+    with pytest.raises(DTypeError, match=r"^any: the dtype must be bool; got n4\[2, 3\]; convert"):
         primitive_named("any").type_rule(y, axes=(1,))
 
 
@@ -136,7 +137,7 @@ def test_public_functions_refuse_new_dtypes_by_their_traits() -> None:
         DTypeError, match=r"sort: operands must have a real dtype; got complex160; take its abs, or a part$"
     ):
         require("sort", COMPLEX, ORDERED)
-    with pytest.raises(DTypeError, match=r"logical_and: operands must have dtype bool; got int4$"):
+    with pytest.raises(DTypeError, match=r"logical_and: operands must have dtype bool; got nibble$"):
         require("logical_and", SHORT, BOOLEAN)
     require("add", COMPLEX, NUMERIC)
     require("bitwise_and", SHORT, BITWISE)

@@ -8,6 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from nacre.base.conversion import rounded
 from nacre.base.dtypes import (
     ALL,
     FLOATS,
@@ -16,6 +17,9 @@ from nacre.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float4_e2m1fn,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
@@ -209,6 +213,17 @@ def conversion(target: DType, dtypes: Sequence[DType]) -> Row:
     )
 
 
+def storage(target: DType) -> Row:
+    """A row of floats rounded to a storage dtype, whose numbers are read back as float32."""
+    return Row(
+        f"store-{target.short}",
+        lambda x: pw.cast(pw.cast(x, target), float32),
+        lambda x: rounded(x.astype(np.float64), target).astype(np.float32),
+        operands(1),
+        FLOATS,
+    )
+
+
 def same_bits(target: DType, dtypes: Sequence[DType]) -> Row:
     """A row of reinterpretations as a dtype."""
     return Row(
@@ -242,6 +257,9 @@ CONVERSION = [
         operands(1),
         (bool_, *SIGNED),
     ),
+    storage(float8_e4m3fn),
+    storage(float8_e5m2),
+    storage(float4_e2m1fn),
     same_bits(int32, (float32,)),
     same_bits(float32, (int32,)),
     same_bits(int64, (float64,)),

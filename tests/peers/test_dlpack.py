@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.base.dtypes import ALL
+from nacre.base.dtypes import ALL, STORED_FLOATS
 from nacre.runtime.buffer import statistics
 from peers.libraries import jax, torch
 
@@ -47,6 +47,22 @@ def test_jax_and_every_dtype(dtype: Any) -> None:
         assert ours.dtype is dtype and ours.shape == shape and np.array_equal(ours.numpy(), np.asarray(theirs))
         back = jax.numpy.from_dlpack(nc.ones(shape, dtype=dtype))
         assert back.dtype == theirs.dtype and back.shape == shape and bool((back == theirs).all())
+
+
+@pytest.mark.parametrize("dtype", [d for d in STORED_FLOATS if hasattr(torch, d.name)], ids=str)
+def test_torch_and_float8(dtype: Any) -> None:
+    codes = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    theirs = torch.tensor(codes).view(getattr(torch, dtype.name))
+    ours = nc.from_dlpack(theirs.T)
+    assert ours.dtype is dtype and np.array_equal(ours.numpy().view(np.uint8), codes.T)
+    back = torch.from_dlpack(nc.asarray(codes.view(dtype.numpy)))
+    assert back.dtype is theirs.dtype and torch.equal(back.view(torch.uint8), theirs.view(torch.uint8))
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    numbers = numbers[numbers > 0] if not dtype.has_zero else numbers
+    saturate = dtype is nc.float8_e4m3fn  # PyTorch's conversion to this one always does
+    found = nc.asarray(numbers).astype(dtype, saturate=saturate).astype(nc.float32).numpy()
+    wanted = torch.tensor(numbers).to(theirs.dtype).float().numpy()
+    assert np.array_equal(found, wanted, equal_nan=True)
 
 
 VIEWS: list[Callable[[Any], Any]] = [

@@ -355,7 +355,7 @@ REASONS: dict[str, str] = {
         _LINEAR,
     ),
     **_listed("angle polar", "tests/api/test_complex_numbers.py has their derivatives"),
-    **_listed("ceil floor floor_divide round sign trunc", _STEPS),
+    **_listed("bitcast ceil floor floor_divide round sign trunc", _STEPS),
     **_listed("unique_all unique_counts unique_inverse unique_values", "they move elements as `sort` does"),
     **_listed("dot inner lerp", "products, whose derivatives tests/public/test_other_names.py has"),
     **_listed("amax amin softmax log_softmax relu", "other ways to call functions that have points"),

@@ -161,6 +161,7 @@ OTHERS = {
         "conversions of what has a dtype; integers wrap",
     ),
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
+    "bitcast": "the bits, not the numbers",
     **dict.fromkeys(
         ("random.bits", "random.uniform", "random.normal", "fft.fftfreq", "fft.rfftfreq"),
         "a dtype of one kind; numbers are rounded",

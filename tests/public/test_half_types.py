@@ -27,7 +27,7 @@ NOT_HALF = {
     *(f"fft.{i}{name}" for i in ("", "i") for name in ("fft", "fft2", "fftn", "hfft", "rfft", "rfft2", "rfftn")),
     "can_cast", "isdtype", "isin", "nonzero", "searchsorted", "isclose", "allclose", "array_equal", "argwhere",
     "flatnonzero",
-    "nextafter",  # the next number depends on the dtype
+    "bitcast", "nextafter",  # the result depends on the dtype
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "logical_and", "logical_not", "logical_or", "logical_xor",
     "broadcast_to", "permute_dims", "reshape", "squeeze", "tile", "dynamic_slice", "dynamic_update_slice", "where",

@@ -30,7 +30,7 @@ def doubled(x: nc.Tensor) -> nc.Tensor:
 @pytest.mark.parametrize("name", DTYPES)
 def test_tensors(again: Callable[[Any], Any], name: str) -> None:
     dtype = surface.NAMES[name]
-    for x in (nc.zeros((0, 3), dtype=dtype), nc.ones((), dtype=dtype), nc.ones((2, 3), dtype=dtype).T):
+    for x in (nc.ones((0, 3), dtype=dtype), nc.ones((), dtype=dtype), nc.ones((2, 3), dtype=dtype).T):
         y = again(x)
         assert type(y) is nc.Tensor and y.type is x.type and not y.requires_grad
         assert np.array_equal(y.astype(nc.complex128).numpy(), x.astype(nc.complex128).numpy())

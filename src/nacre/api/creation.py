@@ -30,7 +30,7 @@ from nacre.base.arguments import require_device, whole_number
 from nacre.base.conversion import Number, bounds, converted, number, plain, real_number
 from nacre.base.dims import LIMIT, Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, complex64, float64, uint64
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.lazy import LateModule
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
@@ -238,6 +238,11 @@ def arange(
     start, stop, step = ends
     real, symbolic = (any(isinstance(v, kind) for v in ends) for kind in (float, Dim))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
+    if found.is_storage:
+        raise DTypeError(
+            f"arange: dtype must have arithmetic; got {found.name}, which is only stored; "
+            f"write nacre.arange(...).astype(nacre.{found.name})"
+        )
     count = _symbolic_count(*ends) if symbolic else _count(*ends)
     if symbolic and start == 0 and step == 1 and not found.is_integer:
         return pointwise.iota((count,), 0, found)

@@ -15,7 +15,7 @@ from math import prod, sqrt
 from typing import Any
 
 from nacre.api.creation import arange
-from nacre.api.elementwise.apply import of_tensors
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import roll
 from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, constant, spread
 from nacre.api.primitives import fourier, parts, pointwise, view
@@ -23,7 +23,7 @@ from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import plain_number, require_device, whole_number, whole_numbers
 from nacre.base.boundary import publish_all
 from nacre.base.dims import Size
-from nacre.base.dtypes import as_dtype, complex64, complex128, float32, float64
+from nacre.base.dtypes import ANY, as_dtype, complex64, complex128, float32, float64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -55,20 +55,22 @@ LAST_TWO = (-2, -1)
 # ---- operands: pairs of real numbers along another last axis
 
 
-def _complex(x: TensorLike) -> Any:
+def _complex(operation: str, x: TensorLike) -> Any:
     """Any numbers as complex64 or complex128."""
     held = as_tensor(x)
+    require(operation, held.type.dtype, ANY)
     return as_tensor(held, complex128 if held.type.dtype in (float64, complex128) else complex64)
 
 
-def _pairs(x: TensorLike) -> Any:
+def _pairs(operation: str, x: TensorLike) -> Any:
     """Any numbers as pairs [..., 2] of float32 or float64."""
-    return parts.as_real(_complex(x))
+    return parts.as_real(_complex(operation, x))
 
 
 def _numbers(operation: str, x: TensorLike) -> Any:
     """Real numbers as float32 or float64."""
     held = as_tensor(x)
+    require(operation, held.type.dtype, ANY)
     if held.type.dtype.is_complex:
         raise DTypeError(f"{operation}: x must be real; got {held.type}; take `nacre.real` of it, or write fft")
     return as_tensor(held, float64 if held.type.dtype is float64 else float32)
@@ -214,7 +216,7 @@ def _of_real(operation: str, x: TensorLike, n: int | None, axis: int, norm: str 
 
 
 def _to_real(operation: str, x: TensorLike, n: int | None, axis: int, norm: str | None, inverse: bool) -> Any:
-    z = _complex(x)
+    z = _complex(operation, x)
     pairs = parts.as_real(z if inverse else parts.conj(z))
     rank = len(pairs.type.shape) - 1
     if not rank:
@@ -333,7 +335,7 @@ def _several(
     operation: str, x: Any, lengths: Sequence[int], axes: Sequence[int], norm: str | None, inverse: bool
 ) -> Any:
     """The transform along axes, the last one first."""
-    pairs = _complex_along_each(_pairs(x), lengths[::-1], axes[::-1], inverse)
+    pairs = _complex_along_each(_pairs(operation, x), lengths[::-1], axes[::-1], inverse)
     return parts.as_complex(_scaled(operation, pairs, prod(lengths), norm, inverse))
 
 
@@ -358,7 +360,7 @@ def _all_of_real(
 def _all_to_real(
     operation: str, x: TensorLike, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None
 ) -> Any:
-    pairs = _pairs(x)
+    pairs = _pairs(operation, x)
     lengths, places = _lengths(operation, pairs.type.shape[:-1], s, axes, True)
     *others, last = places
     pairs, n = _complex_along_each(pairs, lengths[:-1], others, True), lengths[-1]

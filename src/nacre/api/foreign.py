@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Final
 
-from nacre.base.dtypes import bfloat16
+from nacre.base.dtypes import BYTE, STORED_FLOATS, bfloat16
 from nacre.base.errors import DTypeError
 from nacre.trace.value import Value
+
+STORED: Final = {f"torch.{d.name}": d.numpy for d in STORED_FLOATS if d.bits == BYTE}  # by PyTorch's names
 
 
 def array_of(value: Any) -> Any:
     """A PyTorch tensor in memory as a NumPy array; any other object unchanged.
 
-    NumPy has no bfloat16.  Such tensors are converted to float32, which represents every bfloat16 number.
+    NumPy has no bfloat16.  Such tensors are converted to float32, which represents every bfloat16 number.  Of float8
+    the bytes are taken.
 
     Raises DTypeError for a dtype that neither library has.
     """
@@ -23,6 +27,9 @@ def array_of(value: Any) -> Any:
     try:
         if str(held.dtype) == "torch.bfloat16":
             return held.float().numpy().astype(bfloat16.numpy)
+        stored = STORED.get(str(held.dtype))
+        if stored is not None:
+            return held.view(sys.modules["torch"].uint8).numpy().view(stored)
         return held.numpy()
     except TypeError as fault:
         raise DTypeError(

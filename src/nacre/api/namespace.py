@@ -84,7 +84,7 @@ mark_absent(Tensor, {
 })  # fmt: skip
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
-PUBLIC.update({d.name: d for d in dtypes.ALL})
+PUBLIC.update({d.name: d for d in dtypes.NAMED})
 ALIASES: dict[str, Any] = {}  # other names of functions and dtypes
 for name in other_names.__all__:
     held = getattr(other_names, name)

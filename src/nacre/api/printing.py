@@ -110,8 +110,10 @@ def _scientific(precision: int | None) -> Callable[[Any], str]:
 
 def printable(x: Value) -> np.ndarray:
     """The numbers in a form that NumPy prints well."""
-    array = to_numpy(x)
-    return array.astype(np.float32) if x.type.dtype is bfloat16 else array
+    array, dtype = to_numpy(x), x.type.dtype
+    if dtype.is_storage:
+        return array.astype(dtype.number.numpy)
+    return array.astype(np.float32) if dtype is bfloat16 else array
 
 
 def represent(x: Value, requires_grad: bool | None = None) -> str:

@@ -20,7 +20,7 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import FLOATING, INEXACT, NUMERIC, DType, as_dtype, int64, uint64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, as_dtype, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -51,11 +51,16 @@ def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> 
     return kept(op(x, axes) if axes else distinct(x, x), x.type.shape, axes, keepdims)
 
 
-def _wide(dtype: DType) -> DType:
-    """The dtype in which elements are summed and multiplied."""
+def _widened(operation: str, x: TensorLike, wanted: Any) -> Any:
+    """The operand in the dtype in which elements are summed and multiplied: the wanted one, by default a wide one."""
+    held = as_tensor(x)
+    dtype: DType = held.type.dtype
+    require(operation, dtype, ANY)
+    if wanted is not None:
+        return as_tensor(held, as_dtype(wanted))
     if dtype.is_inexact:
-        return dtype
-    return uint64 if dtype.is_integer and not dtype.is_signed else int64
+        return held
+    return as_tensor(held, uint64 if dtype.is_integer and not dtype.is_signed else int64)
 
 
 def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -64,9 +69,7 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     Tensor([4., 6.], f32[2])
     """
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
-    return reduce_axes(reduce.sum_, "sum", held, axis, keepdims)
+    return reduce_axes(reduce.sum_, "sum", _widened("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -75,9 +78,7 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
     >>> nc.prod([1.0, 2.0, 3.0])
     Tensor(6., f32[])
     """
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
-    return reduce_axes(reduce.prod, "prod", held, axis, keepdims)
+    return reduce_axes(reduce.prod, "prod", _widened("prod", x, dtype), axis, keepdims)
 
 
 def count(x: Any, axis: Axes, operation: str) -> Size:
@@ -208,8 +209,7 @@ def cumulative_prod(
 def _accumulated(
     op: Any, operation: str, first: int, x: TensorLike, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    held = _widened(operation, x, dtype)
     require(operation, held.type.dtype, NUMERIC)
     shape = held.type.shape
     if axis is None and len(shape) != 1:

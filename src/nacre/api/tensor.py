@@ -245,9 +245,9 @@ class Tensor(Methods, metaclass=ListedClass):
         """The complex conjugate; of real numbers the tensor itself."""
         return FUNCTIONS.conj(self)
 
-    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
-        """The elements converted to a dtype."""
-        return FUNCTIONS.astype(self, dtype, copy=copy, device=device)
+    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None, saturate: bool = False) -> Tensor:
+        """The elements converted to a dtype; with `saturate`, to its nearest finite number."""
+        return FUNCTIONS.astype(self, dtype, copy=copy, device=device, saturate=saturate)
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape; one size may be −1."""

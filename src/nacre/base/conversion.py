@@ -91,13 +91,13 @@ def real_number(value: Any) -> Any:
 
 
 def bounds(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest number of an integer dtype."""
+    """The least and the greatest number of a dtype of integers."""
     low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
     return low, low + (1 << dtype.bits) - 1
 
 
 def fits(value: Number, dtype: DType) -> bool:
-    """Whether an integer dtype can represent the number."""
+    """Whether a dtype of integers can represent the number."""
     low, high = bounds(dtype)
     return not isinstance(value, complex) and low <= value <= high and value == int(value)
 
@@ -112,9 +112,9 @@ def number(value: Number, dtype: DType, operation: str = "constant") -> Any:
         return bool(value)
     if dtype.is_complex:
         return complex(value)
-    if isinstance(value, complex):
+    if isinstance(value, complex) or (not dtype.has_zero and value <= 0):
         raise refused(operation, value, dtype)
-    if dtype.is_integer:
+    if dtype.python is int:
         if not fits(value, dtype):
             raise refused(operation, value, dtype)
         return int(value)
@@ -128,7 +128,10 @@ def refused(operation: str, value: object, dtype: DType) -> DTypeError:
     """The error for a number that a dtype cannot represent."""
     shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >> 128 else repr(value)
     held, remedy, wider = "its range", "a float", "int64"
-    if dtype.is_integer:
+    if dtype.is_storage:
+        remedy, wider = "another number", dtype.number.name
+        held = held if dtype.has_zero else "above zero"
+    if dtype.python is int:
         held, remedy = "whole, {} to {}".format(*bounds(dtype)), "a wider dtype"
     if isinstance(value, complex):
         held, remedy, wider = "real", "its real part", "complex64"
@@ -154,13 +157,13 @@ def element(value: Number, dtype: DType, operation: str = "constant") -> np.ndar
     if dtype.is_complex:
         with np.errstate(all="ignore"):
             return np.array(held, np.complex128).astype(dtype.numpy)
-    return rounded(np.array(held, np.float64), dtype) if dtype.is_float else np.array(held, dtype.numpy)
+    return rounded(np.array(held, np.float64), dtype) if dtype.python is float else np.array(held, dtype.numpy)
 
 
 def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
     """float64 numbers rounded once to a floating-point dtype."""
     with np.errstate(all="ignore"):
-        return (_single_to_odd(x) if dtype is bfloat16 else x).astype(dtype.numpy)
+        return (_single_to_odd(x) if dtype is bfloat16 or dtype.is_storage else x).astype(dtype.numpy)
 
 
 def _single_to_odd(x: np.ndarray) -> np.ndarray:
@@ -197,9 +200,10 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
         dtype = bool_ if BOOLEAN.holds(found) else int64 if whole or INTEGRAL.holds(found) else float32
     if dtype.is_bool:
         return array != 0
-    if dtype.is_integer and BITWISE.holds(found):
+    if dtype.python is int and BITWISE.holds(found):
         return _within(array, dtype, operation)
-    if dtype.is_integer or found.type is np.object_ or (REAL.holds(found) and dtype.bits < 64 and _beyond(array)):
+    beyond = REAL.holds(found) and dtype.bits < 64 and _beyond(array)
+    if dtype.python is int or not dtype.has_zero or found.type is np.object_ or beyond:
         # one by one: NumPy has converted integers to floats, or has no dtype for them
         held = [element(v, dtype, operation) for v in leaves]
         return np.array(held, dtype.numpy).reshape(array.shape)
@@ -229,9 +233,9 @@ def _within(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
 
 def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
     """Raise DTypeError unless an integer or bool dtype can represent every number of an array."""
-    if dtype.is_float or not array.size or array.dtype == dtype.numpy:
+    if dtype.python is float or not array.size or array.dtype == dtype.numpy:
         return
-    low, high = bounds(dtype) if dtype.is_integer else (0, 1)
+    low, high = bounds(dtype) if dtype.python is int else (0, 1)
     wide = array if BITWISE.holds(array.dtype) else array.astype(np.float64)
     wrong = ~((wide >= low) & (wide <= high) & (wide == np.floor(wide)) & (wide != 2.0**dtype.bits))
     if wrong.any():
@@ -240,7 +244,7 @@ def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
 
 def converted(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
     """float64 numbers in a dtype, converted like Python numbers.  Raises DTypeError for numbers that do not fit."""
-    if dtype.is_float:
+    if dtype.python is float:
         return rounded(array, dtype)
     unchanged(array, dtype, operation)
     return array.astype(dtype.numpy)

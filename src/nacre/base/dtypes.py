@@ -1,7 +1,8 @@
 """Element types with their traits, the sets of dtypes in type rules, and the promotion table.
 
 Other modules use the traits of a dtype, such as `is_inexact` and `arithmetic`, never NumPy's letters.  A new dtype
-needs a definition in `ALL`, its promotions, and the rules that differ for it.
+needs a definition in `ALL`, its promotions, and the rules that differ for it; one that is only stored needs an
+`Encoding` and a definition in `STORAGE`.
 """
 
 from __future__ import annotations
@@ -26,15 +27,39 @@ class Category(Enum):
     UNSIGNED = "unsigned integer", "u", int
     FLOATING = "floating-point", "f", float
     COMPLEX = "complex", "c", complex
+    STORED_FLOATING = "stored floating-point", "V", float  # no type rule of arithmetic accepts these two
+    STORED_INTEGER = "stored integer", "V", int
 
     def __init__(self, word: str, letter: str, python: type[complex]) -> None:
         self.word = word
         self.letter = letter
         self.python = python
-        self.level = (bool, int, float, complex).index(python)  # the rank in promotion with Python's numbers
+        # the rank in promotion with Python's numbers, which never change a dtype that is only stored
+        self.level = (bool, int, float, complex).index(complex if letter == "V" else python)
 
 
-_bool, _signed, _unsigned, _floating, _complex = Category
+_bool, _signed, _unsigned, _floating, _complex, _stored_floating, _stored_integer = Category
+_ARITHMETIC = (_bool, _signed, _unsigned, _floating, _complex)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """How the low bits of a byte encode a number that is only stored; the others are 0, and are not read.
+
+    `number` is the dtype with all of the numbers, in which to compute.  A floating-point code is a sign, if there is
+    one, an exponent with a bias, and a fraction.  `greatest`, `infinity` and `nan` are codes without a sign.  The code
+    of an integer is its low bits; the fields after `is_signed` are not used.
+    """
+
+    number: DType
+    is_signed: bool
+    fraction: int = 0
+    bias: int = 0
+    greatest: int = 0
+    infinity: int | None = None  # None: larger numbers become NaN, or without NaN the greatest
+    nan: int | None = None
+    has_signed_zero: bool = True  # without, the code of −0 is that of NaN
+    has_zero: bool = True  # without, also without subnormal numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +67,8 @@ class DType:
     """An element type.  There is one object for each; compare them with `is` or `==`.
 
     `bits` is the size of a value, and `storage_bits` the size of an element in memory.  `numpy` is the dtype of a NumPy
-    array of such elements.  `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point) and `c`
-    (complex).
+    array of such elements.  `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point), `c`
+    (complex) and `V` (only stored, such as float8).
 
     >>> nc.float32, str(nc.bfloat16), nc.int8.bits, nc.uint8.is_signed
     (nacre.float32, 'bf16', 8, False)
@@ -51,6 +76,8 @@ class DType:
     (nacre.float32, 8, False)
     >>> nc.complex64.real, nc.complex64.components, nc.complex128.bits
     (nacre.float32, 2, 128)
+    >>> nc.float8_e4m3fn.is_storage, nc.int4.bits, nc.int4.storage_bits
+    (True, 4, 8)
     """
 
     name: str
@@ -63,6 +90,7 @@ class DType:
     memory: str  # the type of a value in memory
     component: DType | None  # of complex numbers: the dtype of the real and imaginary parts
     wider: DType | None  # the dtype of computation, if it differs
+    encoding: Encoding | None = None  # of dtypes that are only stored
 
     def __repr__(self) -> str:
         return f"nacre.{self.name}"
@@ -140,7 +168,24 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """Whether elements may be negative."""
+        if self.encoding is not None:
+            return self.encoding.is_signed
         return self.category is not _unsigned and self.category is not _bool
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether elements are only stored, moved and converted: no arithmetic accepts them."""
+        return self.encoding is not None
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether zero is one of the numbers, as it is for all dtypes but float8_e8m0fnu."""
+        return self.encoding is None or self.encoding.has_zero
+
+    @property
+    def number(self) -> DType:
+        """The dtype in which to compute with the numbers: float32, int8 or uint8 for a storage dtype, or this one."""
+        return self if self.encoding is None else self.encoding.number
 
     @property
     def is_differentiable(self) -> bool:
@@ -209,6 +254,17 @@ def _complex_number(component: DType) -> DType:
     return DType(name, f"c{bits}", _complex, bits, bits, np.dtype(name), llvm, llvm, component, None)
 
 
+def _stored(name: str, short: str, category: Category, encoding: Encoding, bits: int = BYTE) -> DType:
+    """A dtype whose elements are only stored, one in each byte."""
+    numpy = np.dtype(getattr(ml_dtypes, name))
+    return DType(name, short, category, bits, BYTE, numpy, "i8", "i8", None, None, encoding)
+
+
+def _stored_integer_of(number: DType, bits: int) -> DType:
+    name, short = (text.replace("8", str(bits)) for text in (number.name, number.short))
+    return _stored(name, short, _stored_integer, Encoding(number, number.is_signed), bits)
+
+
 bool_: Final = DType("bool", "bool", _bool, 1, 8, np.dtype(np.bool_), "i1", "i8", None, None)
 int8: Final = _integer(_signed, 8)
 int16: Final = _integer(_signed, 16)
@@ -225,19 +281,53 @@ bfloat16: Final = _float("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "bflo
 complex64: Final = _complex_number(float32)
 complex128: Final = _complex_number(float64)
 
+# OCP's 8-bit formats (E4M3FN, E5M2), those without negative zero (FNUZ), and OCP's formats of MX blocks (E8M0, E2M1)
+float8_e4m3fn: Final = _stored(
+    "float8_e4m3fn", "f8e4m3fn", _stored_floating, Encoding(float32, True, 3, 7, greatest=0x7E, nan=0x7F)
+)
+float8_e4m3fnuz: Final = _stored(
+    *("float8_e4m3fnuz", "f8e4m3fnuz", _stored_floating),
+    Encoding(float32, True, 3, 8, greatest=0x7F, nan=0x80, has_signed_zero=False),
+)
+float8_e5m2: Final = _stored(
+    *("float8_e5m2", "f8e5m2", _stored_floating),
+    Encoding(float32, True, 2, 15, greatest=0x7B, infinity=0x7C, nan=0x7E),
+)
+float8_e5m2fnuz: Final = _stored(
+    *("float8_e5m2fnuz", "f8e5m2fnuz", _stored_floating),
+    Encoding(float32, True, 2, 16, greatest=0x7F, nan=0x80, has_signed_zero=False),
+)
+float8_e8m0fnu: Final = _stored(
+    *("float8_e8m0fnu", "f8e8m0fnu", _stored_floating),
+    Encoding(float32, False, 0, 127, greatest=0xFE, nan=0xFF, has_zero=False),
+)
+float4_e2m1fn: Final = _stored(
+    "float4_e2m1fn", "f4e2m1fn", _stored_floating, Encoding(float32, True, 1, 1, greatest=0x7), bits=4
+)
+int4: Final = _stored_integer_of(int8, 4)
+uint4: Final = _stored_integer_of(uint8, 4)
+int2: Final = _stored_integer_of(int8, 2)
+uint2: Final = _stored_integer_of(uint8, 2)
+
 SIGNED: Final = (int8, int16, int32, int64)
 UNSIGNED: Final = (uint8, uint16, uint32, uint64)
 INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = (float16, bfloat16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
-ALL: Final = (bool_, *INTEGERS, *FLOATS, *COMPLEX)
+ALL: Final = (bool_, *INTEGERS, *FLOATS, *COMPLEX)  # that compute
+FLOAT8: Final = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+STORED_FLOATS: Final = (*FLOAT8, float4_e2m1fn)
+STORED_INTEGERS: Final = (int4, uint4, int2, uint2)
+STORAGE: Final = STORED_FLOATS + STORED_INTEGERS
+NAMED: Final = ALL + STORAGE
 FLOATS_BY_LLVM: Final = {d.llvm: d for d in FLOATS}
 
 PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32, complex: complex64}  # of its numbers
 
-_by_name: Final = {d.name: d for d in ALL} | {d.short: d for d in ALL}
-_by_numpy: Final = {d.numpy: d for d in ALL}
-_by_letter: Final = {c.letter: c for c in Category}
+_by_name: Final = {d.name: d for d in NAMED} | {d.short: d for d in NAMED}
+_by_numpy: Final = {d.numpy: d for d in NAMED}
+_stored_numpy: Final = {d.numpy: d for d in STORAGE}  # of which NumPy takes some for its own floats
+_by_letter: Final = {c.letter: c for c in _ARITHMETIC}
 _categories: Final = {d.category for d in ALL}
 
 
@@ -253,8 +343,9 @@ class DTypeSet:
         return dtype.category in self.categories
 
     def holds(self, dtype: np.dtype) -> bool:
-        """Whether elements of a NumPy array are of one of the categories.  For NumPy, bfloat16 belongs to none."""
-        return _by_letter.get(dtype.kind) in self.categories
+        """Whether elements of a NumPy array are of one of the categories.  bfloat16 belongs to none here."""
+        stored = _stored_numpy.get(dtype)
+        return (_by_letter.get(dtype.kind) if stored is None else stored.category) in self.categories
 
     def __repr__(self) -> str:
         return f"DTypeSet({self.words})"
@@ -268,7 +359,8 @@ INEXACT: Final = DTypeSet("a floating-point or complex dtype", _floating, _compl
 REAL: Final = DTypeSet("a real numeric dtype", _signed, _unsigned, _floating)
 NUMERIC: Final = DTypeSet("a numeric dtype", _signed, _unsigned, _floating, _complex)
 ORDERED: Final = DTypeSet("a real dtype", _bool, _signed, _unsigned, _floating)
-ANY: Final = DTypeSet("a dtype", *Category)
+STORED: Final = DTypeSet("a storage dtype", _stored_floating, _stored_integer)
+ANY: Final = DTypeSet("a dtype with arithmetic", *_ARITHMETIC)
 
 
 def dtype_named(name: str) -> DType:
@@ -276,7 +368,7 @@ def dtype_named(name: str) -> DType:
     try:
         return _by_name[name]
     except KeyError:
-        known = ", ".join(d.name for d in ALL)
+        known = ", ".join(d.name for d in NAMED)
         raise DTypeError(f"dtype: the name must be one of {known}; got {name!r}") from None
 
 
@@ -304,7 +396,7 @@ def as_dtype(value: object) -> DType:
     try:
         return _by_numpy[np.dtype(value)]  # type: ignore[call-overload]
     except (KeyError, TypeError, ValueError):
-        known = ", ".join(d.name for d in ALL)
+        known = ", ".join(d.name for d in NAMED)
         raise DTypeError(f"dtype: the value must be one of {known}; got {value!r}") from None
 
 
@@ -352,6 +444,6 @@ def promote(*dtypes: DType) -> DType:
                 wider = d if d.category.level > result.category.level else result
                 raise DTypeError(
                     f"promotion: dtypes must be of one kind; got {result.name} and {d.name}; "
-                    f"convert one of them, as in `x.astype(nacre.{wider.name})`"
+                    f"convert one of them, as in `x.astype(nacre.{wider.number.name})`"
                 ) from None
     return result

@@ -21,7 +21,7 @@ from nacre.formats.safetensors import reading
 from nacre.nn.module import Module
 from nacre.transform.jit import Jitted
 
-BY_NAME = {name: d for d in dtypes.ALL for name in (d.short, d.name)}
+BY_NAME = {name: d for d in dtypes.NAMED for name in (d.short, d.name)}
 ELSEWHERE = {  # names in other languages and packages → the type of the usual width, and others of its kind
     "float": ("f32", "f64, f16 or bf16"), "double": ("f64", "f32"), "half": ("f16", "bf16"), "single": ("f32", "f64"),
     "int": ("i64", "i32, i16 or i8"), "long": ("i64", "i32"), "short": ("i16", "i32"), "byte": ("u8", "i8"),
@@ -155,7 +155,7 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
         advice = _meant(found[1], found[2]) if found is not None and unknown else ""
         raise ArgumentError(
             f"{command}: a type such as f32[64, 784] or f32[batch:512, 784] is required, of "
-            f"{', '.join(d.short for d in dtypes.ALL)}; got {text!r}{advice}"
+            f"{', '.join(d.short for d in dtypes.NAMED)}; got {text!r}{advice}"
         )
     if any(len(digits) > DIGITS for m in read if m is not None for digits in m.groups() if digits and m[2] != digits):
         raise ArgumentError(f"{command}: sizes of at most {DIGITS} digits are required; got {text[:40]!r}…")

@@ -245,7 +245,8 @@ def header(about: Interface, version: str) -> str:
             *values,
             *bounds,
             "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
-            "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1.",
+            "   outputs must not overlap anything.  Half types and dtypes for storage are given by their bits,",
+            "   bool is 0 or 1.",
             "   A complex element is two numbers, the real and the imaginary part. */",
             f"#ifndef {upper}_H",
             f"#define {upper}_H",
@@ -287,4 +288,4 @@ def header(about: Interface, version: str) -> str:
 
 def _c_type(dtype: DType) -> str:
     """The C type of an element; of complex numbers, that of a part."""
-    return C_TYPES.get(dtype.real.name, f"{dtype.name}_t")
+    return "uint8_t" if dtype.is_storage else C_TYPES.get(dtype.real.name, f"{dtype.name}_t")

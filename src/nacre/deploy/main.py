@@ -97,6 +97,9 @@ def _spellings(dtype: DType) -> tuple[str, str]:
         return "<V2", "|V2"
     if dtype is bool_:
         return "|b1", "|b1"
+    if dtype.is_storage:  # NumPy writes some of them with a spelling that it does not read
+        written = dtype.numpy.str
+        return ("<V1", "|V1") if written == "<V1" else ("|V1", written)
     order, code = "|" if dtype.itemsize == 1 else "<", dtype.numpy.str[1:]
     return order + code, "=" + code
 

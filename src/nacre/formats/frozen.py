@@ -4,6 +4,7 @@ The file's metadata hold `format` (nacre-program), `version`, `graph` (the text 
 of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
 A file with operations from outside the package has `primitives`, their versions by name in JSON.  A file of a graph
 with named intermediates has `names`: by name the number of the value, of the inputs and then the results in order.
+Weights of a dtype that safetensors does not have are in the form that `carried` describes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, cast
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GraphError
+from nacre.formats.carried import carried, restored
 from nacre.formats.freezing import DynamicShapes, free_name, require_no_host_calls
 from nacre.formats.program import Program, freeze
 from nacre.formats.safetensors import File, opened, save
@@ -69,7 +71,8 @@ def save_program(
         numbers = {v: k for k, v in enumerate(_values(program.graph))}
         listed["names"] = {name: numbers[v] for name, v in program.named.items()}
     texts = {name: json.dumps(value) for name, value in listed.items()}
-    save(program.weights, path, {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts})
+    about = {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts}
+    save(carried(program.weights), path, about)
     return program
 
 
@@ -112,8 +115,9 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
         raise _wrong(path, "its names differ from those of the graph's inputs and of its tensors")
     if len(outputs) != len(graph.outputs) or structure.leaves != len(outputs):
         raise _wrong(path, "its names differ from those of the graph's outputs")
-    weights_by_name = {name: file.tensor(name) for name in weights}
-    for name, v in zip(weights, graph.inputs[len(inputs) :], strict=True):
+    taken = graph.inputs[len(inputs) :]
+    weights_by_name = {name: restored(file.tensor(name), v.type) for name, v in zip(weights, taken, strict=True)}
+    for name, v in zip(weights, taken, strict=True):
         if weights_by_name[name].type is not v.type:
             raise _wrong(path, f"the graph takes {v.type} for {name}, which is {weights_by_name[name].type}")
     weights_by_name = {free_name(n, (*inputs, *(set(weights) - {n}))): x for n, x in weights_by_name.items()}

@@ -49,7 +49,10 @@ NAMES = {
     "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
     "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
     "C64": dtypes.complex64,
+    "F8_E4M3": dtypes.float8_e4m3fn, "F8_E4M3FNUZ": dtypes.float8_e4m3fnuz, "F8_E5M2": dtypes.float8_e5m2,
+    "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz, "F8_E8M0": dtypes.float8_e8m0fnu, "F4": dtypes.float4_e2m1fn,
 }  # fmt: skip
+PACKED = dtypes.float4_e2m1fn  # the only dtype with elements of less than a byte
 LONGEST_HEADER = 100_000_000  # bytes, as in the format's own library
 MOST_AXES = 64
 HOLDING = ("model.safetensors", "weights.safetensors")  # the files of a folder that a message suggests
@@ -87,7 +90,7 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         raise KindError(
             f"save: tensors must be a mapping; got a {type(tensors).__name__}; write save(x.state_dict(), path)"
         )
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, tuple[str, np.ndarray]] = {}
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
             raise ArgumentError(f"save: names must be strings other than __metadata__; got {name!r}")
@@ -96,15 +99,14 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
         if x.type.dtype not in NAMES.values():
             raise ArgumentError(
-                f"save: the dtype must be one of the format; got {x.type} for {name!r}; write "
-                "nacre.view_as_real(x), and nacre.view_as_complex(x) after loading, or x.astype(nacre.complex64)"
+                f"save: the dtype must be one of the format; got {x.type} for {name!r}; write {_remedy(x.type.dtype)}"
             )
-        arrays[name] = np.asarray(to_numpy(x), order="C")
+        arrays[name] = _in_file(name, x)
     with replacing(Path(path)) as made:
         try:
             specs = {
-                name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-                for name, a in arrays.items()
+                name: TensorSpec(dtype=spelling, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
+                for name, (spelling, a) in arrays.items()
             }
             serialize_file(specs, made, metadata=dict(metadata) if metadata else None)
         except UnicodeEncodeError as fault:
@@ -115,6 +117,42 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
             raise ArgumentError(f"save: safetensors cannot hold these tensors; {fault}") from None
         if metadata:
             _sort_metadata(made)
+
+
+def _remedy(dtype: DType) -> str:
+    """What to write for a dtype that the format does not have."""
+    if dtype.is_storage:
+        pairs = f"x.reshape((*x.shape[:-1], -1, {8 // dtype.bits}))"
+        return f"y = nacre.bitcast({pairs}, nacre.uint8), and nacre.bitcast(y, nacre.{dtype.name}) after loading"
+    return "nacre.view_as_real(x), and nacre.view_as_complex(x) after loading, or x.astype(nacre.complex64)"
+
+
+def _in_file(name: str, x: Value) -> tuple[str, np.ndarray]:
+    """A dtype as the format's library spells it, and the elements; two of float4 are one byte, the first one low.
+
+    Raises ArgumentError for float4 with a last axis of an odd size.
+    """
+    array = np.asarray(to_numpy(x), order="C")
+    if x.type.dtype is not PACKED:
+        return array.dtype.name, array
+    if not array.shape or array.shape[-1] % 2:
+        raise ArgumentError(
+            f"save: the last axis must have an even size, because two elements are one byte; got {x.type} for "
+            f"{name!r}; pad it, or write x.astype(nacre.float8_e4m3fn)"
+        )
+    codes = array.view(np.uint8) & 15
+    return f"{array.dtype.name}_x2", np.ascontiguousarray(codes[..., ::2] | codes[..., 1::2] << 4)
+
+
+def _unpacked(packed: np.ndarray) -> np.ndarray:
+    """The elements of float4 in bytes of a file."""
+    codes = np.stack([packed & 15, packed >> 4], -1)
+    return codes.reshape(-1).view(PACKED.numpy)
+
+
+def _bytes(count: Size, dtype: DType) -> Size:
+    """Bytes of elements in a file."""
+    return (count + 1) // 2 if dtype is PACKED else bytes_of(count, dtype)
 
 
 def _tensor(name: str, value: Any) -> Value:
@@ -170,11 +208,9 @@ class File:
     def tensor(self, name: str) -> Value:
         """A tensor, its bytes copied from the file."""
         e = self.entries[name]
-        array = (
-            np.frombuffer(self.data, e.dtype.numpy, prod(e.shape), self.begin + e.start)
-            if prod(e.shape)
-            else np.zeros(0, e.dtype.numpy)
-        )
+        kind, count = (np.uint8, e.end - e.start) if e.dtype is PACKED else (e.dtype.numpy, prod(e.shape))
+        array = np.frombuffer(self.data, kind, count, self.begin + e.start) if prod(e.shape) else np.zeros(0, kind)
+        array = _unpacked(array) if e.dtype is PACKED else array
         if e.dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
             raise self._wrong(f"{name} has bools that are neither 0 nor 1")
         return from_numpy(array.reshape(e.shape))
@@ -225,7 +261,9 @@ class File:
             raise self._wrong(f"the shape of {name} must be a list of whole numbers")
         if not _sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= len(self.data) - self.begin:
             raise self._wrong(f"{name} lies outside of the file")
-        if bytes_of(prod(shape), dtype) != offsets[1] - offsets[0]:
+        if dtype is PACKED and prod(shape) % 2:
+            raise self._wrong(f"{name} has an odd number of elements of 4 bits: {shape}")
+        if _bytes(prod(shape), dtype) != offsets[1] - offsets[0]:
             raise self._wrong(f"{name} is {dtype.short}{shape} but has {offsets[1] - offsets[0]} bytes")
         if not _representable(shape, dtype):
             raise self._wrong(f"the product of the sizes of {name} does not fit into 63 bits: {shape}")

@@ -58,12 +58,13 @@ def _array(x: Value) -> np.ndarray:
         held.process()
     if not is_concrete(x):
         raise TraceError(f"numpy: the value must have known numbers; got a traced value of type {x.type}")
-    dtype = x.type.dtype.numpy
+    stored = x.type.dtype.is_storage  # NumPy cannot make views of some of these dtypes by strides
+    dtype = np.dtype(np.uint8) if stored else x.type.dtype.numpy
     shape = tuple(int(n) for n in x.type.shape)
     if math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 63:
         raise OutOfMemory(f"numpy: the shape must fit the machine's address space; got {list(shape)}; slice it first")
     if 0 in shape:
-        empty = np.zeros(shape, dtype)
+        empty = np.zeros(shape, x.type.dtype.numpy)
         empty.flags.writeable = False
         return empty
     flat = np.frombuffer(x.content, dtype)
@@ -72,6 +73,7 @@ def _array(x: Value) -> np.ndarray:
     else:
         steps = tuple(s * dtype.itemsize for s in x.layout.strides)
         array = np.lib.stride_tricks.as_strided(flat[x.layout.offset :], shape, steps)
+    array = array.view(x.type.dtype.numpy) if stored else array
     array.flags.writeable = False
     return array
 

@@ -23,14 +23,14 @@ import numpy as np
 
 from nacre.base.conversion import element
 from nacre.base.dims import LIMIT, Dim, Symbol
-from nacre.base.dtypes import ALL, DType
+from nacre.base.dtypes import NAMED, DType
 from nacre.base.errors import GraphError
 from nacre.base.types import TensorType
 from nacre.ir.graph import PRINT, Atom, Graph, Literal, Var
 from nacre.ir.primitive import ProcessParameter
 
 INDENT: Final = "  "
-DTYPES: Final = frozenset(d.short for d in ALL)
+DTYPES: Final = frozenset(d.short for d in NAMED)
 WORDS: Final = frozenset(("True", "False", "None", "inf", "nan", "true", "false", "return", "graph", "where", "in"))
 RESERVED: Final = DTYPES | WORDS
 NUMPY_LITTLE: Final = sys.byteorder == "little"
@@ -167,7 +167,7 @@ def _scalar_text(literal: Literal) -> str:
     dtype, array = literal.type.dtype, literal.array.reshape(())
     if dtype.is_bool:
         return "true" if array else "false"
-    if dtype.is_integer:
+    if dtype.python is int:
         return str(int(array))
     for text in (str(array[()]), repr(float(array))):
         if float_bits(text, dtype) == array.tobytes():
@@ -178,13 +178,14 @@ def _scalar_text(literal: Literal) -> str:
 def float_bits(text: str, dtype: DType) -> bytes | None:
     if not re.fullmatch(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf|nan)", text):
         return None
-    return element(float(text), dtype).tobytes()
+    value = float(text)
+    return element(value, dtype).tobytes() if dtype.has_zero or not value <= 0 else None
 
 
 def from_bits(text: str, dtype: DType) -> np.ndarray | None:
     """The number of the bits in a text; None if it has none of the dtype."""
     value = int(text, 16) if len(text) <= 18 else 1 << 64
-    if not dtype.is_float or value >> dtype.bits:
+    if dtype.python is not float or value >> dtype.bits:
         return None
     return np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
 
@@ -194,7 +195,7 @@ def from_text(text: str, minus: bool, dtype: DType) -> np.ndarray | None:
     if dtype.is_bool:
         return np.array(text == "true") if text in ("true", "false") and not minus else None
     signed = "-" * minus + text
-    if dtype.is_integer:
+    if dtype.python is int:
         if not re.fullmatch(r"-?\d{1,20}", signed) or not _holds(int(signed), dtype):
             return None
         return np.array(int(signed), dtype.numpy)

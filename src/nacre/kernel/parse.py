@@ -392,7 +392,7 @@ class Tokens:
         if self.peek() == ":" and self.peek(1) not in (None, "f"):
             self.next()
             dtype = dtype_named(self.name())
-        if not dtype.is_float:
+        if dtype.python is not float:
             return Const(self._integer(token, dtype), dtype)
         return Const(math.nan if token == "nan" else float(token), dtype)
 
@@ -402,7 +402,7 @@ class Tokens:
             raise GraphError(
                 f"expected an integer of dtype {dtype.short}; got {token}; write {token}:f32 for a float32"
             )
-        if not dtype.is_integer:
+        if dtype.python is not int:
             raise GraphError(
                 f"expected a number of integer or floating dtype, or true or false; got {token}:{dtype.short}"
             )

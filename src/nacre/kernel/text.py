@@ -132,7 +132,7 @@ def _operand(e: Expr) -> str:
 def _number(c: Const) -> str:
     if c.dtype is bool_:
         return "true" if c.value else "false"
-    text = repr(float(c.value) if c.dtype.is_float else int(c.value))
+    text = repr(float(c.value) if c.dtype.python is float else int(c.value))
     return text if c.dtype is int64 else f"{text}:{c.dtype.short}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.dtypes import BITWISE, DType, bool_, int64
 from nacre.base.errors import GraphError
 from nacre.base.records import dataclass
 from nacre.kernel.affine import Scope
@@ -272,9 +272,9 @@ class _Checker:
         first = types[0]
         same = all(t is first for t in types)
         fits = {
-            "same": same and e.dtype is first,
-            "compare": same and e.dtype is bool_,
-            "logic": same and e.dtype is first and not first.is_inexact,
+            "same": same and e.dtype is first and not first.is_storage,
+            "compare": same and e.dtype is bool_ and not first.is_storage,
+            "logic": same and e.dtype is first and first in BITWISE,
             "shift": same and e.dtype is first and first.is_integer,
             "select": first is bool_ and all(t is e.dtype for t in types[1:]),
             "cast": e.op == "cast" or first.bits == e.dtype.bits,

@@ -13,7 +13,7 @@ from math import nan, pi
 from math import sqrt as _sqrt
 from typing import Any
 
-from nacre.base.conversion import Number, fits, number
+from nacre.base.conversion import Number, element, fits, number
 from nacre.base.dims import Size
 from nacre.base.dtypes import (
     ANY,
@@ -24,6 +24,8 @@ from nacre.base.dtypes import (
     NUMERIC,
     ORDERED,
     REAL,
+    STORED,
+    STORED_FLOATS,
     DType,
     bool_,
     int64,
@@ -59,7 +61,7 @@ from nacre.ops.elementwise import (
     unary,
 )
 from nacre.ops.parts import PAIRED, complex_, conj, from_real, real
-from nacre.ops.rules import require_axis, require_kind, require_same, require_shape
+from nacre.ops.rules import require_axis, require_kind, require_same, require_shape, without_derivative
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -76,12 +78,19 @@ def fill(value: Number, shape: Shape, dtype: DType) -> Value:
         if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not distinguish it from 0
             return neg(fill(0.0, shape, dtype))
         value = nan if value != value else value  # one object, because NaN is not == NaN
+    elif dtype in STORED:
+        return _stored(value, shape, dtype)
     return bind(fill_p, value=value, shape=tuple(shape), dtype=dtype)
+
+
+def _stored(value: Number, shape: Shape, dtype: DType) -> Value:
+    """A tensor of one number of a storage dtype, as which the number is rounded once."""
+    return cast(fill(element(value, dtype).astype(dtype.number.numpy).item(), shape, dtype.number), dtype)
 
 
 def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
     kind = dtype.python
-    if type(value) is not kind or (dtype.is_integer and not fits(value, dtype)):
+    if dtype in STORED or type(value) is not kind or (dtype.is_integer and not fits(value, dtype)):
         raise DTypeError(f"fill: the value must be a {kind.__name__} that fits {dtype.name}; got {value!r}")
     return TensorType(shape, dtype)
 
@@ -163,7 +172,9 @@ def cast(x: Value, dtype: DType) -> Value:
         return ne(x, zeros_like(x))
     if dtype.component is not None and held.component is None:
         return from_real(cast(x, dtype.component))
-    return bind(truncate_p if x.type.dtype.is_inexact and not dtype.is_inexact else cast_p, x, dtype=dtype)
+    if held.is_inexact and not dtype.is_inexact:
+        return bind(store_p if dtype in STORED_FLOATS else truncate_p, x, dtype=dtype)
+    return bind(cast_p, x, dtype=dtype)
 
 
 def _cast_type(x: TensorType, dtype: DType) -> TensorType:
@@ -188,6 +199,12 @@ def _cast(name: str, derivative: Derivative) -> Primitive:
 
 cast_p = _cast("cast", Linear((lambda g, x, dtype: cast(g, x.type.dtype),)))
 truncate_p = _cast("truncate", CONSTANT)  # from floats to integers or bool, whose derivative is zero
+store_p = _cast(  # from floats to stored ones
+    "store",
+    without_derivative(
+        "astype", "gradients are not stored in 8 bits or fewer", "write x.detach().astype(dtype) to store its numbers"
+    ),
+)
 
 
 def bitcast(x: Value, dtype: DType) -> Value:

@@ -29,6 +29,8 @@ def require_kind(operation: str, x: TensorType, accepted: DTypeSet) -> None:
     """Raise DTypeError unless the dtype is one of those accepted."""
     if x.dtype not in accepted:
         remedy = "take the abs, or a part" if x.dtype.is_complex else "convert with `astype`"
+        if x.dtype.is_storage:
+            remedy = f"write x.astype(nacre.{x.dtype.number.name}), because numbers of its dtype are only stored"
         raise DTypeError(f"{operation}: the dtype must be {accepted.words}; got {x}; {remedy}")
 
 

@@ -17,6 +17,7 @@ from nacre.runtime.buffer import Buffer, wrap
 from nacre.runtime.texts import capsule_text
 
 VERSION: Final = (1, 0)  # of the protocol; its minor versions add only what may be ignored
+NEWEST: Final = (1, 1)  # the version with padded elements
 CPU: Final = (1, 0)  # kDLCPU, and the only such device
 DEVICES: Final = {
     1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 11: "rocm_host",
@@ -83,6 +84,7 @@ class Strided(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     readonly: bool
+    padded: bool = False  # an element of less than a byte has a byte of its own
 
 
 class NativeCapsules:
@@ -121,7 +123,7 @@ def seal(x: Strided, owner: object, versioned: bool, flags: int) -> Any:
     manager = Manager(owner, made, shape, strides)
     made.manager, made.deleter = id(manager), native().deleters[versioned]
     if isinstance(made, Versioned):
-        (made.major, made.minor), made.flags = VERSION, flags
+        (made.major, made.minor), made.flags = NEWEST if flags & PADDED else VERSION, flags
     return native().seal(ctypes.addressof(made), versioned)
 
 
@@ -149,9 +151,7 @@ def unseal(capsule: object, operation: str) -> tuple[Strided, Callable[[], None]
                 "let the other library use the version that max_version names"
             )
         flags = made.flags
-    if flags & PADDED and made.tensor.bits % 8:
-        raise _unfit(operation, "elements must be whole bytes", f"padded elements of {made.tensor.bits} bits")
-    found = _read(made.tensor, bool(flags & READ_ONLY), operation)
+    found = _read(made.tensor, bool(flags & READ_ONLY), bool(flags & PADDED), operation)
     release = Release(made.deleter, pointer)
     functions.consume(capsule)
     return found, release
@@ -162,7 +162,7 @@ def _shown(capsule: object) -> str:
     return f'a capsule named "{name}"' if name else f"a {type(capsule).__name__}"
 
 
-def _read(x: TensorDescription, readonly: bool, operation: str) -> Strided:
+def _read(x: TensorDescription, readonly: bool, padded: bool, operation: str) -> Strided:
     """The elements of a description, checked as far as it can be."""
     if x.device_type != CPU[0]:
         device = DEVICES.get(x.device_type, f"device type {x.device_type}")
@@ -186,7 +186,7 @@ def _read(x: TensorDescription, readonly: bool, operation: str) -> Strided:
             "elements must be in the machine's address space",
             f"shape {shape} and strides {strides} at {address:#x}",
         )
-    return Strided(address, x.code, x.bits, shape, strides, readonly)
+    return Strided(address, x.code, x.bits, shape, strides, readonly, padded)
 
 
 def _unfit(operation: str, needed: str, got: str) -> ArgumentError:

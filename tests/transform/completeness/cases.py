@@ -76,6 +76,12 @@ TABLED: dict[str, Sequence[Case]] = {
     "householder": (
         Case("householder", householder.householder, (A,), dict.fromkeys(DERIVATIVES, "^householder: .* qr")),
     ),
+    "store": (
+        Case(
+            *("store", lambda x: x.astype(nc.float8_e5m2).astype(nc.float64), (A,)),
+            dict.fromkeys(DERIVATIVES, r"^astype: the derivative does not exist; .*; write x.detach\(\)"),
+        ),
+    ),
     "widened_dot": (
         Case(
             "widened_dot",

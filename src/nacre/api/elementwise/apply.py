@@ -25,8 +25,12 @@ Operation = Callable[..., Any]
 def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
     """Raise DTypeError unless the dtype is one of those accepted."""
     if dtype not in accepted:
-        remedy = "; convert it, as in `x.astype(nacre.float32)`" if accepted in (FLOATING, INEXACT) else ""
+        floats = accepted in (FLOATING, INEXACT)
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if floats else ""
         remedy = "; take its abs, or a part" if dtype.is_complex else remedy
+        if dtype.is_storage:
+            wanted = "float32" if floats else dtype.number.name
+            remedy = f", which is only stored; write x.astype(nacre.{wanted})"
         raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 

@@ -267,6 +267,12 @@ def _dtypes(dtypes: Sequence[DType]) -> tuple[DType, ...]:
     if not found:
         known = ", ".join(d.name for d in ALL)
         raise ArgumentError(f"primitive: dtypes must not be empty; got {shown(dtypes)}; list some of {known}")
+    for d in found:
+        if d.is_storage:
+            raise DTypeError(
+                f"primitive: dtypes must have arithmetic; got {d.name}, which is only stored; list {d.number.name}, "
+                f"and write x.astype(nacre.{d.number.name}) before the call"
+            )
     return found
 
 

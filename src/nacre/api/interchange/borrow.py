@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.base.dtypes import ALL, DType, as_dtype, bfloat16
+from nacre.base.dtypes import BYTE, NAMED, STORED_FLOATS, DType, as_dtype, bfloat16
 from nacre.base.errors import ArgumentError, DTypeError, Error, ExchangeError, GradientError
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -33,6 +33,8 @@ FOREIGN_CODES: Final = {
 
 def _code(dtype: DType) -> tuple[int, int]:
     """DLPack's code of a dtype, and its bits."""
+    if dtype in STORED_FLOATS:
+        return next(code for code, name in FOREIGN_CODES.items() if name == dtype.name), dtype.bits
     if dtype is bfloat16:
         code = BFLOAT
     elif dtype.is_complex:
@@ -43,10 +45,11 @@ def _code(dtype: DType) -> tuple[int, int]:
         code = BOOL
     else:
         code = INTEGER if dtype.is_signed else UNSIGNED
-    return code, dtype.storage_bits
+    return code, dtype.bits if dtype.is_storage else dtype.storage_bits
 
 
-CODES: Final = {dtype: _code(dtype) for dtype in ALL}
+CODES: Final = {dtype: _code(dtype) for dtype in NAMED}
+_PACKED: Final = "export them as uint8, and write nacre.bitcast, or with a byte for each element"
 DTYPES: Final = {code: dtype for dtype, code in CODES.items()}
 
 
@@ -108,11 +111,11 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
     held, free = dlpack.unseal(capsule, operation)
     try:
         dtype = DTYPES.get((held.code, held.bits))
-        if dtype is None:
+        if dtype is None or (held.bits % BYTE and not held.padded):
             named = FOREIGN_CODES.get(held.code, f"type code {held.code}")
             raise DTypeError(
                 f"{operation}: elements must be whole bytes of one of Nacre's dtypes; got {named} of {held.bits} bits; "
-                "convert the array in the other library"
+                f"{_PACKED if held.bits % BYTE else 'convert the array in the other library'}"
             )
         return of_memory(held, dtype, free, operation, copy)
     except Error:
@@ -120,7 +123,7 @@ def of_capsule(capsule: object, operation: str, copy: bool | None) -> Value:
         raise
 
 
-def to_capsule(x: Value, stream: object, max_version: object, device: object, copy: bool | None, operation: str) -> Any:
+def to_capsule(x: Value, stream: object, max_version: Any, device: object, copy: bool | None, operation: str) -> Any:
     """A capsule of a tensor's elements: Nacre's memory as read-only, or a copy, which the consumer may write to.
 
     Without a version the protocol has no read-only memory: a copy is made.  So are copies of single numbers, unless
@@ -142,13 +145,21 @@ def to_capsule(x: Value, stream: object, max_version: object, device: object, co
         )
     shared = versioned and not copy and (copy is False or x.content.nbytes > x.type.dtype.itemsize)
     array = array if shared else np.array(array)
+    flags = dlpack.READ_ONLY if shared else dlpack.COPIED
+    if x.type.dtype.bits < BYTE and x.type.dtype.is_storage:
+        flags |= dlpack.PADDED
+        if not versioned or max_version < dlpack.NEWEST:
+            raise ExchangeError(
+                f"{operation}: padded elements of {x.type.dtype.bits} bits need version 1.1 of DLPack; got max_version="
+                f"{max_version!r}; pass max_version=(1, 1), or write nacre.bitcast for uint8"
+            )
     strides = (
         dlpack.dense_strides(array.shape) if array.size == 0 else tuple(s // array.itemsize for s in array.strides)
     )
     code, bits = CODES[x.type.dtype]
     place = array.__array_interface__["data"][0]
     held = dlpack.Strided(place, code, bits, array.shape, strides, shared)
-    return dlpack.seal(held, array, versioned, dlpack.READ_ONLY if shared else dlpack.COPIED)
+    return dlpack.seal(held, array, versioned, flags)
 
 
 def _is_versioned(max_version: Any, operation: str) -> bool:

@@ -43,7 +43,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
             f"from_dlpack: the object must have __dlpack__ and __dlpack_device__; got {shown(x)}; write nacre.asarray"
         )
     place = _device(x)
-    request: dict[str, Any] = {"max_version": dlpack.VERSION}
+    request: dict[str, Any] = {"max_version": dlpack.NEWEST}
     if place[0] != dlpack.CPU[0]:
         if device is None:
             name = dlpack.DEVICES.get(place[0], f"device type {place[0]}")

@@ -12,7 +12,7 @@ from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
-from nacre.base.dtypes import NUMERIC
+from nacre.base.dtypes import ANY, NUMERIC
 from nacre.base.errors import ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis, show_shape
 
@@ -42,7 +42,9 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     >>> nc.linalg.trace([[1, 2], [3, 4]])
     Tensor(5, i64[])
     """
-    return statistical.sum(_diagonal("trace", x, offset), -1, dtype=dtype)
+    diagonals = _diagonal("trace", x, offset)
+    require("trace", diagonals.type.dtype, ANY)
+    return statistical.sum(diagonals, -1, dtype=dtype)
 
 
 def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api.elementwise import arithmetic, comparison, logic
+from nacre.api.elementwise.apply import require
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
 from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet
@@ -17,7 +18,7 @@ from nacre.api.taking import take, take_along_axis
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
-from nacre.base.dtypes import bool_, float32, float64
+from nacre.base.dtypes import ANY, bool_, float32, float64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
@@ -301,6 +302,14 @@ def amin(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
     return smallest(x, axis=axis, keepdims=keepdims)
 
 
+def _numbers(operation: str, *xs: TensorLike) -> list[Any]:
+    """Tensors that can be compared.  Raises DTypeError for dtypes that are only stored."""
+    held = [as_tensor(x) for x in xs]
+    for x in held:
+        require(operation, x.type.dtype, ANY)
+    return held
+
+
 def isclose(x: TensorLike, y: TensorLike, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether |x − y| ≤ atol + rtol · |y|; infinities are close to themselves alone, NaN to NaN with `equal_nan`.
 
@@ -310,7 +319,7 @@ def isclose(x: TensorLike, y: TensorLike, /, rtol: float = 1e-5, atol: float = 1
     Tensor([ True,  True], bool[2])
     """
     relative, absolute = plain_number(rtol, "isclose", "rtol"), plain_number(atol, "isclose", "atol")
-    a, b = (held if held.type.dtype.is_inexact else as_tensor(held, float64) for held in (as_tensor(x), as_tensor(y)))
+    a, b = (v if v.type.dtype.is_inexact else as_tensor(v, float64) for v in _numbers("isclose", x, y))
     distance = arithmetic.abs(arithmetic.subtract(a, b))
     near = comparison.less_equal(distance, arithmetic.add(arithmetic.multiply(arithmetic.abs(b), relative), absolute))
     close = logic.logical_or(comparison.equal(a, b), logic.logical_and(near, logic.isfinite(b)))
@@ -332,7 +341,7 @@ def array_equal(x: TensorLike, y: TensorLike, /) -> bool:
     >>> nc.array_equal([1, 2], [1, 2])
     True
     """
-    a, b = as_tensor(x), as_tensor(y)
+    a, b = _numbers("array_equal", x, y)
     return a.type.shape == b.type.shape and bool(all_true(comparison.equal(a, b)))
 
 

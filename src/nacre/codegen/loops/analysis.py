@@ -132,7 +132,7 @@ def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
             visit(e)
         if isinstance(s, Store) and s.buffer in buffers:
             found.add(buffers[s.buffer].dtype)
-    bits = {d.arithmetic.bits for d in found if d is not bool_}
+    bits = {d.arithmetic.storage_bits for d in found if d is not bool_}
     large = [b for b in bits if b >= 32]
     return min(large) if large else max(bits, default=8 if found else 64)
 

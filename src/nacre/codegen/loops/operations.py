@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nacre.base.conversion import element
 from nacre.base.dtypes import DType
 from nacre.codegen.emitter import LlvmEmitter
 from nacre.kernel import elementary
@@ -47,7 +48,9 @@ def memory(dtype: DType) -> str:
 
 def constant(f: Function, dtype: DType, value: float | int | bool, lanes: int = 1) -> Val:
     """A number in every lane."""
-    if register(dtype) != dtype.llvm:
+    if dtype.is_storage:
+        value = int.from_bytes(element(value, dtype).tobytes())
+    elif register(dtype) != dtype.llvm:
         value = int(literal(dtype.llvm, value)[3:], 16)
     return f.const(vec(register(dtype), lanes), value)
 

@@ -128,12 +128,15 @@ SIGN_BIT = ("neg", "abs", "copysign")
 def supports(op: str, dtype: DType) -> bool:
     """Whether `apply` has the operation for operands of the dtype.
 
-    It has none for complex numbers, which kernels take apart before (`kernel.complex`).
+    It has none for complex numbers, which kernels take apart before (`kernel.complex`), and only `select` for dtypes
+    that are only stored.
     """
     if dtype.is_complex:
         return False
     if op == "select":
         return True
+    if dtype.is_storage:
+        return False
     if dtype.is_bool:
         return op in TRUTH
     if dtype.is_integer:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.conversion import element
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import STORED, DType
 from nacre.kernel.elementary.emitter import Emitter, Writer
 from nacre.kernel.softfloat import fma
 
@@ -150,7 +150,8 @@ class Arrays(Emitter):
     def operand(self, array: npt.ArrayLike) -> Array:
         """An operand from an array of bool, integers or floating point."""
         a = np.asarray(array)
-        return a.view(np.dtype(f"int{8 * a.dtype.itemsize}")) if issubclass(a.dtype.type, np.unsignedinteger) else a
+        bits = issubclass(a.dtype.type, np.unsignedinteger) or STORED.holds(a.dtype)
+        return a.view(np.dtype(f"int{8 * a.dtype.itemsize}")) if bits else a
 
     def constant(self, value: float | int | bool, dtype: DType, like: Array) -> Array:
         """A number that broadcasts; bit patterns may be unsigned."""

@@ -1,14 +1,17 @@
 """Conversions between element types, each rounded once, ties to even, with the same results on all machines.
 
 Floating point to integers truncates toward zero and saturates, NaN gives 0; integers to integers wrap; every number
-except zero is true.  A narrowing in two steps rounds to odd in the first, so that the second rounds correctly.
+except zero is true.  A narrowing in two steps rounds to odd in the first, so that the second rounds correctly.  The
+numbers of dtypes that are only stored are in `storage`.
 """
 
 from __future__ import annotations
 
-from nacre.base.dtypes import DType, bfloat16, bool_, float16, float32, float64, int16, int32, int64
+from nacre.base.conversion import bounds
+from nacre.base.dtypes import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64
+from nacre.kernel.elementary import storage
 from nacre.kernel.elementary.emitter import Emitter, Value, held
-from nacre.kernel.elementary.value import Real, Whole, two_sum, where
+from nacre.kernel.elementary.value import Real, Whole, at_least, at_most, two_sum, where
 
 
 def widen(emitter: Emitter, x: Value, dtype: DType) -> Real:
@@ -104,10 +107,29 @@ def from_bool(emitter: Emitter, x: Value, target: DType) -> Value:
     return emitter.emit("select", (x, one, zero), target, target)
 
 
+def _to_encode(emitter: Emitter, x: Value, source: DType, target: DType) -> Real | Whole:
+    """x in the dtype from which a storage dtype encodes: float32, rounded to odd, or int8 with the same low bits."""
+    if target.number.is_integer:
+        if not source.is_float:
+            return Whole(emitter, convert(emitter, x, source, target.number), int8)
+        real, (low, high) = widen(emitter, x, source), bounds(target)
+        within = where(real.is_nan(), 0.0, at_most(at_least(real, float(low)), float(high)))
+        return within.to_whole("fptosi", int32).cast("trunc", int8)
+    if source is float64:
+        return to_odd_float(Real(emitter, x, float64))
+    if source.is_integer and source.bits >= 32:
+        return to_odd_float(integer_to_double(Whole(emitter, x, held(source)), source, to_odd=True))
+    return Real(emitter, convert(emitter, x, source, float32), float32)
+
+
 def convert(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:
     """x converted from one dtype to another; a bool is a condition here, as in registers."""
     if source is target:
         return x
+    if source.encoding is not None:
+        return convert(emitter, storage.decode(Whole(emitter, x, int8), source), source.number, target)
+    if target.encoding is not None:
+        return storage.encode(_to_encode(emitter, x, source, target), target)
     if source.is_bool:
         return from_bool(emitter, x, target)
     if source.is_float:

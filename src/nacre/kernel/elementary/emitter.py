@@ -20,8 +20,8 @@ _HELD = {d.bits: d for d in SIGNED}
 
 
 def held(dtype: DType) -> DType:
-    """The dtype in instructions: the signed one of the same width for integers, otherwise the dtype itself."""
-    return _HELD[dtype.bits] if dtype.is_integer else dtype
+    """The dtype in instructions: for integers and codes the signed one of their width, otherwise the dtype itself."""
+    return _HELD[dtype.storage_bits] if dtype.is_integer or dtype.is_storage else dtype
 
 
 def bits_of(dtype: DType) -> DType:

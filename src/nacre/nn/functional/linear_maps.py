@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api import statistical, utility
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -26,7 +27,7 @@ from nacre.api.taking import as_signed, clipped, require_mode, take, with_elemen
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import ANY, int64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from nacre.ops.identity import detach
 
@@ -145,6 +146,7 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise ArgumentError(f'embedding_bag: per_sample_weights need mode "sum"; got {mode!r}')
     wanted: Any = as_tensor(input)
+    require("embedding_bag", as_tensor(weight).type.dtype, ANY)
     places, present = _bags(wanted, offsets, include_last_offset)
     require_rows("embedding_bag", wanted, weight)
     wanted = take(wanted.flatten(), places)
@@ -225,6 +227,7 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
             [1, 0, 0]], i64[2, 3])
     """
     given = as_tensor(x)
+    require("one_hot", given.type.dtype, ANY)
     if (
         given.type.dtype.is_float and given.type.size != 0
     ):  # an empty list has no integers from which to infer the dtype

@@ -16,7 +16,7 @@ from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Dim, product
-from nacre.base.dtypes import FLOATING, float64, int64
+from nacre.base.dtypes import FLOATING, REAL, float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.ops.identity import detach
 from nacre.trace.value import is_concrete
@@ -141,6 +141,7 @@ def max_over(
     return_indices: bool = False,
 ) -> Any:
     held, single = batched(x, rank, operation)
+    require(operation, held.type.dtype, REAL)
     w = PoolingWindows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
 
     def pool(v: Any, axes: Row) -> Any:

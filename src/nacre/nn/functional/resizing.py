@@ -15,7 +15,7 @@ from nacre.api.taking import Positions
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size
-from nacre.base.dtypes import FLOATING
+from nacre.base.dtypes import FLOATING, INEXACT
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from nacre.nn.functional.max_pooling import Sizes, batched, sizes
@@ -294,6 +294,7 @@ def fold(
     [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
     """
     held: Any = as_tensor(x)
+    require("fold", held.type.dtype, INEXACT)
     single = len(held.type.shape) == 2
     held = view.reshape(held, (1, *held.type.shape)) if single else held
     size = sizes(kernel_size, 2, "fold", "kernel_size")
