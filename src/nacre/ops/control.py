@@ -207,7 +207,7 @@ class DerivativeRule(ProcessParameter):
 
     @property
     def known_before(self) -> tuple[object, ...]:
-        """What is known without the graphs: rules that differ in it are not equal."""
+        """The properties known without the graphs: rules that differ in these are not equal."""
         return self.name, self.places, self.linear, self.some, self.refusal
 
     @property

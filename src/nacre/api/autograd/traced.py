@@ -156,7 +156,7 @@ class FunctionCall(RuleCall):
             return [forward, *(self.pulled(kept, present, outputs) for present in sets)]
 
         def arrange(more: int, whole: Graph, *backs: Graph) -> tuple[Graph, ...]:
-            """The graphs of the rule, with what `forward` assigns behind its results."""
+            """The graphs of the rule, with the values that `forward` assigns behind its results."""
             first = self.arranged(more, whole, forward.results)
             assigned = [a.type for a in whole.outputs[forward.results :] if a.type.dtype.is_differentiable]
             pulls: list[Graph] = []
@@ -171,7 +171,7 @@ class FunctionCall(RuleCall):
         return self.result(self.values)
 
     def arranged(self, more: int, whole: Graph, found: int) -> Graph:
-        """`forward` as a graph of operands: its results, what it assigns, and the tensors that the context has.
+        """`forward` as a graph of operands: its results, the values that it assigns, and the tensors of the context.
 
         The results are those of this call itself, so that derivatives of saved results are those of the class.  Other
         saved tensors are constants, except for arguments.
@@ -199,7 +199,7 @@ class FunctionCall(RuleCall):
         return tuple(part for count in range(1, len(moving)) for part in combinations(moving, count))
 
     def result(self, values: Sequence[Value]) -> Any:
-        """The result for operands; what `forward` assigned is in its variables."""
+        """The result for operands; variables have the values that `forward` assigned."""
         found = self.bind(values)
         m = len(self.tensors)
         self.around.put_back([detach(y) for y in found[m:]])
@@ -229,7 +229,7 @@ def _nothing(forward: Graph, kept: int, name: str) -> Graph:
 
 
 def ended_in_graph(text: str, backward: Callable[..., Any], ctx: Any, cotangents: Sequence[Any]) -> list[Any]:
-    """What a `backward` returns, traced, as values whose derivatives raise an error with the text."""
+    """The results of a traced `backward`, as values whose derivatives raise an error with the text."""
     at = [k for k, x in enumerate(cotangents) if isinstance(x, Value)]
     call = RuleCall("once_differentiable", custom_vjp_p, "backward", [cotangents[k] for k in at], ())
     call.rule.refusal = text
