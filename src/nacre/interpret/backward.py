@@ -329,6 +329,8 @@ def _place(node: AnyNode) -> tuple[Any, int]:
 def _with_node(x: Value, node: TapeNode, result: int) -> Value:
     """A result that was saved, with its node; residuals depend on the operands, too."""
     rule = node.rule
+    if result in rule.constants:
+        return x
     if result >= rule.results and not rule.pulls_residuals:
         fault = partial(tape_errors.unrecorded, rule.primitive.name)
         return make(x.type, x.content, x.layout, TapeEnd(node.level, fault))

@@ -80,7 +80,8 @@ class Rule:
     `aliases` has, for each result, the operand or the earlier result that it is, as a position among operands and then
     results.  It is None for a value of its own.
 
-    `pulls_residuals` is whether residuals may have cotangents, too, which a recorded backward pass needs.
+    `pulls_residuals` is whether residuals may have cotangents, too, which a recorded backward pass needs.  Those at
+    `constants`, positions behind the results, have no derivative.
 
     `swept` is the pullback that the native backward pass calls, made once the rule has had a few nodes (`runs`).
     """
@@ -100,6 +101,7 @@ class Rule:
     repeats: bool = False  # whether an operand alone may receive several cotangents
     aliases: tuple[int | None, ...] = ()
     pulls_residuals: bool = False
+    constants: Positions = ()
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
     forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
     sizes: Mapping[str, int] | None = None  # of symbols, in a form for given sizes
@@ -111,16 +113,23 @@ class Rule:
         """The rule of which this is a form."""
         return self
 
-    def prepare(self) -> Rule:
-        """Find the values to save.  If a part has no derivative, `pull` raises the error."""
+    def prepare(self, others: Sequence[Positions] = ()) -> Rule:
+        """Find the values to save.  If a part has no derivative, `pull` raises the error.
+
+        `others` are sets of results for which the pullback may read other values than it does for all.
+        """
         try:
             graph, targets = self._made(self.traced)
+            partial = [self._made(present)[0] for present in others]
         except GradientError as fault:
             if isinstance(fault, DepthError):
                 raise
             return self
-        _, live = live_equations(graph.equations, graph.outputs)
-        self.saved = tuple(k for k, v in enumerate(graph.inputs[: self.total]) if v in live)
+        used: set[int] = set()
+        for each in (graph, *partial):
+            _, live = live_equations(each.equations, each.outputs)
+            used.update(k for k, v in enumerate(each.inputs[: self.total]) if v in live)
+        self.saved = tuple(sorted(used))
         self.keeps_results = any(k >= self.operands for k in self.saved)
         self.keeps_operands = self.saved == tuple(range(self.operands))
         self._restrict(self.traced, graph, targets)

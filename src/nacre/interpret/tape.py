@@ -90,10 +90,10 @@ class TapeEnd(Origin):
     inside of loops and branches for which a recorded backward pass was run.
     """
 
-    __slots__ = ("fault",)
+    __slots__ = ("fault", "outer")
 
-    def __init__(self, level: int = 0, fault: Callable[[], Error] = tape_errors.superseded) -> None:
-        self.level, self.fault = level, fault
+    def __init__(self, level: int = 0, fault: Callable[[], Error] = tape_errors.superseded, outer: Any = None) -> None:
+        self.level, self.fault, self.outer = level, fault, outer
 
 
 AnyNode = TapeNode | Part | Alias | Leaf | TapeEnd

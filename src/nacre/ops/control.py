@@ -180,11 +180,13 @@ class DerivativeRule(ProcessParameter):
     those of the operands at `places`, and of the results that have one.
 
     For `custom_vjp` there are two: operands → (results, residuals), and (operands, residuals, cotangents) → cotangents
-    of the operands at `places`.  Of the operands, the second graph reads only those behind the arguments.
+    of the operands at `places`.  Of the operands, the second graph reads only those behind the arguments.  Further
+    graphs are like the second one, each for the cotangents of some results only: `some` has their positions.
 
     For the graphs of `linear_solve`, see there.
 
-    `linear` says that the function is linear in the operands at `places` while the others are fixed.
+    `linear` says that the function is linear in the operands at `places` while the others are fixed.  `refusal` is the
+    text of the error for a derivative by another operand, if it is not the usual one.
 
     The graphs of a rule may have equations with this rule itself.  Rules are equal if their graphs are.
     """
@@ -195,15 +197,18 @@ class DerivativeRule(ProcessParameter):
         places: tuple[int, ...],
         make: Callable[[], tuple[Graph, ...]] | None = None,
         linear: bool = False,
+        some: tuple[tuple[int, ...], ...] = (),
+        refusal: str = "",
     ) -> None:
         self.name, self.places, self.make, self.linear = name, places, make, linear
+        self.some, self.refusal = some, refusal
         self.made: tuple[Graph, ...] | None = None
         self.changed: dict[object, DerivativeRule] = {}
 
     @property
-    def known_before(self) -> tuple[str, tuple[int, ...], bool]:
-        """The name, the places and whether it is linear: rules that differ in these are not equal."""
-        return self.name, self.places, self.linear
+    def known_before(self) -> tuple[object, ...]:
+        """The properties known without the graphs: rules that differ in these are not equal."""
+        return self.name, self.places, self.linear, self.some, self.refusal
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -222,7 +227,9 @@ class DerivativeRule(ProcessParameter):
         """The rule with changed graphs; a change with one key is made once."""
         found = self.changed.get(key)
         if found is None:
-            found = self.changed[key] = DerivativeRule(self.name, places, lambda: change(self.graphs), self.linear)
+            found = self.changed[key] = DerivativeRule(
+                self.name, places, lambda: change(self.graphs), self.linear, self.some, self.refusal
+            )
         return found
 
     def with_sizes(self, sizes: Any) -> DerivativeRule:

@@ -11,11 +11,12 @@ from nacre.base.arguments import plain_number, shown, whole_number
 from nacre.base.dtypes import DType, float32, float64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, TraceError
 from nacre.base.types import TensorType
+from nacre.interpret.closures.environment import Environment
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph, kept_with_graph
 from nacre.trace.value import Value
 from nacre.transform.arguments import name_of, require_function
-from nacre.transform.closure_conversion import Environment, Operands, StagedFunction, stage_function
+from nacre.transform.closure_conversion import Operands, StagedFunction, stage_function
 
 Function = Callable[..., Any]
 MEMORY: Final = 100  # past iterates or steps that a method may combine

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
+from nacre.interpret.closures.environment import Environment
 from nacre.interpret.reverse import Recomputation
 from nacre.ops.control import call
 from nacre.trace.function_types import P, R
 from nacre.transform.arguments import like, name_of
-from nacre.transform.closure_conversion import Environment, Operands, stage_function
+from nacre.transform.closure_conversion import Operands, stage_function
 
 __all__ = ["checkpoint"]
 

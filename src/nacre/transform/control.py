@@ -17,6 +17,7 @@ from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError
 from nacre.base.types import TensorType, unlike
+from nacre.interpret.closures.environment import Environment
 from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.check import check
@@ -24,7 +25,7 @@ from nacre.ops.pointwise import add, cast, lt
 from nacre.trace.function_types import R, S, Ts, X
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
-from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
+from nacre.transform.closure_conversion import Function, Operands, stage_function
 
 __all__ = [
     "cond",

@@ -146,19 +146,3 @@ def test_an_operation_without_gradients_is_not_recorded() -> None:
     assert not Exp.apply(nc.tensor(1.0)).requires_grad
     with nc.no_grad():
         assert nc.jit(Exp.apply)(nc.tensor(1.0)).item() == nc.exp(nc.tensor(1.0)).item()
-
-
-@pytest.mark.parametrize(
-    "transformed",
-    [
-        nc.jit(Exp.apply),
-        nc.grad(lambda x: Exp.apply(x).sum()),
-        nc.vmap(Exp.apply),
-        nc.jacfwd(Exp.apply),
-        nc.checkpoint(Exp.apply),
-        lambda x: nc.scan(lambda c, v: (c, Exp.apply(v)), nc.tensor(0.0), x)[1],
-    ],
-)
-def test_transformations_are_refused(transformed: Any) -> None:
-    with pytest.raises(nc.TraceError, match=r"Exp\.apply: an autograd.Function cannot be called inside"):
-        transformed(nc.tensor([1.0, 2.0]))

@@ -248,3 +248,14 @@ def test_wrong_rules_are_refused(name: str) -> None:
 def test_a_function_without_a_rule_is_refused() -> None:
     with pytest.raises(nc.ArgumentError, match=r"must have a rule .* f\.defvjp\(forward, backward\)"):
         nc.custom_vjp(lambda x: x)(X)
+
+
+def test_a_graph_of_placeholders_has_the_rule() -> None:
+    @nc.custom_vjp
+    def doubled(x: Any) -> Any:
+        return x * 2
+
+    doubled.defvjp(lambda x: (doubled(x), None), lambda _, g: (g * 7,))
+    p = nc.placeholder((2,), nc.float32, name="p")
+    graph = nc.Graph.build([p], [doubled(p)])
+    assert nc.grad(lambda x: graph(x)[0].sum())(nc.ones(2)).tolist() == [7.0, 7.0]

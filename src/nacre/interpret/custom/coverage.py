@@ -30,8 +30,9 @@ def uncovered(params: Params, active: Sequence[int]) -> list[int]:
 
 
 def _fault(operation: str, params: Params, k: int) -> str:
-    return (
-        f"{operation}: the rule of {params['rule'].name} has derivatives by its arguments only; got one by a "
+    rule: DerivativeRule = params["rule"]
+    return rule.refusal or (
+        f"{operation}: the rule of {rule.name} has derivatives by its arguments only; got one by a "
         f"{params['graph'].input_types[k]} that the function captures, or that nondiff_argnums names; pass it as "
         "an argument, which the rule then differentiates, or stop its gradient with x.detach()"
     )

@@ -16,7 +16,7 @@ from nacre.interpret.flow import fill_zeros
 from nacre.interpret.forward import FORWARD, Flowed, Tangents
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.ir.graph import Atom, Builder, Graph, Var
-from nacre.ir.primitive import Primitive, register_rule
+from nacre.ir.primitive import Constant, Primitive, register_rule
 from nacre.ir.rewrite import inline
 from nacre.ops.control import DerivativeRule, call_p, custom_vjp_p
 from nacre.trace.bind import bind
@@ -41,7 +41,8 @@ def _forward(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Pa
 
 def _reverse(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
     rule: DerivativeRule = params["rule"]
-    forward, backward = rule.graphs
+    forward, backward, *others = rule.graphs
+    backwards = dict(zip(rule.some, others, strict=True))
     n, m = len(types), len(params["graph"].outputs)
     outputs = forward.output_types[:m]
     traced = tuple(k for k, t in enumerate(outputs) if t.dtype.is_differentiable)
@@ -55,13 +56,16 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
     place |= {a: n + m + k for k, a in enumerate(more)}
 
     def make(present: Positions) -> tuple[Graph, Positions]:
-        """The backward function; a result without a cotangent has zeros."""
+        """The backward function; a result without a cotangent has zeros, or the function is one of its own."""
         b = Builder(f"{rule.name}.pull")
         values = [b.input(t) for t in (*types, *outputs, *(a.type for a in more))]
         given = {k: b.input(outputs[k]) for k in present}
-        cotangents = [given[k] if k in given else fill_zeros(b, outputs[k]) for k in traced]
+        own = backwards.get(present)
+        cotangents = [
+            given[k] if k in given else fill_zeros(b, outputs[k]) for k in (traced if own is None else present)
+        ]
         saved = [values[place[a]] if isinstance(a, Var) else a for a in residuals]
-        found = inline(b, backward, [*values[:n], *saved, *cotangents])
+        found = inline(b, backward if own is None else own, [*values[:n], *saved, *cotangents])
         chosen = [(k, c) for k, c in zip(rule.places, found, strict=True) if k in active]
         refused = refusals(b, "custom_vjp", params, active, next(iter(given.values())))
         return b.finish([*(c for _, c in chosen), *refused.values()]), (*(k for k, _ in chosen), *refused)
@@ -70,7 +74,19 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
     wanted = uncovered(params, active) or any(k in rule.places for k in active)
     if not traced or not wanted:
         return None
-    return Rule(call_p, {"graph": whole}, n, m, n + m + len(more), traced, active, make).prepare()
+    made = Rule(call_p, {"graph": whole}, n, m, n + m + len(more), traced, active, make)
+    moving = _moving(forward)
+    made.constants = tuple(m + k for k, a in enumerate(more) if a not in moving)
+    return made.prepare(tuple(backwards))
+
+
+def _moving(graph: Graph) -> set[Atom]:
+    """The values of a graph that may have a derivative by an input."""
+    found: set[Atom] = {v for v in graph.inputs if v.type.dtype.is_differentiable}
+    for e in graph.equations:
+        if not isinstance(e.primitive.derivative, Constant) and not found.isdisjoint(e.inputs):
+            found.update(v for v in e.outputs if v.type.dtype.is_differentiable)
+    return found
 
 
 register_rule(custom_vjp_p, FORWARD, _forward)

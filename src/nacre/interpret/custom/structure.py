@@ -30,10 +30,9 @@ def _batched(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Para
         """The rule over batched operands: their tangents and cotangents, and all results, are batched."""
         if len(graphs) == 1:  # of `custom_jvp`
             return (_whole(graphs[0], (*mask, *(mask[k] for k in rule.places)), size),)
-        forward, backward = graphs
-        rest = len(backward.inputs) - len(mask)
-        pull = _whole(backward, (*mask, *(True,) * rest), size)
-        return _whole(forward, mask, size), _with_sums(pull, [mask[k] for k in rule.places])
+        forward, *backwards = graphs
+        pulls = [_whole(b, (*mask, *(True,) * (len(b.inputs) - len(mask))), size) for b in backwards]
+        return _whole(forward, mask, size), *(_with_sums(pull, [mask[k] for k in rule.places]) for pull in pulls)
 
     graph = _whole(params["graph"], mask, size)
     batched = rule.over(("batched", mask, size), rule.places, change)

@@ -9,6 +9,7 @@ from typing import Any
 from nacre.base.dims import Size
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ShapeError
+from nacre.interpret.closures.environment import Environment
 from nacre.interpret.stage import Trace
 from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import rebind
@@ -31,7 +32,6 @@ from nacre.transform.autograph.parts import (
     stored_tensors,
 )
 from nacre.transform.autograph.statements import SourcePlace, Statement
-from nacre.transform.closure_conversion import Environment
 
 
 def condition(test: Any) -> Value | None:

@@ -11,6 +11,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import TraceError
+from nacre.interpret.closures.environment import Environment
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import Trace
 from nacre.interpret.staged_number import StagedNumber
@@ -40,7 +41,6 @@ from nacre.transform.autograph.forms import (
 from nacre.transform.autograph.messages import append_refused, at, endless, mismatch, note_unbound, outside
 from nacre.transform.autograph.parts import RECORDING, RecordedPart, Request, recorded, stored_tensors
 from nacre.transform.autograph.statements import SourcePlace, Statement
-from nacre.transform.closure_conversion import Environment
 
 ROUNDS: Final = 6  # a leaf goes from a constant over an int and a float to a tensor
 

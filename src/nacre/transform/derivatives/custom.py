@@ -20,7 +20,7 @@ from nacre.ir.graph import Graph, Var
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import custom_jvp_p, custom_vjp_p
 from nacre.ops.pointwise import add, zeros_like
-from nacre.trace.value import Value, fresh
+from nacre.trace.value import Value, fresh, is_concrete
 from nacre.transform.arguments import is_pair, name_of, require_function
 from nacre.transform.derivatives.call import CustomCall, Function, Given, outer_call, positional
 from nacre.transform.reasons import paths
@@ -128,8 +128,8 @@ class CustomFunction:
         given = Given(self.operation, every, self.numbers(every))
         outer = outer_call(self.f, given)
         if outer is not None:
-            return outer.bind(given.values)
-        if not STATE.interpreters and not (STATE.gradients and any(x.node is not None for x in given.values)):
+            return outer.result(given.values)
+        if not STATE.interpreters and not any(map(_may_be_differentiated, given.values)):
             copies = [fresh(x) for x in given.values]
             found = self.f(*given.filled(copies))
             if any(x.content is not y.content for x, y in zip(copies, given.values, strict=True)):
@@ -155,6 +155,11 @@ class CustomFunction:
     def differentiable(self, call: CustomCall) -> Any:
         """The result of a call, with its derivative."""
         raise NotImplementedError
+
+
+def _may_be_differentiated(x: Value) -> bool:
+    """Whether something outside of interpreters differentiates an operand, or a graph of placeholders has it."""
+    return not is_concrete(x) or (STATE.gradients and x.node is not None)
 
 
 def _require_callable(operation: str, rule: object) -> None:

@@ -1,0 +1,1 @@
+"""Closure conversion of staged functions."""
