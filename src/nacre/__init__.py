@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
 _PACKAGES = ("data", "deploy", "inspect", "nn", "optim", "optimize", "train")
-_NAMESPACES = ("autograd", "fft", "linalg")  # of functions on tensors
+_NAMESPACES = ("autograd", "fft", "linalg", "special")  # of functions on tensors
 _STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
     "api.interchange.dlpack": "from_dlpack",
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from nacre.api import fft as fft
     from nacre.api import linalg as linalg
     from nacre.api import random as random
+    from nacre.api import special as special
     from nacre.api import tree as tree
     from nacre.api.constants import *
     from nacre.api.creation import *

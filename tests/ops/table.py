@@ -15,6 +15,7 @@ from ops import (
     rows_pointwise,
     rows_reduce,
     rows_sort,
+    rows_special,
     rows_spectral,
     rows_view,
 )
@@ -31,6 +32,7 @@ ROWS: tuple[Row, ...] = (
     *rows_fft.ROWS,
     *rows_linalg.ROWS,
     *rows_spectral.ROWS,
+    *rows_special.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}
 

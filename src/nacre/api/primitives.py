@@ -37,6 +37,7 @@ randomness: Final[Any] = nacre.ops.random
 reduce: Final[Any] = nacre.ops.reduce
 search: Final[Any] = nacre.ops.search
 sorting: Final[Any] = nacre.ops.sort
+special: Final[Any] = LateModule("nacre.ops.special")
 view: Final[Any] = nacre.ops.view
 window: Final[Any] = nacre.ops.window
 winograd: Final[Any] = nacre.ops.winograd

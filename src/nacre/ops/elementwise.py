@@ -35,7 +35,8 @@ def lined_up(primitive: Callable[[], Primitive]) -> BatchRule:
     return rule
 
 
-def _type_rule(name: str, op: str, accepted: DTypeSet) -> Callable[..., TensorType]:
+def type_rule_of(name: str, op: str, accepted: DTypeSet) -> Callable[..., TensorType]:
+    """The type rule of a primitive that applies an operation of the kernel IR to elements."""
     count, kind = OPERATIONS[op]
     to_dtype = {
         **dict.fromkeys(("compare", "test"), lambda d: bool_),
@@ -71,7 +72,7 @@ def pointwise_primitive(
     op = op or name
     element = Element(element_of(op), cost=cost, op=op)
     primitive = Primitive(
-        name, _type_rule(name, op, accepted), element, derivative, lined_up(lambda: primitive), **traits
+        name, type_rule_of(name, op, accepted), element, derivative, lined_up(lambda: primitive), **traits
     )
     return primitive
 
@@ -86,6 +87,11 @@ def of_two(primitive: Primitive) -> Binary:
     return lambda x, y: bind(primitive, x, y)
 
 
+def of_three(primitive: Primitive) -> Ternary:
+    """The function of a primitive of three operands."""
+    return lambda x, y, z: bind(primitive, x, y, z)
+
+
 def unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
     """The function of a new primitive of one operand."""
     return of_one(pointwise_primitive(name, accepted, derivative, cost))
@@ -98,8 +104,7 @@ def binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1,
 
 def ternary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Ternary:
     """The function of a new primitive of three operands."""
-    primitive = pointwise_primitive(name, accepted, derivative, cost)
-    return lambda x, y, z: bind(primitive, x, y, z)
+    return of_three(pointwise_primitive(name, accepted, derivative, cost))
 
 
 def elementary(name: str, partial: Callable[[Value, Value], Value], accepted: DTypeSet = INEXACT) -> Unary:

@@ -7,12 +7,7 @@ from functools import partial
 from math import isnan
 from typing import Any, cast
 
-from nacre.api.operands import (
-    TensorLike,
-    as_tensor,
-    distinct,
-    operands,
-)
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, distinct, is_scalar, operands
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INEXACT, NUMERIC, DType, DTypeSet
 from nacre.base.errors import DTypeError
@@ -52,6 +47,12 @@ def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> 
     held = as_tensor(x)
     require(operation, held.type.dtype, accepted)
     return distinct(op(held), held)
+
+
+def of_float(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = INEXACT) -> Any:
+    """Apply a primitive of one operand to inexact numbers; a Python number that is real has the default dtype."""
+    real = is_scalar(x) and not isinstance(x, complex)
+    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if real else x, accepted)
 
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import binary, require, unary
+from nacre.api.elementwise.apply import binary, of_float, require
 from nacre.api.operands import (
-    DEFAULT_FLOAT,
     TensorLike,
-    as_tensor,
     filled,
     in_single,
     is_half,
-    is_scalar,
     operands,
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, INEXACT, DTypeSet
+from nacre.base.dtypes import FLOATING
 from nacre.ops.identity import detach
 
 __all__ = [
@@ -57,18 +54,13 @@ __all__ = [
 ]
 
 
-def _of(op: Any, operation: str, x: TensorLike, accepted: DTypeSet = INEXACT) -> Any:
-    number = is_scalar(x) and not isinstance(x, complex)
-    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if number else x, accepted)
-
-
 def sqrt(x: TensorLike, /) -> Tensor:
     """√x; NaN below zero.
 
     >>> nc.sqrt(2.25)
     Tensor(1.5, f32[])
     """
-    return _of(pointwise.sqrt, "sqrt", x)
+    return of_float(pointwise.sqrt, "sqrt", x)
 
 
 def rsqrt(x: TensorLike, /) -> Tensor:
@@ -77,7 +69,7 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     >>> nc.rsqrt(4.0)
     Tensor(0.5, f32[])
     """
-    return _of(pointwise.rsqrt, "rsqrt", x)
+    return of_float(pointwise.rsqrt, "rsqrt", x)
 
 
 def exp(x: TensorLike, /) -> Tensor:
@@ -86,7 +78,7 @@ def exp(x: TensorLike, /) -> Tensor:
     >>> nc.exp(0.0)
     Tensor(1., f32[])
     """
-    return _of(pointwise.exp, "exp", x)
+    return of_float(pointwise.exp, "exp", x)
 
 
 def exp2(x: TensorLike, /) -> Tensor:
@@ -95,7 +87,7 @@ def exp2(x: TensorLike, /) -> Tensor:
     >>> nc.exp2(3.0)
     Tensor(8., f32[])
     """
-    return _of(pointwise.exp2, "exp2", x)
+    return of_float(pointwise.exp2, "exp2", x)
 
 
 def expm1(x: TensorLike, /) -> Tensor:
@@ -104,7 +96,7 @@ def expm1(x: TensorLike, /) -> Tensor:
     >>> nc.expm1(1e-10)
     Tensor(1.e-10, f32[])
     """
-    return _of(pointwise.expm1, "expm1", x)
+    return of_float(pointwise.expm1, "expm1", x)
 
 
 def log(x: TensorLike, /) -> Tensor:
@@ -113,7 +105,7 @@ def log(x: TensorLike, /) -> Tensor:
     >>> nc.log(1.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.log, "log", x)
+    return of_float(pointwise.log, "log", x)
 
 
 def log2(x: TensorLike, /) -> Tensor:
@@ -122,7 +114,7 @@ def log2(x: TensorLike, /) -> Tensor:
     >>> nc.log2(8.0)
     Tensor(3., f32[])
     """
-    return _of(pointwise.log2, "log2", x)
+    return of_float(pointwise.log2, "log2", x)
 
 
 def log10(x: TensorLike, /) -> Tensor:
@@ -131,7 +123,7 @@ def log10(x: TensorLike, /) -> Tensor:
     >>> nc.log10(1.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.log10, "log10", x)
+    return of_float(pointwise.log10, "log10", x)
 
 
 def log1p(x: TensorLike, /) -> Tensor:
@@ -140,7 +132,7 @@ def log1p(x: TensorLike, /) -> Tensor:
     >>> nc.log1p(1e-10)
     Tensor(1.e-10, f32[])
     """
-    return _of(pointwise.log1p, "log1p", x)
+    return of_float(pointwise.log1p, "log1p", x)
 
 
 def sin(x: TensorLike, /) -> Tensor:
@@ -149,7 +141,7 @@ def sin(x: TensorLike, /) -> Tensor:
     >>> nc.sin(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.sin, "sin", x)
+    return of_float(pointwise.sin, "sin", x)
 
 
 def cos(x: TensorLike, /) -> Tensor:
@@ -158,7 +150,7 @@ def cos(x: TensorLike, /) -> Tensor:
     >>> nc.cos(0.0)
     Tensor(1., f32[])
     """
-    return _of(pointwise.cos, "cos", x)
+    return of_float(pointwise.cos, "cos", x)
 
 
 def tan(x: TensorLike, /) -> Tensor:
@@ -167,7 +159,7 @@ def tan(x: TensorLike, /) -> Tensor:
     >>> nc.tan(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.tan, "tan", x)
+    return of_float(pointwise.tan, "tan", x)
 
 
 def asin(x: TensorLike, /) -> Tensor:
@@ -176,7 +168,7 @@ def asin(x: TensorLike, /) -> Tensor:
     >>> nc.asin(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.asin, "asin", x)
+    return of_float(pointwise.asin, "asin", x)
 
 
 def acos(x: TensorLike, /) -> Tensor:
@@ -185,7 +177,7 @@ def acos(x: TensorLike, /) -> Tensor:
     >>> nc.acos(1.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.acos, "acos", x)
+    return of_float(pointwise.acos, "acos", x)
 
 
 def atan(x: TensorLike, /) -> Tensor:
@@ -194,7 +186,7 @@ def atan(x: TensorLike, /) -> Tensor:
     >>> nc.atan(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.atan, "atan", x)
+    return of_float(pointwise.atan, "atan", x)
 
 
 def sinh(x: TensorLike, /) -> Tensor:
@@ -203,7 +195,7 @@ def sinh(x: TensorLike, /) -> Tensor:
     >>> nc.sinh(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.sinh, "sinh", x)
+    return of_float(pointwise.sinh, "sinh", x)
 
 
 def cosh(x: TensorLike, /) -> Tensor:
@@ -212,7 +204,7 @@ def cosh(x: TensorLike, /) -> Tensor:
     >>> nc.cosh(0.0)
     Tensor(1., f32[])
     """
-    return _of(pointwise.cosh, "cosh", x)
+    return of_float(pointwise.cosh, "cosh", x)
 
 
 def tanh(x: TensorLike, /) -> Tensor:
@@ -221,7 +213,7 @@ def tanh(x: TensorLike, /) -> Tensor:
     >>> nc.tanh(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.tanh, "tanh", x)
+    return of_float(pointwise.tanh, "tanh", x)
 
 
 def asinh(x: TensorLike, /) -> Tensor:
@@ -230,7 +222,7 @@ def asinh(x: TensorLike, /) -> Tensor:
     >>> nc.asinh(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.asinh, "asinh", x)
+    return of_float(pointwise.asinh, "asinh", x)
 
 
 def acosh(x: TensorLike, /) -> Tensor:
@@ -239,7 +231,7 @@ def acosh(x: TensorLike, /) -> Tensor:
     >>> nc.acosh(1.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.acosh, "acosh", x)
+    return of_float(pointwise.acosh, "acosh", x)
 
 
 def atanh(x: TensorLike, /) -> Tensor:
@@ -248,7 +240,7 @@ def atanh(x: TensorLike, /) -> Tensor:
     >>> nc.atanh(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.atanh, "atanh", x)
+    return of_float(pointwise.atanh, "atanh", x)
 
 
 def erf(x: TensorLike, /) -> Tensor:
@@ -257,7 +249,7 @@ def erf(x: TensorLike, /) -> Tensor:
     >>> nc.erf(0.0)
     Tensor(0., f32[])
     """
-    return _of(pointwise.erf, "erf", x, FLOATING)
+    return of_float(pointwise.erf, "erf", x, FLOATING)
 
 
 def erfc(x: TensorLike, /) -> Tensor:
@@ -266,7 +258,7 @@ def erfc(x: TensorLike, /) -> Tensor:
     >>> nc.erfc(0.0)
     Tensor(1., f32[])
     """
-    return _of(pointwise.erfc, "erfc", x, FLOATING)
+    return of_float(pointwise.erfc, "erfc", x, FLOATING)
 
 
 def cbrt(x: TensorLike, /) -> Tensor:
@@ -275,7 +267,7 @@ def cbrt(x: TensorLike, /) -> Tensor:
     >>> nc.cbrt(8.0)
     Tensor(2., f32[])
     """
-    return _of(pointwise.cbrt, "cbrt", x, FLOATING)
+    return of_float(pointwise.cbrt, "cbrt", x, FLOATING)
 
 
 def sigmoid(x: TensorLike, /) -> Tensor:
@@ -284,7 +276,7 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     >>> nc.sigmoid(0.0)
     Tensor(0.5, f32[])
     """
-    return _of(pointwise.sigmoid, "sigmoid", x, FLOATING)
+    return of_float(pointwise.sigmoid, "sigmoid", x, FLOATING)
 
 
 def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:

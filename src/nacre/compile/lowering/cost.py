@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from nacre.base.dims import Dim, Size
 from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
+from nacre.kernel.special.functions import FUNCTIONS as SPECIAL
 
 HEAVY = frozenset(
     (
         *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "sigmoid", "erf", "erfc"),
         *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *SPECIAL,
     )
 )
 

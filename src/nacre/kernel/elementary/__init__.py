@@ -20,6 +20,7 @@ from nacre.kernel.elementary.conversion import convert, fma_of_halves, narrow, w
 from nacre.kernel.elementary.emitter import Emitter, Value, bits_of, held
 from nacre.kernel.elementary.remainder import remainder
 from nacre.kernel.elementary.value import Real, Truth, Whole, fma
+from nacre.kernel.special.functions import FUNCTIONS as SPECIAL
 
 __all__ = ["apply", "bitcast", "convert", "supports"]
 
@@ -65,6 +66,7 @@ REAL: dict[str, Callable[..., Real]] = {
     "atan2": trigonometry.atan2,
     "erf": error_function.erf,
     "erfc": error_function.erfc,
+    **SPECIAL,
 }
 
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
