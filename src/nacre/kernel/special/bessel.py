@@ -28,7 +28,7 @@ def scaled_tail(size: Real, coefficients: Sequence[float]) -> Real:
 def unscaled(size: Real, near: Real, tail: Real) -> Real:
     """A function from its values near 0 and far from it."""
     half = exp(at_most(size, OVERFLOWS) * 0.5)
-    return where(size <= BOUND, near, where(half < inf, tail * half * half, half))
+    return where(size <= BOUND, near, where(half < inf, tail * half * half, tail + where(tail < 0.0, -half, half)))
 
 
 def i0(x: Real) -> Real:
@@ -40,8 +40,15 @@ def i0(x: Real) -> Real:
 def i1(x: Real) -> Real:
     """I₁(x)."""
     size = abs(x)
-    near = size * 0.5 * series(size, I1)
-    return unscaled(size, near, scaled_tail(size, I1_TAIL)).with_sign_of(x)
+    return unscaled(size, x * 0.5 * series(size, I1), signed(x, scaled_tail(size, I1_TAIL)))
+
+
+def signed(x: Real, y: Real) -> Real:
+    """y with the other sign where x < 0.
+
+    LLVM makes a copysign of a float16 in float64 a call of a function for the conversion.
+    """
+    return where(x < 0.0, -y, y)
 
 
 def i0e(x: Real) -> Real:
@@ -53,5 +60,5 @@ def i0e(x: Real) -> Real:
 def i1e(x: Real) -> Real:
     """exp(−|x|) I₁(x)."""
     size = abs(x)
-    near = exp_falling(-size) * (size * 0.5) * series(size, I1)
-    return where(size <= BOUND, near, scaled_tail(size, I1_TAIL)).with_sign_of(x)
+    near = exp_falling(-size) * (x * 0.5) * series(size, I1)
+    return where(size <= BOUND, near, signed(x, scaled_tail(size, I1_TAIL)))

@@ -19,7 +19,7 @@ def betaln(a: Real, b: Real) -> Real:
     large = positive & (big >= float(BOUND))
     p, q = where(large, small, 1.0), where(large, big, float(BOUND))
     y = where(large, of_large(p, q), lgamma(a) + lgamma(b) - lgamma(a + b))
-    y = where((small > 0.0) & big.equals(inf), -inf, where(small.equals(0.0), inf, y))
+    y = where((small > 0.0) & big.equals(inf), -inf, where(small.equals(0.0) & (big >= 0.0), inf, y))
     return where(a.is_nan() | b.is_nan(), nan, y)
 
 

@@ -77,13 +77,12 @@ def betainc(a: Real, b: Real, x: Real) -> Real:
     p, q, t, rest = where(swapped, q, p), where(swapped, p, q), where(swapped, rest, t), where(swapped, t, rest)
     y = weight(p, q, t, rest) * fraction(p, q, t)
     y = where(swapped, 1.0 - y, y)
-    positive = (a > 0.0) & (b > 0.0)
-    at_end = where(x.equals(0.0) & positive, 0.0, where(x.equals(1.0) & positive, x, nan))
-    step_down = ((a >= 0.0) & (b >= 0.0)) & ~(a.equals(0.0) & b.equals(0.0)) & (x >= 0.0) & (x <= 1.0)
     # all of the weight is at 0 for a = 0 or b = ∞, at 1 for b = 0 or a = ∞
     at_zero, at_one = a.equals(0.0) | b.equals(inf), b.equals(0.0) | a.equals(inf)
-    limit = where(at_zero & (x > 0.0), 1.0, where(at_one & (x < 1.0), x.constant(0.0), at_end))
-    return where(inside, y, where(step_down, limit, at_end))
+    between = where(at_zero, 1.0, a.constant(0.0))
+    limit = where(x.equals(0.0) | x.equals(1.0), x, between)
+    known = (a >= 0.0) & (b >= 0.0) & (x >= 0.0) & (x <= 1.0) & ~(at_zero & at_one)
+    return where(inside, y, where(known, limit, nan))
 
 
 def beta_density(a: Real, b: Real, x: Real) -> Real:

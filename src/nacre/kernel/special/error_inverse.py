@@ -35,9 +35,10 @@ def inverse(x: Real, tail: Real) -> Real:
     """erf⁻¹(x) for x in [−1, 1], with 1 − |x|; ±∞ at the ends and NaN beyond."""
     near = tail >= 0.5
     inside = tail > 0.0
-    y = inverse_of_tail(where(near, 0.25, where(inside, tail, 0.25))).with_sign_of(x)
-    y = where(near, inverse_near_zero(x), y)
-    return where(inside, y, where(tail.equals(0.0), x.constant(inf).with_sign_of(x), nan))
+    y = inverse_of_tail(where(near, 0.25, where(inside, tail, 0.25)))
+    y = where(tail.equals(0.0), inf, y)
+    y = where(near, inverse_near_zero(x), where(x < 0.0, -y, y))
+    return where(tail >= 0.0, y, nan)
 
 
 def erfinv(x: Real) -> Real:
