@@ -158,6 +158,7 @@ def spaces() -> tuple[Space, ...]:
         Space("nacre.linalg", "nc.linalg", (_whole("nacre.api.linalg", "nacre.linalg"),)),
         Space("nacre.autograd", "nc.autograd", (_whole("nacre.api.autograd", "nacre.autograd"),)),
         Space("nacre.fft", "nc.fft", (_whole("nacre.api.fft", "nacre.fft"),)),
+        Space("nacre.special", "nc.special", (_whole("nacre.api.special", "nacre.special"),)),
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
         Space("nacre.nn", "nn", _late("nacre.nn", nn.HOMES, "nacre.nn")),

@@ -112,6 +112,16 @@ TENSORS = Group(
             },
         ),
         Topic(
+            "special",
+            "Special functions",
+            "Functions of the gamma, beta, error and Bessel functions, and of logarithms, by SciPy's names.",
+            {
+                "nacre.special": "gammaln lgamma gamma digamma psi polygamma zeta betaln beta multigammaln gammainc "
+                "gammaincc betainc erf erfc erfcx erfinv erfcinv ndtr log_ndtr ndtri i0 i0e i1 i1e entr rel_entr "
+                "kl_div logit expit logsumexp xlogy xlog1py log1p expm1 exp2 sinc"
+            },
+        ),
+        Topic(
             "fourier",
             "Fourier transforms",
             "Discrete Fourier transforms of complex and real numbers along one or several axes.",
