@@ -55,6 +55,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("optimize", "Solve and minimise"),
         Page("graphs", "Graphs"),
         Page("dynamic_shapes", "Dynamic shapes"),
+        Page("special", "Special functions"),
         Page("deploy", "Deployment"),
         Page("profiling", "Profiling"),
         Page("doctor", "Numerics doctor"),

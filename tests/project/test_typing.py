@@ -20,7 +20,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted((Path(__file__).parent / "typing").glob("*.py"))
 PACKAGES = ("nacre", "nacre.nn", "nacre.nn.functional", "nacre.optim", "nacre.train")  # which load names late
-NAMESPACES = {"fft": "rfft", "linalg": "solve", "random": "normal", "special": "gammaln", "tree": "map"}  # with one of their names
+NAMESPACES = {
+    "fft": "rfft",
+    "linalg": "solve",
+    "random": "normal",
+    "special": "gammaln",
+    "tree": "map",
+}  # with one of their names
 
 
 def seen(module: ModuleType) -> Iterator[str]:

@@ -69,4 +69,4 @@ def ndtri(x: TensorLike, /) -> Tensor:
 def _quantile(p: Any) -> Any:
     """−√2 erfc⁻¹(2p)."""
     z = special.erfcinv(pointwise.mul(p, filled(p, 2.0)))
-    return pointwise.mul(z, filled(z, -sqrt(2.0)))
+    return pointwise.sub(filled(z, 0.0), pointwise.mul(z, filled(z, sqrt(2.0))))  # 0 at ½, not −0

@@ -214,8 +214,7 @@ NACRE: Final = by_name(
         "igamma": "nacre.special.gammainc(a, x)",
         "igammac": "nacre.special.gammaincc(a, x)",
         "i0": "nacre.special.i0(x)",
-        "gcd lcm renorm unwrap": "SciPy or NumPy on "
-        "x.numpy(); the function is missing",
+        "gcd lcm renorm unwrap": "SciPy or NumPy on x.numpy(); the function is missing",
         "dist": "nacre.sqrt(nacre.sum((x - y) ** 2))",
         "cdist": "nacre.sqrt(nacre.sum((x[:, None] - y[None]) ** 2, axis=-1))",
         "cov": "(x - m) @ (x - m).mT / (n - 1), with m = nacre.mean(x, axis=1, keepdims=True)",
