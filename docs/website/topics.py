@@ -147,7 +147,7 @@ TENSORS = Group(
             "random",
             "Random numbers",
             "Random numbers, by key or from the default generator.",
-            {"nacre.random": "seed key split normal uniform randint bernoulli bits Generator generator"},
+            {"nacre.random": "NEWNAMESseed key split normal uniform randint bernoulli bits Generator generator"},
         ),
         Topic(
             "trees",

@@ -13,14 +13,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, numbers, scalar, shape_of, spread
-from nacre.api.primitives import pointwise, randomness, view
+from nacre.api.linear_algebra import matmul
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    TensorLike,
+    as_tensor,
+    filled,
+    is_scalar,
+    numbers,
+    scalar,
+    shape_of,
+    spread,
+)
+from nacre.api.primitives import pointwise, randomness, special, view
+from nacre.api.searching import argmax
+from nacre.api.sorting import argsort
+from nacre.api.taking import take
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.conversion import bounds, number
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import DType, as_dtype, float32, float64, int64, uint32, uint64
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.lazy import LateModule
 from nacre.base.locks import renewed
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.randomness import THREAD as _thread
@@ -28,6 +43,7 @@ from nacre.interpret.randomness import RandomState
 from nacre.trace.bind import executor
 from nacre.trace.value import is_concrete
 
+factorisations: Final[Any] = LateModule("nacre.api.linalg.factorisations")
 Sizes = Size | Sequence[Size]
 MOST_KEYS: Final = 1 << 16  # keys are separate tensors
 
@@ -217,6 +233,230 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
             )
     drawn = _unit(sizes, float32, _key(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
+
+
+def _located(drawn: Any, loc: TensorLike, scale: TensorLike, dtype: DType) -> Any:
+    """loc + scale · drawn, of a dtype; loc and scale broadcast to the shape of the numbers."""
+    if isinstance(loc, int | float) and isinstance(scale, int | float) and loc == 0 and scale == 1:
+        return as_tensor(drawn, dtype)
+    held: DType = drawn.type.dtype
+    factor, shift = (spread(as_tensor(x, held), drawn.type.shape) for x in (scale, loc))
+    return as_tensor(pointwise.fma(drawn, factor, shift), dtype)
+
+
+def _arithmetic(dtype: DType) -> DType:
+    """The dtype in which numbers are computed: float32 for shorter ones."""
+    return float64 if dtype is float64 else float32
+
+
+def _inside(shape: Any, dtype: DType, held: Any) -> Any:
+    """Numbers in (0, 1): those of `_unit`, with half of the least one for 0."""
+    drawn = _unit(shape, dtype, held)
+    return pointwise.maximum(drawn, filled(drawn, 2.0 ** -(_PRECISION[dtype.name] + 1)))
+
+
+def _exponential(shape: Any, dtype: DType, held: Any) -> Any:
+    """−log(1 − u) for u in [0, 1)."""
+    return pointwise.neg(pointwise.log1p(pointwise.neg(_unit(shape, dtype, held))))
+
+
+def exponential(shape: Sizes = (), scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None) -> Tensor:
+    """Exponentially distributed numbers with mean `scale`, which has a gradient.
+
+    >>> nc.random.exponential((3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    found = _real(dtype, "random.exponential")
+    drawn = _exponential(shape_of(shape, "random.exponential"), _arithmetic(found), _key(key))
+    return _located(drawn, 0.0, scale, found)
+
+
+def laplace(
+    shape: Sizes = (), loc: TensorLike = 0.0, scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None
+) -> Tensor:
+    """Numbers of the Laplace distribution: exponential ones with random signs.
+
+    >>> nc.random.laplace((3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    found = _real(dtype, "random.laplace")
+    first, second = split(_key(key))
+    sizes, wide = shape_of(shape, "random.laplace"), _arithmetic(found)
+    size = _exponential(sizes, wide, first)
+    half = filled(size, 0.5)
+    drawn = pointwise.select(pointwise.lt(_unit(sizes, wide, second), half), pointwise.neg(size), size)
+    return _located(drawn, loc, scale, found)
+
+
+def logistic(
+    shape: Sizes = (), loc: TensorLike = 0.0, scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None
+) -> Tensor:
+    """Numbers of the logistic distribution, log(u / (1 − u)).
+
+    >>> nc.random.logistic((3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    found = _real(dtype, "random.logistic")
+    drawn = special.logit(_inside(shape_of(shape, "random.logistic"), _arithmetic(found), _key(key)))
+    return _located(drawn, loc, scale, found)
+
+
+def gumbel(
+    shape: Sizes = (), loc: TensorLike = 0.0, scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None
+) -> Tensor:
+    """Numbers of the Gumbel distribution, −log(−log u).
+
+    >>> nc.random.gumbel((3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    found = _real(dtype, "random.gumbel")
+    return _located(_gumbel(shape_of(shape, "random.gumbel"), _arithmetic(found), _key(key)), loc, scale, found)
+
+
+def _gumbel(shape: Any, dtype: DType, held: Any) -> Any:
+    logarithm = pointwise.log(_inside(shape, dtype, held))
+    return pointwise.neg(pointwise.log(pointwise.neg(logarithm)))
+
+
+def cauchy(
+    shape: Sizes = (), loc: TensorLike = 0.0, scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None
+) -> Tensor:
+    """Numbers of the Cauchy distribution, tan(π(u − ½)).
+
+    >>> nc.random.cauchy((3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    found = _real(dtype, "random.cauchy")
+    drawn = _inside(shape_of(shape, "random.cauchy"), _arithmetic(found), _key(key))
+    angle = pointwise.mul(pointwise.sub(drawn, filled(drawn, 0.5)), filled(drawn, math.pi))
+    return _located(pointwise.tan(angle), loc, scale, found)
+
+
+def truncated_normal(
+    low: float, high: float, shape: Sizes = (), dtype: Any = None, key: TensorLike | None = None
+) -> Tensor:
+    """Standard normally distributed numbers between two bounds, by the inverse of the distribution function.
+
+    Raises ArgumentError if low is not less than high.
+
+    >>> nc.random.truncated_normal(-2.0, 2.0, (3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    if not low < high:
+        raise ArgumentError(f"random.truncated_normal: low must be less than high; got {low} and {high}")
+    found = _real(dtype, "random.truncated_normal")
+    mirrored = low > 0  # there, the distribution function is close to 1
+    start, end = (-high, -low) if mirrored else (low, high)
+    below, above = (0.5 * math.erfc(-x / math.sqrt(2.0)) for x in (start, end))
+    drawn = _inside(shape_of(shape, "random.truncated_normal"), float64, _key(key))
+    chance = pointwise.fma(drawn, filled(drawn, above - below), filled(drawn, below))
+    quantile = special.erfcinv(pointwise.mul(chance, filled(chance, 2.0)))
+    result = pointwise.mul(quantile, filled(quantile, math.sqrt(2.0) * (1.0 if mirrored else -1.0)))
+    result = pointwise.maximum(pointwise.minimum(result, filled(result, float(high))), filled(result, float(low)))
+    return as_tensor(result, found)
+
+
+def categorical(logits: TensorLike, shape: Sizes = (), key: TensorLike | None = None) -> Tensor:
+    """Classes, drawn with the probabilities softmax(logits) of the last axis, by the maximum of Gumbel numbers.
+
+    The logits have shape [..., classes], and the result [*shape, ...] of int64.
+
+    >>> nc.random.categorical(nc.tensor([-nc.inf, 0.0]), (2,), key=nc.random.key(0))
+    Tensor([1, 1], i64[2])
+    """
+    held = as_tensor(logits)
+    if not held.type.dtype.is_float or not held.type.shape:
+        raise DTypeError(
+            f"random.categorical: logits must be floats of at least one axis; got {held.type}; take log of probabilities"
+        )
+    wide = _arithmetic(held.type.dtype)
+    sizes = (*shape_of(shape, "random.categorical"), *held.type.shape)
+    noise = _gumbel(sizes, wide, _key(key))
+    return argmax(pointwise.add(spread(as_tensor(held, wide), sizes), noise), axis=-1)
+
+
+def permutation(x: TensorLike, axis: int = 0, key: TensorLike | None = None) -> Tensor:
+    """The integers below x in random order, or a tensor's slices along an axis in random order.
+
+    >>> nc.random.permutation(3, key=nc.random.key(0)).shape
+    (3,)
+    """
+    if is_scalar(x):
+        count = whole_number(x, "random.permutation", "x")
+        if count < 0:
+            raise ArgumentError(f"random.permutation: x must be at least 0; got {count}")
+        return _order(count, key)
+    held = as_tensor(x)
+    if not held.type.shape:
+        raise ArgumentError(f"random.permutation: a tensor must have an axis; got {held.type}; write int(x)")
+    axis = range(len(held.type.shape))[axis]
+    return take(held, _order(held.type.shape[axis], key), axis=axis)
+
+
+def _order(count: Size, key: TensorLike | None) -> Tensor:
+    return argsort(randomness.random_bits(_key(key), (count,), uint64))
+
+
+def choice(
+    x: TensorLike,
+    shape: Sizes = (),
+    replace: bool = True,
+    p: TensorLike | None = None,
+    key: TensorLike | None = None,
+) -> Tensor:
+    """Integers below x, or a tensor's rows, drawn with equal probabilities or those of the vector p.
+
+    Without `replace` nothing is drawn twice.  The probabilities may have any positive sum.
+
+    >>> nc.random.choice(nc.tensor([5.0, 5.0]), (2,), key=nc.random.key(0))
+    Tensor([5., 5.], f32[2])
+    """
+    held = None if is_scalar(x) else as_tensor(x)
+    count = whole_number(x, "random.choice", "x") if held is None else held.type.shape[0] if held.type.shape else 0
+    sizes = shape_of(shape, "random.choice")
+    total = math.prod(sizes)
+    if count <= 0 or (not replace and total > count):
+        raise ArgumentError(
+            f"random.choice: x must have at least {1 if replace else total} rows; got {count}; "
+            "write replace=True to draw rows several times"
+        )
+    if p is None:
+        drawn = randint(0, count, sizes, key=key) if replace else view.reshape(_order(count, key)[:total], sizes)
+        return drawn if held is None else take(held, drawn, axis=0)
+    chances = as_tensor(p)
+    if not chances.type.dtype.is_float or chances.type.shape != (count,):
+        raise DTypeError(f"random.choice: p must be {count} floats; got {chances.type}")
+    logits = pointwise.log(as_tensor(chances, _arithmetic(chances.type.dtype)))
+    if replace:
+        drawn = categorical(logits, sizes, key)
+    else:
+        noisy = pointwise.add(logits, _gumbel((count,), logits.type.dtype, _key(key)))
+        drawn = view.reshape(argsort(noisy, descending=True)[:total], sizes)
+    return drawn if held is None else take(held, drawn, axis=0)
+
+
+def multivariate_normal(
+    mean: TensorLike, covariance: TensorLike, shape: Sizes = (), key: TensorLike | None = None
+) -> Tensor:
+    """Normally distributed vectors [*shape, N] with a mean [N] and a covariance matrix [N, N], which have gradients.
+
+    Raises LinAlgError if the matrix is not positive definite.
+
+    >>> nc.random.multivariate_normal(nc.zeros(2), nc.eye(2), (3,), key=nc.random.key(0)).shape
+    (3, 2)
+    """
+    centre, matrix = as_tensor(mean), as_tensor(covariance)
+    size = centre.type.shape
+    if not centre.type.dtype.is_float or len(size) != 1 or matrix.type.shape != (*size, *size):
+        raise DTypeError(
+            "random.multivariate_normal: mean must be floats [N], and covariance [N, N]; got "
+            f"{centre.type} and {matrix.type}"
+        )
+    found = centre.type.dtype
+    factor = factorisations.cholesky(as_tensor(matrix, found))
+    drawn = normal((*shape_of(shape, "random.multivariate_normal"), *size), dtype=found, key=key)
+    moved = matmul(drawn, view.permute(factor, (1, 0)))
+    return pointwise.add(moved, spread(centre, moved.type.shape))
 
 
 def randint(low: Size, high: Size, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:

@@ -25,8 +25,7 @@ NACRE: Final = by_name(
         "randn_like": "nacre.random.normal(x.shape)",
         "rand_like": "nacre.random.uniform(x.shape)",
         "randperm": "nacre.argsort(nacre.random.uniform((n,)))",
-        "multinomial": "nacre.argmax(nacre.log(p) - nacre.log(-nacre.log(nacre.random.uniform(p.shape))), axis=-1) "
-        "for one draw",
+        "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
         "manual_seed set_seed initial_seed": "nacre.random.seed(0)",
         "Generator": "nacre.random.Generator(seed)",
         "is_tensor": "isinstance(x, nacre.Tensor)",
@@ -272,20 +271,13 @@ RANDOM: Final = by_name(
         "manual_seed set_seed": "nacre.random.seed(0)",
         "default_rng": "nacre.random.Generator(seed), or keys: nacre.random.key(seed)",
         "integers": "nacre.random.randint(low, high, shape)",
-        "permutation shuffle randperm": "nacre.argsort(nacre.random.uniform((n,))), and x[order]",
-        "categorical": "nacre.argmax(logits - nacre.log(-nacre.log(nacre.random.uniform(logits.shape))), axis=-1)",
-        "gumbel": "-nacre.log(-nacre.log(nacre.random.uniform(shape)))",
-        "choice": "x[nacre.random.randint(0, n, shape)], which may repeat elements",
-        "truncated_normal": "nacre.nn.init.trunc_normal_(parameter)",
-        "exponential": "-nacre.log1p(-nacre.random.uniform(shape))",
+        "shuffle randperm": "nacre.random.permutation(x), which returns a new tensor",
         "binomial": "nacre.sum(nacre.random.bernoulli(p, (n, *shape)), axis=0)",
         "ranf sample": "nacre.random.uniform(shape)",
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
-        "multinomial": "nacre.argmax(nacre.log(p) - nacre.log(-nacre.log(nacre.random.uniform(p.shape))), axis=-1) "
-        "for one draw",
+        "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
-        "laplace logistic cauchy beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher "
-        "multivariate_normal": "NumPy for the numbers, and nacre.tensor(array)",
+        "beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher": "NumPy for the numbers, and nacre.tensor(array)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
         "state a checkpoint keeps",
         "key_data wrap_key_data": "the key itself, a tensor of uint32",

@@ -1,8 +1,8 @@
 """The regularised incomplete gamma functions, and their derivative by the parameter.
 
-Four methods: a power series of the lower function for x ≤ a, a continued fraction of the upper one for x > a, a series
-of the upper one for small a and x, and for large a with x near it the uniform expansion of Temme (SIAM J. Math. Anal.
-10 (1979)).  Each method gives the smaller function, or one that is not close to 1.
+There are four methods: a power series of the lower function for x ≤ a, a continued fraction of the upper one for x > a,
+and a series of the upper one for small a and x.  For large a and x near it, the method is Temme's uniform expansion
+(SIAM J. Math. Anal. 10 (1979)).  Each gives the smaller function, or one that is not close to 1.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SERIES_TERMS, FRACTION_TERMS, SMALL_TERMS = 80, 120, 22
 VANISHED = 800.0  # exp(−x) is 0 above
 
 
-class Pair(NamedTuple):
+class Dual(NamedTuple):
     """A number and its derivative by the parameter a."""
 
     value: Real
     slope: Real
 
 
-class Region(NamedTuple):
-    """Where an argument lies: conditions on the methods, and operands that are safe for all of them."""
+class GammaRegion(NamedTuple):
+    """The operands, and the conditions that choose a method."""
 
     a: Real
     x: Real
@@ -42,14 +42,14 @@ class Region(NamedTuple):
     small: Truth  # for the series of the upper function; otherwise, the continued fraction
 
 
-def region(a: Real, x: Real) -> Region:
+def region(a: Real, x: Real) -> GammaRegion:
     """The region of finite positive numbers."""
     near = (a >= LARGE) & (abs(x - a) <= a * NEAR)
     little = (x <= SMALL) & ~near
     at_least_half = where(x < 0.5, fma(-a, log(at_most(x, 0.5)), -0.4), fma(x, -SMALL, a)) < 0.0  # roughly, of Q
     small = little & at_least_half
     lower = ((little & ~at_least_half) | ((x > SMALL) & (x <= a))) & ~near
-    return Region(a, x, near, lower, small)
+    return GammaRegion(a, x, near, lower, small)
 
 
 def excess(m: Real) -> Real:
@@ -71,7 +71,7 @@ def density(a: Real, x: Real) -> Real:
     return where(large, far, plain)
 
 
-def lower_series(at: Region) -> Pair:
+def lower_series(at: GammaRegion) -> Dual:
     """Σ xⁿ / ((a + 1) … (a + n)): the lower function over the density."""
     a, x = at.a, where(at.lower, at.x, 0.5)
 
@@ -86,10 +86,10 @@ def lower_series(at: Region) -> Pair:
     one = a.constant(1.0)
     zero = a.constant(0.0)
     _, _, _, total, slope = repeat(SERIES_TERMS, [one, one, zero, one, zero], step)
-    return Pair(total, slope)
+    return Dual(total, slope)
 
 
-def upper_fraction(at: Region) -> Pair:
+def upper_fraction(at: GammaRegion) -> Dual:
     """The continued fraction of the upper function over the density times a, from its end."""
     a = at.a
     x = where(at.near | at.lower | at.small, a + SMALL, at.x)
@@ -105,10 +105,10 @@ def upper_fraction(at: Region) -> Pair:
 
     start = x + (2.0 * last + 1.0) - a
     _, f, slope = repeat(FRACTION_TERMS, [a.constant(last), start, a.constant(-1.0)], step)
-    return Pair(1.0 / f, -slope / (f * f))
+    return Dual(1.0 / f, -slope / (f * f))
 
 
-def upper_series(at: Region) -> Pair:
+def upper_series(at: GammaRegion) -> Dual:
     """The upper function for small a and x: 1 − x^a / Γ(1 + a) (1 + a Σ (−x)ⁿ / (n! (a + n)))."""
     a, x = where(at.small, at.a, 0.5), where(at.small, at.x, 0.5)
 
@@ -124,10 +124,10 @@ def upper_series(at: Region) -> Pair:
     rise = log(x) - digamma(a + 1.0)
     factor, whole = exp(exponent), fma(a, total, 1.0)
     value = -expm1(exponent) - factor * (a * total)
-    return Pair(value, -(factor * fma(rise, whole, fma(a, slope, total))))
+    return Dual(value, -(factor * fma(rise, whole, fma(a, slope, total))))
 
 
-def uniform(at: Region) -> Pair:
+def uniform(at: GammaRegion) -> Dual:
     """The lower function for x < a, the upper one otherwise, by the uniform expansion."""
     a, x = where(at.near, at.a, LARGE), where(at.near, at.x, LARGE)
     m = (x - a) / a
@@ -156,10 +156,10 @@ def uniform(at: Region) -> Pair:
     below = m < 0.0
     y = upper + where(below, -rest, rest)
     y_slope = erfc_slope + rest_slope
-    return Pair(y, where(below, -y_slope, y_slope))
+    return Dual(y, where(below, -y_slope, y_slope))
 
 
-def parts(a: Real, x: Real) -> tuple[Pair, Truth]:
+def parts(a: Real, x: Real) -> tuple[Dual, Truth]:
     """One of the functions with its derivative by a, and whether it is the lower one; for finite positive numbers."""
     at = region(a, x)
     d = density(a, x)
@@ -180,7 +180,7 @@ def parts(a: Real, x: Real) -> tuple[Pair, Truth]:
     found = rarely(~(at.lower | at.near | at.small), found, of_fraction)
     found = rarely(at.small, found, lambda: upper_series(at))
     found = rarely(at.near, found, lambda: uniform(at))
-    return Pair(*found), at.lower | (at.near & (x < a))
+    return Dual(*found), at.lower | (at.near & (x < a))
 
 
 def usual(a: Real, x: Real) -> Truth:
