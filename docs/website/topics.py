@@ -147,7 +147,10 @@ TENSORS = Group(
             "random",
             "Random numbers",
             "Random numbers, by key or from the default generator.",
-            {"nacre.random": "NEWNAMESseed key split normal uniform randint bernoulli bits Generator generator"},
+            {
+                "nacre.random": "seed key split normal uniform randint bernoulli bits exponential laplace logistic "
+                "gumbel cauchy truncated_normal multivariate_normal categorical choice permutation Generator generator"
+            },
         ),
         Topic(
             "trees",

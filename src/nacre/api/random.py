@@ -367,7 +367,8 @@ def categorical(logits: TensorLike, shape: Sizes = (), key: TensorLike | None = 
     held = as_tensor(logits)
     if not held.type.dtype.is_float or not held.type.shape:
         raise DTypeError(
-            f"random.categorical: logits must be floats of at least one axis; got {held.type}; take log of probabilities"
+            f"random.categorical: logits must be floats of at least one axis; got {held.type}; take log of "
+            "probabilities"
         )
     wide = _arithmetic(held.type.dtype)
     sizes = (*shape_of(shape, "random.categorical"), *held.type.shape)

@@ -24,7 +24,7 @@ NACRE: Final = by_name(
         "bernoulli": "nacre.random.bernoulli(p, shape)",
         "randn_like": "nacre.random.normal(x.shape)",
         "rand_like": "nacre.random.uniform(x.shape)",
-        "randperm": "nacre.argsort(nacre.random.uniform((n,)))",
+        "randperm": "nacre.random.permutation(n)",
         "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
         "manual_seed set_seed initial_seed": "nacre.random.seed(0)",
         "Generator": "nacre.random.Generator(seed)",
@@ -277,7 +277,8 @@ RANDOM: Final = by_name(
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
         "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
-        "beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher": "NumPy for the numbers, and nacre.tensor(array)",
+        "beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher": "NumPy for the numbers, and "
+        "nacre.tensor(array)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
         "state a checkpoint keeps",
         "key_data wrap_key_data": "the key itself, a tensor of uint32",

@@ -1,0 +1,146 @@
+"""The distributions of `nacre.random`: their laws, edges, gradients, and the same numbers in every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import nacre as nc
+
+R = nc.random
+LAWS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "exponential": (R.exponential, scipy.stats.expon),
+    "laplace": (R.laplace, scipy.stats.laplace),
+    "logistic": (R.logistic, scipy.stats.logistic),
+    "gumbel": (R.gumbel, scipy.stats.gumbel_r),
+    "cauchy": (R.cauchy, scipy.stats.cauchy),
+    "truncated_normal": (lambda *a, **k: R.truncated_normal(-1.0, 2.5, *a, **k), scipy.stats.truncnorm(-1.0, 2.5)),
+    "upper tail": (lambda *a, **k: R.truncated_normal(6.0, 9.0, *a, **k), scipy.stats.truncnorm(6.0, 9.0)),
+    "normal": (R.normal, scipy.stats.norm),
+    "uniform": (R.uniform, scipy.stats.uniform),
+}
+
+
+def distance(drawn: np.ndarray, law: Any) -> float:
+    """The statistic of Kolmogorov and Smirnov, times the root of the count."""
+    ordered = np.sort(drawn.astype(np.float64))
+    n = len(ordered)
+    chances = law.cdf(ordered)
+    return float(np.sqrt(n) * max(np.max(np.arange(1, n + 1) / n - chances), np.max(chances - np.arange(n) / n)))
+
+
+@pytest.mark.parametrize("dtype", [nc.float32, nc.float64], ids=str)
+@pytest.mark.parametrize("name", LAWS)
+def test_laws(name: str, dtype: nc.DType) -> None:
+    f, law = LAWS[name]
+    assert distance(f((20_000,), dtype=dtype, key=R.key(5)).numpy(), law) < 1.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_of_many_numbers(name: str) -> None:
+    f, law = LAWS[name]
+    drawn = np.concatenate([f((1_000_000,), dtype=nc.float64, key=R.key(k)).numpy() for k in range(10)])
+    assert distance(drawn, law) < 2.2
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_mode_gives_the_same_numbers(name: str) -> None:
+    f, _ = LAWS[name]
+    keys = nc.stack(R.split(R.key(3), 4))
+    drawn = nc.stack([f((7,), key=k) for k in keys])
+    assert nc.jit(lambda k: f((7,), key=k))(keys[0]).numpy().tobytes() == drawn[0].numpy().tobytes()
+    assert nc.vmap(lambda k: f((7,), key=k))(keys).numpy().tobytes() == drawn.numpy().tobytes()
+    assert len(np.unique(drawn.numpy())) == drawn.size
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_half_types_are_rounded_from_float32(name: str) -> None:
+    f, _ = LAWS[name]
+    if name not in ("uniform",):
+        short, wide = (f((50,), dtype=d, key=R.key(1)) for d in (nc.float16, nc.float32))
+        assert short.dtype is nc.float16 and nc.array_equal(short, wide.astype(nc.float16))
+
+
+def test_the_generator_draws_other_numbers_each_time() -> None:
+    R.seed(4)
+    first, second = R.exponential((3,)), R.exponential((3,))
+    R.seed(4)
+    assert nc.array_equal(R.exponential((3,)), first) and not nc.array_equal(first, second)
+
+
+def test_locations_and_scales_have_gradients() -> None:
+    key = R.key(2)
+    for f in (R.laplace, R.logistic, R.gumbel, R.cauchy):
+        plain = f((5,), key=key)
+        by_loc, by_scale = nc.grad(lambda loc, scale, f=f: f((5,), loc, scale, key=key).sum(), argnums=(0, 1))(
+            nc.tensor(1.0), nc.tensor(2.0)
+        )
+        assert by_loc.item() == 5.0 and abs(by_scale.item() - plain.sum().item()) < 1e-4
+    scale = nc.tensor([1.0, 10.0])
+    assert (
+        nc.grad(lambda s: R.exponential((2,), s, key=key).sum())(scale).tolist()
+        == R.exponential((2,), key=key).tolist()
+    )
+
+
+def test_categorical_frequencies() -> None:
+    chances = np.array([0.1, 0.2, 0.0, 0.7])
+    with np.errstate(divide="ignore"):
+        logits = nc.tensor(np.log(chances))
+    drawn = R.categorical(logits, (20_000,), key=R.key(6))
+    counts = np.bincount(drawn.numpy(), minlength=4)
+    wanted = 20_000 * chances
+    assert drawn.dtype is nc.int64 and counts[2] == 0
+    assert ((counts - wanted)[wanted > 0] ** 2 / wanted[wanted > 0]).sum() < 16
+    assert R.categorical(nc.zeros((3, 5)), (2,), key=R.key(0)).shape == (2, 3)
+    with pytest.raises(nc.DTypeError, match=r"random\.categorical: logits must be floats"):
+        R.categorical(nc.tensor([1, 2]))
+
+
+def test_permutations() -> None:
+    drawn = R.permutation(50, key=R.key(1))
+    assert sorted(drawn.tolist()) == list(range(50)) != drawn.tolist()
+    rows = nc.reshape(nc.arange(12), (4, 3))
+    assert sorted(R.permutation(rows, key=R.key(1)).tolist()) == rows.tolist()
+    assert sorted(R.permutation(rows, axis=1, key=R.key(1)).mT.tolist()) == rows.mT.tolist()
+    counts = {tuple(R.permutation(3, key=R.key(k)).tolist()) for k in range(60)}
+    assert len(counts) == 6 and R.permutation(0).shape == (0,)
+    with pytest.raises(nc.ArgumentError, match=r"random\.permutation: x must be at least 0; got -1"):
+        R.permutation(-1)
+
+
+def test_choices() -> None:
+    x = nc.tensor([[1.0], [2.0], [3.0]])
+    assert set(R.choice(x, (50,), key=R.key(0)).flatten().tolist()) == {1.0, 2.0, 3.0}
+    assert set(R.choice(3, (50,), p=nc.tensor([0.0, 2.0, 2.0]), key=R.key(0)).tolist()) == {1, 2}
+    for p in (None, nc.tensor([0.1, 0.1, 0.8])):
+        assert sorted(R.choice(3, (3,), replace=False, p=p, key=R.key(0)).tolist()) == [0, 1, 2]
+    with pytest.raises(nc.ArgumentError, match=r"random\.choice: x must have at least 4 rows; got 3"):
+        R.choice(3, (4,), replace=False)
+    with pytest.raises(nc.DTypeError, match=r"random\.choice: p must be 3 floats"):
+        R.choice(3, (4,), p=nc.tensor([0.5, 0.5]))
+
+
+def test_multivariate_normal_numbers() -> None:
+    mean, covariance = nc.tensor([1.0, -2.0]), nc.tensor([[2.0, 0.6], [0.6, 1.0]])
+    drawn = R.multivariate_normal(mean, covariance, (20_000,), key=R.key(9)).numpy()
+    assert np.abs(drawn.mean(0) - mean.numpy()).max() < 0.05
+    assert np.abs(np.cov(drawn.T) - covariance.numpy()).max() < 0.08
+    found = nc.grad(lambda m: R.multivariate_normal(m, covariance, (4,), key=R.key(9)).sum())(mean)
+    assert found.tolist() == [4.0, 4.0]
+    with pytest.raises(nc.DTypeError, match=r"random\.multivariate_normal: mean must be floats \[N\]"):
+        R.multivariate_normal(mean, nc.eye(3))
+
+
+def test_bounds_are_in_order() -> None:
+    with pytest.raises(
+        nc.ArgumentError, match=r"random\.truncated_normal: low must be less than high; got 1.0 and 1.0"
+    ):
+        R.truncated_normal(1.0, 1.0)
+    drawn = R.truncated_normal(-30.0, -8.0, (100,), key=R.key(0))
+    assert nc.all(drawn <= -8.0) and nc.all(drawn > -10.0)
