@@ -149,7 +149,8 @@ TENSORS = Group(
             "Random numbers, by key or from the default generator.",
             {
                 "nacre.random": "seed key split normal uniform randint bernoulli bits exponential laplace logistic "
-                "gumbel cauchy truncated_normal multivariate_normal categorical choice permutation Generator generator"
+                "gumbel cauchy truncated_normal multivariate_normal gamma beta "
+                "dirichlet student_t categorical choice permutation Generator generator"
             },
         ),
         Topic(

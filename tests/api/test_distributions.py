@@ -20,6 +20,22 @@ LAWS: dict[str, tuple[Callable[..., Any], Any]] = {
     "cauchy": (R.cauchy, scipy.stats.cauchy),
     "truncated_normal": (lambda *a, **k: R.truncated_normal(-1.0, 2.5, *a, **k), scipy.stats.truncnorm(-1.0, 2.5)),
     "upper tail": (lambda *a, **k: R.truncated_normal(6.0, 9.0, *a, **k), scipy.stats.truncnorm(6.0, 9.0)),
+    "gamma": (
+        lambda shape, dtype=None, key=None: R.gamma(nc.tensor(2.5, dtype=dtype), shape, key),
+        scipy.stats.gamma(2.5),
+    ),
+    "small gamma": (
+        lambda shape, dtype=None, key=None: R.gamma(nc.tensor(0.3, dtype=dtype), shape, key),
+        scipy.stats.gamma(0.3),
+    ),
+    "beta": (
+        lambda shape, dtype=None, key=None: R.beta(nc.tensor(2.0, dtype=dtype), 0.7, shape, key),
+        scipy.stats.beta(2.0, 0.7),
+    ),
+    "student_t": (
+        lambda shape, dtype=None, key=None: R.student_t(nc.tensor(4.0, dtype=dtype), shape, key),
+        scipy.stats.t(4.0),
+    ),
     "normal": (R.normal, scipy.stats.norm),
     "uniform": (R.uniform, scipy.stats.uniform),
 }
@@ -61,7 +77,7 @@ def test_every_mode_gives_the_same_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_half_types_are_rounded_from_float32(name: str) -> None:
     f, _ = LAWS[name]
-    if name not in ("uniform",):
+    if name not in ("uniform", "gamma", "small gamma", "beta", "student_t"):  # whose parameters are short, too
         short, wide = (f((50,), dtype=d, key=R.key(1)) for d in (nc.float16, nc.float32))
         assert short.dtype is nc.float16 and nc.array_equal(short, wide.astype(nc.float16))
 
@@ -144,3 +160,40 @@ def test_bounds_are_in_order() -> None:
         R.truncated_normal(1.0, 1.0)
     drawn = R.truncated_normal(-30.0, -8.0, (100,), key=R.key(0))
     assert nc.all(drawn <= -8.0) and nc.all(drawn > -10.0)
+
+
+def test_implicit_gradients_of_the_gamma_distribution() -> None:
+    """The derivatives of the quantiles that the numbers are."""
+    key = R.key(8)
+    for a in (0.4, 2.5, 60.0):
+        x = nc.tensor(a, dtype=nc.float64)
+        found = nc.jvp(lambda a: R.gamma(a, (20,), key=key), (x,), (nc.ones_like(x),))
+        drawn, slopes = (t.numpy() for t in found)
+        chances = scipy.stats.gamma(a).cdf(drawn)
+        step = 1e-4 * a
+        wanted = (scipy.stats.gamma(a + step).ppf(chances) - scipy.stats.gamma(a - step).ppf(chances)) / (2 * step)
+        np.testing.assert_allclose(slopes, wanted, 1e-4)
+    mean = nc.grad(lambda a: nc.mean(R.gamma(a, (20_000,), key=key)))
+    assert abs(mean(nc.tensor(2.5)).item() - 1.0) < 0.03
+    with pytest.raises(nc.GradientError, match="no derivative by a twice"):
+        nc.grad(mean)(nc.tensor(2.5))
+
+
+def test_dirichlet_numbers() -> None:
+    a = nc.tensor([1.0, 2.0, 5.0])
+    drawn = R.dirichlet(a, (20_000,), key=R.key(3))
+    assert np.abs(drawn.sum(axis=-1).numpy() - 1.0).max() < 1e-6
+    assert np.abs(drawn.mean(axis=0).numpy() - a.numpy() / 8).max() < 0.01
+    slope = nc.grad(lambda a: nc.mean(R.dirichlet(a, (20_000,), key=R.key(3))[:, 0]))(a).numpy()
+    assert np.abs(slope - np.array([7, -1, -1]) / 64).max() < 0.01
+
+
+def test_parameters_are_positive() -> None:
+    with pytest.raises(nc.ArgumentError, match=r"random\.gamma: parameters must be positive; got 0.0"):
+        R.gamma(0.0)
+    assert np.isnan(nc.jit(lambda a: R.gamma(a, key=R.key(0)))(nc.tensor([-1.0, 2.0])).numpy()).tolist() == [
+        True,
+        False,
+    ]
+    with pytest.raises(nc.DTypeError, match=r"random\.dirichlet: a must have an axis"):
+        R.dirichlet(1.0)

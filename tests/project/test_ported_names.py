@@ -96,7 +96,7 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("nn.init.glorot_uniform", "write nacre.nn.init.xavier_uniform_(parameter)"),
         ("nc.data.transforms", "nacre.data.Compose"),
         ("nc.rot90", "nacre.flip"),
-        ("nc.random.laplace", "NumPy"),
+        ("nc.random.geometric", "NumPy"),
         ("nc.sparse_coo_tensor", "Sparse tensors are missing"),
         ("nc.pure_callback", "nacre.host_call"),
         ("X.at[0].add(1)", "x + nacre.nn.functional.one_hot(i, n)"),

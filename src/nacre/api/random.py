@@ -13,6 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from nacre.api.draws.gamma import dirichlet_numbers, gamma_numbers, parameters
+from nacre.api.draws.standard import (
+    arithmetic,
+    inside,
+    located,
+    standard_exponential,
+    standard_gumbel,
+    standard_normal,
+    unit,
+)
 from nacre.api.linear_algebra import matmul
 from nacre.api.operands import (
     DEFAULT_FLOAT,
@@ -159,18 +169,6 @@ def _real(dtype: Any, operation: str) -> DType:
     return found
 
 
-_PRECISION: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-
-
-def _unit(shape: Any, dtype: DType, held: Any) -> Any:
-    """Numbers in [0, 1): as many leading random bits as the fraction has, times a power of two."""
-    precision = _PRECISION[dtype.name]
-    drawn = randomness.random_bits(held, shape, uint64 if dtype is float64 else uint32)
-    top = pointwise.shr(drawn, filled(drawn, drawn.type.dtype.bits - precision))
-    number = pointwise.cast(top, dtype)
-    return pointwise.mul(number, filled(number, 2.0**-precision))
-
-
 def uniform(
     shape: Sizes = (), low: float = 0.0, high: float = 1.0, dtype: Any = None, key: TensorLike | None = None
 ) -> Tensor:
@@ -184,7 +182,7 @@ def uniform(
             f"random.uniform: low must be less than high; got {low} and {high}; the shape is the first argument"
         )
     found = _real(dtype, "random.uniform")
-    drawn = _unit(shape_of(shape, "random.uniform"), found, _key(key))
+    drawn = unit(shape_of(shape, "random.uniform"), found, _key(key))
     if low == 0.0 and high == 1.0:
         return drawn
     drawn = pointwise.fma(drawn, filled(drawn, float(high) - float(low)), filled(drawn, float(low)))
@@ -203,14 +201,7 @@ def normal(
     found = _real(dtype, "random.normal")
     wide = float64 if found is float64 else float32
     sizes = shape_of(shape, "random.normal")
-    drawn = _unit((2, *sizes), wide, _key(key))
-    first, second = (
-        view.reshape(view.slice_(drawn, (k, *(0 for _ in sizes)), (k + 1, *sizes), (1,) * (len(sizes) + 1)), sizes)
-        for k in (0, 1)
-    )
-    above_zero = pointwise.sub(filled(first, 1.0), first)
-    radius = pointwise.sqrt(pointwise.mul(filled(first, -2.0), pointwise.log(above_zero)))
-    result = pointwise.mul(radius, pointwise.cos(pointwise.mul(second, filled(second, 2 * math.pi))))
+    result = standard_normal(sizes, wide, _key(key))
     if mean != 0.0 or std != 1.0:
         result = pointwise.fma(result, filled(result, float(std)), filled(result, float(mean)))
     return as_tensor(result, found)
@@ -231,33 +222,8 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
             raise ArgumentError(
                 f"random.bernoulli: p must be in [0, 1]; got {outside[0]}; clip it, or take sigmoid of logits"
             )
-    drawn = _unit(sizes, float32, _key(key))
+    drawn = unit(sizes, float32, _key(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
-
-
-def _located(drawn: Any, loc: TensorLike, scale: TensorLike, dtype: DType) -> Any:
-    """loc + scale · drawn, of a dtype; loc and scale broadcast to the shape of the numbers."""
-    if isinstance(loc, int | float) and isinstance(scale, int | float) and loc == 0 and scale == 1:
-        return as_tensor(drawn, dtype)
-    held: DType = drawn.type.dtype
-    factor, shift = (spread(as_tensor(x, held), drawn.type.shape) for x in (scale, loc))
-    return as_tensor(pointwise.fma(drawn, factor, shift), dtype)
-
-
-def _arithmetic(dtype: DType) -> DType:
-    """The dtype in which numbers are computed: float32 for shorter ones."""
-    return float64 if dtype is float64 else float32
-
-
-def _inside(shape: Any, dtype: DType, held: Any) -> Any:
-    """Numbers in (0, 1): those of `_unit`, with half of the least one for 0."""
-    drawn = _unit(shape, dtype, held)
-    return pointwise.maximum(drawn, filled(drawn, 2.0 ** -(_PRECISION[dtype.name] + 1)))
-
-
-def _exponential(shape: Any, dtype: DType, held: Any) -> Any:
-    """−log(1 − u) for u in [0, 1)."""
-    return pointwise.neg(pointwise.log1p(pointwise.neg(_unit(shape, dtype, held))))
 
 
 def exponential(shape: Sizes = (), scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None) -> Tensor:
@@ -267,8 +233,8 @@ def exponential(shape: Sizes = (), scale: TensorLike = 1.0, dtype: Any = None, k
     (3,)
     """
     found = _real(dtype, "random.exponential")
-    drawn = _exponential(shape_of(shape, "random.exponential"), _arithmetic(found), _key(key))
-    return _located(drawn, 0.0, scale, found)
+    drawn = standard_exponential(shape_of(shape, "random.exponential"), arithmetic(found), _key(key))
+    return located(drawn, 0.0, scale, found)
 
 
 def laplace(
@@ -281,11 +247,11 @@ def laplace(
     """
     found = _real(dtype, "random.laplace")
     first, second = split(_key(key))
-    sizes, wide = shape_of(shape, "random.laplace"), _arithmetic(found)
-    size = _exponential(sizes, wide, first)
+    sizes, wide = shape_of(shape, "random.laplace"), arithmetic(found)
+    size = standard_exponential(sizes, wide, first)
     half = filled(size, 0.5)
-    drawn = pointwise.select(pointwise.lt(_unit(sizes, wide, second), half), pointwise.neg(size), size)
-    return _located(drawn, loc, scale, found)
+    drawn = pointwise.select(pointwise.lt(unit(sizes, wide, second), half), pointwise.neg(size), size)
+    return located(drawn, loc, scale, found)
 
 
 def logistic(
@@ -297,8 +263,8 @@ def logistic(
     (3,)
     """
     found = _real(dtype, "random.logistic")
-    drawn = special.logit(_inside(shape_of(shape, "random.logistic"), _arithmetic(found), _key(key)))
-    return _located(drawn, loc, scale, found)
+    drawn = special.logit(inside(shape_of(shape, "random.logistic"), arithmetic(found), _key(key)))
+    return located(drawn, loc, scale, found)
 
 
 def gumbel(
@@ -310,12 +276,7 @@ def gumbel(
     (3,)
     """
     found = _real(dtype, "random.gumbel")
-    return _located(_gumbel(shape_of(shape, "random.gumbel"), _arithmetic(found), _key(key)), loc, scale, found)
-
-
-def _gumbel(shape: Any, dtype: DType, held: Any) -> Any:
-    logarithm = pointwise.log(_inside(shape, dtype, held))
-    return pointwise.neg(pointwise.log(pointwise.neg(logarithm)))
+    return located(standard_gumbel(shape_of(shape, "random.gumbel"), arithmetic(found), _key(key)), loc, scale, found)
 
 
 def cauchy(
@@ -327,9 +288,9 @@ def cauchy(
     (3,)
     """
     found = _real(dtype, "random.cauchy")
-    drawn = _inside(shape_of(shape, "random.cauchy"), _arithmetic(found), _key(key))
+    drawn = inside(shape_of(shape, "random.cauchy"), arithmetic(found), _key(key))
     angle = pointwise.mul(pointwise.sub(drawn, filled(drawn, 0.5)), filled(drawn, math.pi))
-    return _located(pointwise.tan(angle), loc, scale, found)
+    return located(pointwise.tan(angle), loc, scale, found)
 
 
 def truncated_normal(
@@ -348,7 +309,7 @@ def truncated_normal(
     mirrored = low > 0  # there, the distribution function is close to 1
     start, end = (-high, -low) if mirrored else (low, high)
     below, above = (0.5 * math.erfc(-x / math.sqrt(2.0)) for x in (start, end))
-    drawn = _inside(shape_of(shape, "random.truncated_normal"), float64, _key(key))
+    drawn = inside(shape_of(shape, "random.truncated_normal"), float64, _key(key))
     chance = pointwise.fma(drawn, filled(drawn, above - below), filled(drawn, below))
     quantile = special.erfcinv(pointwise.mul(chance, filled(chance, 2.0)))
     result = pointwise.mul(quantile, filled(quantile, math.sqrt(2.0) * (1.0 if mirrored else -1.0)))
@@ -370,9 +331,9 @@ def categorical(logits: TensorLike, shape: Sizes = (), key: TensorLike | None = 
             f"random.categorical: logits must be floats of at least one axis; got {held.type}; take log of "
             "probabilities"
         )
-    wide = _arithmetic(held.type.dtype)
+    wide = arithmetic(held.type.dtype)
     sizes = (*shape_of(shape, "random.categorical"), *held.type.shape)
-    noise = _gumbel(sizes, wide, _key(key))
+    noise = standard_gumbel(sizes, wide, _key(key))
     return argmax(pointwise.add(spread(as_tensor(held, wide), sizes), noise), axis=-1)
 
 
@@ -427,11 +388,11 @@ def choice(
     chances = as_tensor(p)
     if not chances.type.dtype.is_float or chances.type.shape != (count,):
         raise DTypeError(f"random.choice: p must be {count} floats; got {chances.type}")
-    logits = pointwise.log(as_tensor(chances, _arithmetic(chances.type.dtype)))
+    logits = pointwise.log(as_tensor(chances, arithmetic(chances.type.dtype)))
     if replace:
         drawn = categorical(logits, sizes, key)
     else:
-        noisy = pointwise.add(logits, _gumbel((count,), logits.type.dtype, _key(key)))
+        noisy = pointwise.add(logits, standard_gumbel((count,), logits.type.dtype, _key(key)))
         drawn = view.reshape(argsort(noisy, descending=True)[:total], sizes)
     return drawn if held is None else take(held, drawn, axis=0)
 
@@ -458,6 +419,58 @@ def multivariate_normal(
     drawn = normal((*shape_of(shape, "random.multivariate_normal"), *size), dtype=found, key=key)
     moved = matmul(drawn, view.permute(factor, (1, 0)))
     return pointwise.add(moved, spread(centre, moved.type.shape))
+
+
+def gamma(a: TensorLike, shape: Sizes | None = None, key: TensorLike | None = None) -> Tensor:
+    """Numbers of the gamma distribution with the parameter a and scale 1; the shape defaults to that of a.
+
+    The gradient by a is the implicit one (Figurnov et al. 2018).  In compiled code, parameters that are not positive
+    give NaN.  Source: Marsaglia and Tsang, ACM TOMS 26 (2000).
+
+    >>> nc.random.gamma(2.0, (3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    (held,), dtype = parameters("random.gamma", shape, a)
+    return as_tensor(gamma_numbers(held, _key(key)), dtype)
+
+
+def beta(a: TensorLike, b: TensorLike, shape: Sizes | None = None, key: TensorLike | None = None) -> Tensor:
+    """Numbers of the beta distribution, x / (x + y) of two of the gamma distribution, with gradients by a and b.
+
+    >>> nc.random.beta(2.0, 3.0, (3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    held, dtype = parameters("random.beta", shape, a, b)
+    x, y = (gamma_numbers(p, k) for p, k in zip(held, split(_key(key)), strict=True))
+    return as_tensor(pointwise.div(x, pointwise.add(x, y)), dtype)
+
+
+def dirichlet(a: TensorLike, shape: Sizes = (), key: TensorLike | None = None) -> Tensor:
+    """Probabilities [*shape, ..., N] of the Dirichlet distribution with parameters [..., N], which have gradients.
+
+    >>> nc.random.dirichlet(nc.ones(3), (2,), key=nc.random.key(0)).shape
+    (2, 3)
+    """
+    parameters = as_tensor(a)
+    sizes = (*shape_of(shape, "random.dirichlet"), *parameters.type.shape)
+    if not parameters.type.shape:
+        raise DTypeError(f"random.dirichlet: a must have an axis; got {parameters.type}; write a[None]")
+    (held,), dtype = parameters("random.dirichlet", sizes, parameters)
+    return as_tensor(dirichlet_numbers(held, _key(key)), dtype)
+
+
+def student_t(df: TensorLike, shape: Sizes | None = None, key: TensorLike | None = None) -> Tensor:
+    """Numbers of Student's t distribution with df degrees of freedom, which have a gradient.
+
+    >>> nc.random.student_t(4.0, (3,), key=nc.random.key(0)).shape
+    (3,)
+    """
+    (held,), dtype = parameters("random.student_t", shape, df)
+    first, second = split(_key(key))
+    half = pointwise.mul(held, filled(held, 0.5))
+    normals = standard_normal(held.type.shape, held.type.dtype, first)
+    ratio = pointwise.div(half, gamma_numbers(half, second))
+    return as_tensor(pointwise.mul(normals, pointwise.sqrt(ratio)), dtype)
 
 
 def randint(low: Size, high: Size, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:

@@ -202,7 +202,7 @@ OPERATIONS: dict[str, tuple[int, Signature]] = {
     **dict.fromkeys(("lgamma", "gamma", "digamma", "erfinv", "erfcinv", "erfcx", "ndtr", "log_ndtr"), (1, "same")),
     **dict.fromkeys(("i0", "i0e", "i1", "i1e", "logit", "entr", "sinc"), (1, "same")),
     **dict.fromkeys(("zeta", "betaln", "xlogy", "xlog1py"), (2, "same")),
-    **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope", "gamma_density"), (2, "same")),
+    **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope", "gamma_density", "implicit_gamma"), (2, "same")),
     **dict.fromkeys(("betainc", "beta_density"), (3, "same")),
     "fma": (3, "same"),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), (2, "compare")),

@@ -106,6 +106,7 @@ SUBJECTS = (
     Subject("gammaincc", upper, PARAMETERS, 1e-30),
     Subject("gammainc_slope", slope, PARAMETERS, 1e-30),
     Subject("gamma_density", gamma_density, PARAMETERS, 1e-30),
+    Subject("implicit_gamma", lambda a, x: x, PARAMETERS),
     Subject("betainc", betainc, (((0.1, 8), (0.1, 8), (0, 1)), ((8, 100), (8, 100), (0.2, 0.8))), 1e-30),
     Subject("beta_density", beta_density, (((0.1, 8), (0.1, 8), (0, 1)), ((8, 100), (8, 100), (0.2, 0.8))), 1e-30),
     Subject("erfinv", mp.erfinv, one((-0.6, 0.6), (0.5, 1), (0.9999, 1))),

@@ -277,8 +277,7 @@ RANDOM: Final = by_name(
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
         "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
-        "beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher": "NumPy for the numbers, and "
-        "nacre.tensor(array)",
+        "poisson geometric chisquare weibull triangular rademacher": "NumPy for the numbers, and nacre.tensor(array)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
         "state a checkpoint keeps",
         "key_data wrap_key_data": "the key itself, a tensor of uint32",

@@ -12,7 +12,13 @@ from nacre.kernel.special.beta import betaln
 from nacre.kernel.special.beta_incomplete import beta_density, betainc
 from nacre.kernel.special.error_inverse import erfcinv, erfinv
 from nacre.kernel.special.gamma import digamma, gamma, lgamma
-from nacre.kernel.special.gamma_incomplete import gamma_density, gammainc, gammainc_slope, gammaincc
+from nacre.kernel.special.gamma_incomplete import (
+    gamma_density,
+    gammainc,
+    gammainc_slope,
+    gammaincc,
+    implicit_gamma,
+)
 from nacre.kernel.special.logs import entr, logit, sinc, xlog1py, xlogy
 from nacre.kernel.special.normal import erfcx, log_ndtr, ndtr
 from nacre.kernel.special.zeta import zeta
@@ -37,6 +43,8 @@ def _by_name(*functions: Callable[..., Real]) -> dict[str, Callable[..., Any]]:
 UNARY: Final = _by_name(
     *(lgamma, gamma, digamma, erfinv, erfcinv, erfcx, ndtr, log_ndtr, i0, i0e, i1, i1e, logit, entr, sinc)
 )
-BINARY: Final = _by_name(*(zeta, betaln, xlogy, xlog1py, gammainc, gammaincc, gammainc_slope, gamma_density))
+BINARY: Final = _by_name(
+    *(zeta, betaln, xlogy, xlog1py, gammainc, gammaincc, gammainc_slope, gamma_density, implicit_gamma)
+)
 TERNARY: Final = _by_name(betainc, beta_density)
 FUNCTIONS: Final = {**UNARY, **BINARY, **TERNARY}

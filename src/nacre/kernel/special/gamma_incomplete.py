@@ -1,7 +1,7 @@
 """The regularised incomplete gamma functions, and their derivative by the parameter.
 
-There are four methods: a power series of the lower function for x ≤ a, a continued fraction of the upper one for x > a,
-and a series of the upper one for small a and x.  For large a and x near it, the method is Temme's uniform expansion
+For x ≤ a, the lower function is a power series; for x > a, the upper one is a continued fraction.  For small a and x,
+the upper one is another series.  For large a and x near it, the method is Temme's uniform expansion
 (SIAM J. Math. Anal. 10 (1979)).  Each gives the smaller function, or one that is not close to 1.
 """
 
@@ -25,7 +25,7 @@ SERIES_TERMS, FRACTION_TERMS, SMALL_TERMS = 80, 120, 22
 VANISHED = 800.0  # exp(−x) is 0 above
 
 
-class Dual(NamedTuple):
+class ParameterDual(NamedTuple):
     """A number and its derivative by the parameter a."""
 
     value: Real
@@ -71,7 +71,7 @@ def density(a: Real, x: Real) -> Real:
     return where(large, far, plain)
 
 
-def lower_series(at: GammaRegion) -> Dual:
+def lower_series(at: GammaRegion) -> ParameterDual:
     """Σ xⁿ / ((a + 1) … (a + n)): the lower function over the density."""
     a, x = at.a, where(at.lower, at.x, 0.5)
 
@@ -86,10 +86,10 @@ def lower_series(at: GammaRegion) -> Dual:
     one = a.constant(1.0)
     zero = a.constant(0.0)
     _, _, _, total, slope = repeat(SERIES_TERMS, [one, one, zero, one, zero], step)
-    return Dual(total, slope)
+    return ParameterDual(total, slope)
 
 
-def upper_fraction(at: GammaRegion) -> Dual:
+def upper_fraction(at: GammaRegion) -> ParameterDual:
     """The continued fraction of the upper function over the density times a, from its end."""
     a = at.a
     x = where(at.near | at.lower | at.small, a + SMALL, at.x)
@@ -105,10 +105,10 @@ def upper_fraction(at: GammaRegion) -> Dual:
 
     start = x + (2.0 * last + 1.0) - a
     _, f, slope = repeat(FRACTION_TERMS, [a.constant(last), start, a.constant(-1.0)], step)
-    return Dual(1.0 / f, -slope / (f * f))
+    return ParameterDual(1.0 / f, -slope / (f * f))
 
 
-def upper_series(at: GammaRegion) -> Dual:
+def upper_series(at: GammaRegion) -> ParameterDual:
     """The upper function for small a and x: 1 − x^a / Γ(1 + a) (1 + a Σ (−x)ⁿ / (n! (a + n)))."""
     a, x = where(at.small, at.a, 0.5), where(at.small, at.x, 0.5)
 
@@ -124,10 +124,10 @@ def upper_series(at: GammaRegion) -> Dual:
     rise = log(x) - digamma(a + 1.0)
     factor, whole = exp(exponent), fma(a, total, 1.0)
     value = -expm1(exponent) - factor * (a * total)
-    return Dual(value, -(factor * fma(rise, whole, fma(a, slope, total))))
+    return ParameterDual(value, -(factor * fma(rise, whole, fma(a, slope, total))))
 
 
-def uniform(at: GammaRegion) -> Dual:
+def uniform(at: GammaRegion) -> ParameterDual:
     """The lower function for x < a, the upper one otherwise, by the uniform expansion."""
     a, x = where(at.near, at.a, LARGE), where(at.near, at.x, LARGE)
     m = (x - a) / a
@@ -156,10 +156,10 @@ def uniform(at: GammaRegion) -> Dual:
     below = m < 0.0
     y = upper + where(below, -rest, rest)
     y_slope = erfc_slope + rest_slope
-    return Dual(y, where(below, -y_slope, y_slope))
+    return ParameterDual(y, where(below, -y_slope, y_slope))
 
 
-def parts(a: Real, x: Real) -> tuple[Dual, Truth]:
+def parts(a: Real, x: Real) -> tuple[ParameterDual, Truth]:
     """One of the functions with its derivative by a, and whether it is the lower one; for finite positive numbers."""
     at = region(a, x)
     d = density(a, x)
@@ -180,7 +180,7 @@ def parts(a: Real, x: Real) -> tuple[Dual, Truth]:
     found = rarely(~(at.lower | at.near | at.small), found, of_fraction)
     found = rarely(at.small, found, lambda: upper_series(at))
     found = rarely(at.near, found, lambda: uniform(at))
-    return Dual(*found), at.lower | (at.near & (x < a))
+    return ParameterDual(*found), at.lower | (at.near & (x < a))
 
 
 def usual(a: Real, x: Real) -> Truth:
@@ -227,3 +227,8 @@ def gamma_density(a: Real, x: Real) -> Real:
     at_zero = x.equals(0.0) & (a > 0.0)
     ends = (a >= 0.0) & (x >= 0.0)
     return where(inside, y, where(at_zero, origin, where(ends, a.constant(0.0), nan)))
+
+
+def implicit_gamma(a: Real, x: Real) -> Real:
+    """x itself: a number of the gamma distribution, which has a derivative by the parameter."""
+    return x

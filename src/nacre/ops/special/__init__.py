@@ -27,6 +27,7 @@ from nacre.ops.pointwise import (
     fill,
     fma,
     full_like,
+    isfinite,
     log,
     log1p,
     lt,
@@ -137,6 +138,20 @@ gamma_density_p = _special(
     "gamma_density", Pointwise((_density_by_parameter, lambda y, a, x: mul(y, _less_one(div(_less_one(a), x))))), 10
 )
 gamma_density = of_two(gamma_density_p)
+
+
+def _implicit(y: Value, a: Value, x: Value) -> Value:
+    """−(∂P/∂a) / (∂P/∂x) for the distribution function P; 0 where its density is 0 or infinite."""
+    density, zero = gamma_density(a, x), zeros_like(x)
+    usable = and_(lt(zero, density), isfinite(density))
+    quotient = div(gammainc_slope(a, x), select(usable, density, full_like(x, 1)))
+    return select(usable, neg(quotient), zero)
+
+
+implicit_gamma_p = _special(  # of numbers x whose distribution depends on a (Figurnov, Mohamed, Mnih 2018)
+    "implicit_gamma", Pointwise((_implicit, lambda y, a, x: full_like(x, 1))), 1
+)
+implicit_gamma = of_two(implicit_gamma_p)
 betainc_p = _special(
     "betainc", _partly("betainc", (None, None, lambda y, a, b, x: beta_density(a, b, x)), "a and b"), 100
 )
