@@ -328,8 +328,7 @@ def categorical(logits: TensorLike, shape: Sizes = (), key: TensorLike | None = 
     held = as_tensor(logits)
     if not held.type.dtype.is_float or not held.type.shape:
         raise DTypeError(
-            f"random.categorical: logits must be floats of at least one axis; got {held.type}; take log of "
-            "probabilities"
+            f"random.categorical: logits must be floats with an axis; got {held.type}; take log of probabilities"
         )
     wide = arithmetic(held.type.dtype)
     sizes = (*shape_of(shape, "random.categorical"), *held.type.shape)
@@ -368,7 +367,7 @@ def choice(
 ) -> Tensor:
     """Integers below x, or a tensor's rows, drawn with equal probabilities or those of the vector p.
 
-    Without `replace` nothing is drawn twice.  The probabilities may have any positive sum.
+    Without `replace` nothing is drawn twice.
 
     >>> nc.random.choice(nc.tensor([5.0, 5.0]), (2,), key=nc.random.key(0))
     Tensor([5., 5.], f32[2])
@@ -414,9 +413,8 @@ def multivariate_normal(
             "random.multivariate_normal: mean must be floats [N], and covariance [N, N]; got "
             f"{centre.type} and {matrix.type}"
         )
-    found = centre.type.dtype
-    factor = factorisations.cholesky(as_tensor(matrix, found))
-    drawn = normal((*shape_of(shape, "random.multivariate_normal"), *size), dtype=found, key=key)
+    factor = factorisations.cholesky(as_tensor(matrix, centre.type.dtype))
+    drawn = normal((*shape_of(shape, "random.multivariate_normal"), *size), dtype=centre.type.dtype, key=key)
     moved = matmul(drawn, view.permute(factor, (1, 0)))
     return pointwise.add(moved, spread(centre, moved.type.shape))
 
@@ -451,11 +449,11 @@ def dirichlet(a: TensorLike, shape: Sizes = (), key: TensorLike | None = None) -
     >>> nc.random.dirichlet(nc.ones(3), (2,), key=nc.random.key(0)).shape
     (2, 3)
     """
-    parameters = as_tensor(a)
-    sizes = (*shape_of(shape, "random.dirichlet"), *parameters.type.shape)
-    if not parameters.type.shape:
-        raise DTypeError(f"random.dirichlet: a must have an axis; got {parameters.type}; write a[None]")
-    (held,), dtype = parameters("random.dirichlet", sizes, parameters)
+    vector = as_tensor(a)
+    sizes = (*shape_of(shape, "random.dirichlet"), *vector.type.shape)
+    if not vector.type.shape:
+        raise DTypeError(f"random.dirichlet: a must have an axis; got {vector.type}; write a[None]")
+    (held,), dtype = parameters("random.dirichlet", sizes, vector)
     return as_tensor(dirichlet_numbers(held, _key(key)), dtype)
 
 

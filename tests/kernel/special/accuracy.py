@@ -165,7 +165,7 @@ def table(count: int) -> Iterator[str]:
     yield "| function | float32 | float64 |"
     yield "|---|---|---|"
     found: dict[str, list[float]] = {}
-    for subject in SUBJECTS:
+    for subject in (s for s in SUBJECTS if s.name != "implicit_gamma"):  # which is exact
         errors = [worst(subject, float32, count)[0], worst(subject, float64, count)[0]]
         name = subject.name + (", x < 0" if subject.least == 1 and len(subject.boxes[0]) == 1 else "")
         found[name] = errors
