@@ -18,9 +18,9 @@ from nacre.api.draws.standard import (
     arithmetic,
     inside,
     located,
+    normals_of,
     standard_exponential,
     standard_gumbel,
-    standard_normal,
     unit,
 )
 from nacre.api.linear_algebra import matmul
@@ -201,7 +201,7 @@ def normal(
     found = _real(dtype, "random.normal")
     wide = float64 if found is float64 else float32
     sizes = shape_of(shape, "random.normal")
-    result = standard_normal(sizes, wide, _key(key))
+    result = normals_of(sizes, wide, _key(key))
     if mean != 0.0 or std != 1.0:
         result = pointwise.fma(result, filled(result, float(std)), filled(result, float(mean)))
     return as_tensor(result, found)
@@ -466,9 +466,9 @@ def student_t(df: TensorLike, shape: Sizes | None = None, key: TensorLike | None
     (held,), dtype = parameters("random.student_t", shape, df)
     first, second = split(_key(key))
     half = pointwise.mul(held, filled(held, 0.5))
-    normals = standard_normal(held.type.shape, held.type.dtype, first)
+    drawn = normals_of(held.type.shape, held.type.dtype, first)
     ratio = pointwise.div(half, gamma_numbers(half, second))
-    return as_tensor(pointwise.mul(normals, pointwise.sqrt(ratio)), dtype)
+    return as_tensor(pointwise.mul(drawn, pointwise.sqrt(ratio)), dtype)
 
 
 def randint(low: Size, high: Size, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:

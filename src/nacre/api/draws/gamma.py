@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import nan
 from typing import Any
 
-from nacre.api.draws.standard import arithmetic, inside, standard_normal
+from nacre.api.draws.standard import arithmetic, inside, normals_of
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -85,7 +85,7 @@ def _from_one_on(a: Any, key: Any) -> Any:
         for_normal, for_chance = _split(own)
         one = filled(a, 1.0)
         d = pointwise.sub(a, filled(a, 1 / 3))
-        x = standard_normal(shape, dtype, for_normal)
+        x = normals_of(shape, dtype, for_normal)
         root = pointwise.add(one, pointwise.div(x, pointwise.sqrt(pointwise.mul(d, filled(d, 9.0)))))
         positive = pointwise.gt(root, filled(root, 0.0))
         root = pointwise.select(positive, root, one)

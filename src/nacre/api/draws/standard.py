@@ -52,7 +52,7 @@ def standard_gumbel(shape: Any, dtype: DType, held: Any) -> Any:
     return pointwise.neg(pointwise.log(pointwise.neg(logarithm)))
 
 
-def standard_normal(shape: Any, dtype: DType, held: Any) -> Any:
+def normals_of(shape: Any, dtype: DType, held: Any) -> Any:
     """√(−2 log(1 − u)) cos(2πv) (Box and Muller 1958)."""
     drawn = unit((2, *shape), dtype, held)
     first, second = (
