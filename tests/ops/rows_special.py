@@ -99,7 +99,7 @@ ROWS = [
     row("gammaincc", sp.gammaincc, PAIR, 2, 30.0, active=(1,)),
     row("gammainc_slope", slope, PAIR, 2, active=(1,), ulps=3e9),
     row("gamma_density", density, PAIR, 2, 30.0, np.inf),
-    row("implicit_gamma", lambda a, x: x, PAIR, 2, active=()),
+    Row("implicit_gamma", special.implicit_gamma, lambda a, x: x, points(2), FLOATS),
     row("betainc", sp.betainc, smooth_beta, 3, 30.0, active=(2,)),
     row("beta_density", of_beta, smooth_beta, 3, 30.0),
     row("erfinv", sp.erfinv, INNER, 1, -0.0, -1.0, -1.5),
