@@ -39,7 +39,7 @@ def attributes(x: Any, shown: str, names: Set[str], loads: Set[str], probed: Set
         if name in own or found is MISSING:
             yield CapturePlace("name", own, name, f"{shown}.{name}")
         elif _is_method(found):
-            bases = [base for base in cls.__mro__ if _is_method(vars(base).get(name))]  # `super` reads some of them
+            bases = [base for base in cls.__mro__ if _is_method(base.__dict__.get(name))]  # `super` reads some of them
             yield from (CapturePlace("attribute", base, name, f"{shown}.{name}") for base in bases)
             if free and not isinstance(found, property) and not name.startswith("__"):
                 yield CapturePlace("name", own, name, f"{shown}.{name}")
@@ -74,7 +74,7 @@ def children(x: Any) -> Iterator[tuple[Any, str]]:
 
 def descriptor_reader(x: object) -> MethodType | None:
     """The method that reads an attribute of a class, if it is a descriptor of a users' class."""
-    get: object = vars(type(x)).get("__get__")
+    get: object = type(x).__dict__.get("__get__")
     if isinstance(get, FunctionType) and of_users(get.__code__.co_filename):
         return MethodType(get, x)
     return None
