@@ -145,8 +145,8 @@ def ctc_loss(
 
     `log_probs` is [T, N, C] or [T, C].  `targets` is [N, S] padded, [S], or all targets concatenated [ΣS].  The mean is
     over the losses divided by their targets' lengths.  Impossible targets give infinity, or 0 with `zero_infinity`, and
-    have derivative 0.  Without frames only the empty target is possible, with loss 0.  Any integers may stand
-    behind a target's length; they do not count.
+    have derivative 0.  Without frames only the empty target is possible, with loss 0.  Integers behind a
+    target's length do not count.
 
     Raises ShapeError for shapes that do not fit, ArgumentError for a blank, lengths or labels out of range, and for a
     label that is the blank; so does a compiled function when it runs.
