@@ -137,7 +137,7 @@ TENSORS = Group(
             {
                 "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays broadcast_shapes "
                 "permute_dims moveaxis swapaxes flip roll concat stack split unstack repeat tile pad index "
-                "index_update take take_along_axis dynamic_slice dynamic_update_slice sort argsort topk "
+                "index_update take take_along_axis take_along_dim dynamic_slice dynamic_update_slice sort argsort topk "
                 "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all gather index_select "
                 "masked_fill masked_select argwhere flatnonzero narrow repeat_interleave atleast_1d atleast_2d "
                 "atleast_3d hstack vstack dstack column_stack"

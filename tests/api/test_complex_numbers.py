@@ -317,3 +317,17 @@ def test_gradients_through_loops_and_branches(name: str) -> None:
     wanted = nc.grad(lambda z: nc.abs(z * z * z))(z).item()
     for f in (nc.grad(lambda z: nc.abs(LOOPS[name](z))), nc.jit(nc.grad(lambda z: nc.abs(LOOPS[name](z))))):
         assert f(z).item() == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+def test_variances_of_complex_numbers_are_real(axis: Any, keepdims: bool) -> None:
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(3, 4, 5)) + 1j * generator.normal(size=(3, 4, 5))
+    for name in ("var", "std"):
+        found = getattr(nc, name)(nc.asarray(x), axis=axis, keepdims=keepdims, correction=1)
+        wanted = getattr(np, name)(x, axis=axis, keepdims=keepdims, ddof=1)
+        assert found.dtype is nc.float64
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-13)
+        compiled = nc.jit(lambda v, f=getattr(nc, name): f(v, axis=axis, keepdims=keepdims, correction=1))
+        np.testing.assert_array_equal(compiled(nc.asarray(x)).numpy(), found.numpy())

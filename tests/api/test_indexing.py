@@ -247,3 +247,24 @@ def test_several_threads_write_into_one_tensor() -> None:
             assert x.tolist() == [[row + 1.0] * columns for row in range(rows)]
     finally:
         sys.setswitchinterval(kept)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["gather", "index_select", "take_along_dim"])
+def test_functions_of_pytorch_count_from_zero(name: str, compiled: bool) -> None:
+    x, run = nc.tensor([10.0, 20.0, 30.0]), nc.jit if compiled else lambda f: f
+    for owner in (getattr(nc, name), lambda v, *a, **k: getattr(v, name)(*a, **k)):
+
+        def f(v: Any, i: Any, owner: Any = owner) -> Any:
+            return owner(v, i, axis=0) if name == "take_along_dim" else owner(v, 0, i)
+
+        assert run(f)(x, nc.tensor([2, 0])).tolist() == [30.0, 10.0]
+        for wrong in (-1, 3):
+            with pytest.raises(nc.AxisError, match=rf"{name}: indices must be in \[0, 3\); got {wrong}; "):
+                run(f)(x, nc.tensor([0, wrong]))
+        with pytest.raises(nc.DTypeError, match=f"{name}: indices must be integers"):
+            run(f)(x, nc.tensor([0.0]))
+
+
+def test_without_an_axis_take_along_dim_flattens() -> None:
+    assert nc.take_along_dim([[1, 2], [3, 4]], [[3], [0]]).tolist() == [4, 1]

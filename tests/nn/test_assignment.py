@@ -265,3 +265,12 @@ def test_a_buffer_does_not_stop_gradients() -> None:
         m.mean += x.sum()
     m.mean += x.sum().detach()
     assert m.mean.tolist() == [2.0]
+
+
+def test_a_method_is_replaced_twice() -> None:
+    m = nn.Linear(1, 1)
+    m.forward = lambda x: x  # type: ignore[method-assign]
+    m.forward = lambda x: x + 1  # type: ignore[method-assign]
+    assert m(nc.tensor([1.0])).tolist() == [2.0]
+    with pytest.raises(nc.DTypeError, match="a method can only be replaced by a function"):
+        m.forward = 3  # type: ignore[assignment,method-assign]

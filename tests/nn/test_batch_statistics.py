@@ -44,3 +44,13 @@ def test_one_value_has_no_variance() -> None:
         F.batch_norm(nc.ones((1, 3, 1)), training=True)
     layer.eval()
     assert layer(nc.ones((1, 3))).shape == (1, 3)
+
+
+def test_running_statistics_begin_again() -> None:
+    m = nc.nn.BatchNorm1d(2)
+    fresh = {k: v.tolist() for k, v in m.state_dict().items()}
+    m(nc.tensor([[1.0, 2.0], [3.0, 7.0]]))
+    assert {k: v.tolist() for k, v in m.state_dict().items()} != fresh
+    m.reset_running_stats()
+    assert {k: v.tolist() for k, v in m.state_dict().items()} == fresh
+    nc.nn.BatchNorm1d(2, track_running_stats=False).reset_running_stats()

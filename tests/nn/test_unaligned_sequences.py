@@ -54,3 +54,33 @@ def test_lengths_out_of_range_are_refused() -> None:
     for frames, sizes in (([4], [1]), ([-1], [1]), ([3], [3]), ([3], [-1])):
         with pytest.raises(nc.ArgumentError, match="lengths must be in"):
             losses(frames, sizes)
+
+
+def unaligned(labels: list[int], size: int, blank: int = 0, compiled: bool = False) -> float:
+    """The loss of one sequence of four frames and three classes."""
+    logs = F.log_softmax(nc.reshape(nc.arange(12.0), (4, 1, 3)) % 5.0, 2)
+
+    def f(x: Any, targets: Any, sizes: Any) -> Any:
+        return F.ctc_loss(x, targets, nc.tensor([4]), sizes, blank=blank)
+
+    return float((nc.jit(f) if compiled else f)(logs, nc.tensor([labels]), nc.tensor([size])))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("label", [-1, 3, -100, 1 << 40])
+def test_labels_are_classes(label: int, compiled: bool) -> None:
+    with pytest.raises(nc.ArgumentError, match=rf"ctc_loss: labels must be in \[0, 3\); got {label}; "):
+        unaligned([1, label], 2, compiled=compiled)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("blank", [0, 2])
+def test_labels_differ_from_the_blank(blank: int, compiled: bool) -> None:
+    with pytest.raises(nc.ArgumentError, match=rf"ctc_loss: labels must differ from the blank; got {blank}; "):
+        unaligned([1, blank], 2, blank, compiled=compiled)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("padding", [-100, -1, 0, 2, 99])
+def test_padding_behind_the_target_does_not_count(padding: int, compiled: bool) -> None:
+    assert unaligned([1, padding], 1, compiled=compiled) == unaligned([1], 1)

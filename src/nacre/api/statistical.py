@@ -16,7 +16,7 @@ from nacre.api.operands import (
     settled_number,
     spread,
 )
-from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.primitives import parts, pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
@@ -114,13 +114,21 @@ def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
 
 
 def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance over axes (default: all): the sum of (x − mean)², divided by count − correction.
+    """The variance over axes (default: all): the sum of |x − mean|², divided by count − correction.
+
+    Complex numbers have a real variance, the sum of those of their parts.
 
     >>> nc.var([1.0, 2.0, 3.0])
     Tensor(0.6666667, f32[])
     """
     held = as_tensor(x)
-    require("var", held.type.dtype, FLOATING)
+    require("var", held.type.dtype, INEXACT)
+    if held.type.dtype.is_complex:
+        rank = len(held.type.shape)
+        given = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else axis
+        axes = tuple(normal_axis(k, rank, "var") for k in given)
+        of_parts: Any = var(parts.as_real(held), axis=axes, correction=correction, keepdims=keepdims)
+        return reduce.sum_(of_parts, (len(of_parts.type.shape) - 1,))
     correction = settled_number(correction, "var", "correction")
     if not math.isfinite(correction):
         raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
@@ -134,15 +142,16 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
 
 
 def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over axes (default: all): the square root of the variance.
+    """The standard deviation over axes (default: all): the square root of the variance, which is real.
 
     >>> nc.std([1.0, 3.0])
     Tensor(1., f32[])
     """
     held = as_tensor(x)
-    require("std", held.type.dtype, FLOATING)
-    spread_ = var(wide_float(held), axis=axis, correction=correction, keepdims=keepdims)
-    return as_tensor(root(spread_), held.type.dtype)
+    require("std", held.type.dtype, INEXACT)
+    wide = held if held.type.dtype.is_complex else wide_float(held)
+    found = root(var(wide, axis=axis, correction=correction, keepdims=keepdims))
+    return found if held.type.dtype.is_complex else as_tensor(found, held.type.dtype)
 
 
 def require_elements(x: Any, axis: Axes, operation: str) -> None:

@@ -432,7 +432,7 @@ def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
             f"{full}: parameters require gradients, modules do not; write "
             f"`module.requires_grad_({value if isinstance(value, bool) else ''})`"
         )
-    if held is None:
+    if not isinstance(held, Variable | Module):
         if callable(value) or not callable(getattr(type(module), name, None)):
             return value
         raise DTypeError(
@@ -441,7 +441,7 @@ def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
         )
     if value is None or isinstance(value, Variable | Module):
         return value
-    kind = next(k.__name__ for k in (Parameter, Buffer, Variable, Module) if isinstance(held, k))
+    kind = next(k.__name__ for k in (Parameter, Buffer, Variable, Module) if k in type(held).__mro__)
     how = (
         f"assign to its data, as in `module.{name}.data = x`, or `del module.{name}` first"
         if isinstance(held, Variable)

@@ -66,9 +66,13 @@ class LBFGS(Optimizer):
         })  # fmt: skip
         if len(self.param_groups) != 1:
             raise ArgumentError(f"LBFGS: all parameters must be in one group; got {len(self.param_groups)} groups")
-        for p in self._params:
+        for k, p in enumerate(self._params):
             if p.dtype.is_complex:
-                raise DTypeError(f"LBFGS: parameters must be real; got {p.name} of {p.dtype.name}; keep its parts")
+                named = repr(p.name) if p.name else f"number {k}"
+                raise DTypeError(
+                    f"LBFGS: parameters must be real; parameter {named} is {p.dtype.name}; write "
+                    "p = nn.Parameter(nacre.view_as_real(x)), and nacre.view_as_complex(p) in the model"
+                )
         self.memory = _Memory()
 
     # ---- the parameters as one vector

@@ -17,13 +17,14 @@ from nacre.api.creation import zeros_like
 from nacre.api.operands import as_tensor, constant, spread
 from nacre.api.primitives import parts
 from nacre.base.arguments import is_flag
-from nacre.base.dtypes import DType, int64
-from nacre.base.errors import ArgumentError
+from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import OPTIMIZER
 from nacre.base.state import STATE
 from nacre.optim.group import Clock, ParameterGroup, plain
 from nacre.optim.saved import planned
+from nacre.optim.states import ParameterStates
 from nacre.trace.guards import renew, report
 from nacre.trace.modes import gradients
 from nacre.trace.value import Value, stripped
@@ -51,33 +52,6 @@ def _storable(value: Any) -> bool:
 
 Stepping = tuple[Variable, Any]  # a parameter and its gradient
 Updated = tuple[Any, dict[str, Any]]  # the new value of a parameter, and of its state by name
-
-
-class ParameterStates(dict[Variable, dict[str, Variable]]):
-    """The state of each parameter by name; removals are counted, because compiled steps depend on them."""
-
-    def __init__(self, *given: Any, removals: int = 0) -> None:
-        super().__init__(*given)
-        self.removals = removals
-
-    def __delitem__(self, p: Variable) -> None:
-        self.removals += 1
-        super().__delitem__(p)
-
-    def pop(self, *args: Any) -> Any:
-        """Remove the state of a parameter."""
-        self.removals += 1
-        return super().pop(*args)
-
-    def popitem(self) -> tuple[Variable, dict[str, Variable]]:
-        """Remove the state that was added last."""
-        self.removals += 1
-        return super().popitem()
-
-    def clear(self) -> None:
-        """Remove all state; the next step is then like a first one."""
-        self.removals += 1
-        super().clear()
 
 
 class Optimizer:
@@ -136,7 +110,15 @@ class Optimizer:
 
     @property
     def state(self) -> ParameterStates:
-        """The state of each parameter that has taken a step, in variables by name."""
+        """The state of each parameter that has taken a step, in variables by name.
+
+        Setting an entry of a parameter's state assigns to its variable, which compiled functions see.
+
+        >>> p = nn.Parameter([1.0]); opt = optim.SGD([p], lr=0.5, momentum=0.5)
+        >>> (p * p).sum().backward(); opt.step(); opt.state[p]["momentum_buffer"] = nc.zeros(1)
+        >>> opt.step(); p.tolist()
+        [-1.0]
+        """
         return self._state
 
     @state.setter
@@ -221,7 +203,7 @@ class Optimizer:
         """Complete the state of parameters whose settings have changed since it was created."""
         for p in group.clocks:
             if p in self.state:
-                self.state[p] = self.completed(self.state[p], self.fresh(p, group))
+                self.state.hold(p, self.completed(self.state[p], self.fresh(p, group)))
         group.settled = group.settings
 
     def _together(self, group: ParameterGroup, present: Sequence[Stepping]) -> list[tuple[Clock, list[Stepping]]]:
@@ -251,16 +233,19 @@ class Optimizer:
     def _step_parameter(self, p: Variable, g: Any, scalars: Mapping[str, Any], group: ParameterGroup) -> None:
         held = self.state.get(p)
         if held is None:
-            held = self.state[p] = self.fresh(p, group)
+            held = self.state.hold(p, self.fresh(p, group))
         value, wide = stripped(p.value), computing(p)
         given = in_parts(as_tensor(value, wide))
-        new, states = self.update(
-            given,
-            in_parts(as_tensor(stripped(g), wide)),
-            {k: in_parts(v.value) for k, v in held.items()},
-            {k: spread(as_tensor(s, given.type.dtype), given.type.shape) for k, s in scalars.items()},
-            group,
-        )
+        try:
+            new, states = self.update(
+                given,
+                in_parts(as_tensor(stripped(g), wide)),
+                {k: in_parts(v.value) for k, v in held.items()},
+                {k: spread(as_tensor(s, given.type.dtype), given.type.shape) for k, s in scalars.items()},
+                group,
+            )
+        except DTypeError as fault:
+            raise _of_another_dtype(type(self).__name__, p, held, wide) or fault from None
         p.assign(as_tensor(joined(new, wide), p.dtype))
         for k, v in states.items():
             held[k].assign(joined(v, held[k].dtype))
@@ -350,6 +335,18 @@ class Optimizer:
 
 
 mark_absent(Optimizer, OPTIMIZER)
+
+
+def _of_another_dtype(kind: str, p: Variable, held: Mapping[str, Variable], wide: DType) -> DTypeError | None:
+    """The error for state from before the parameter's dtype was changed, if there is some."""
+    for name, cell in held.items():
+        if not cell.dtype.is_integer and cell.dtype is not bool_ and cell.dtype is not wide:
+            return DTypeError(
+                f"{kind}.step: the state of a parameter of {p.dtype.name} must be {wide.name}; {name} of {p.name!r} is "
+                f"{cell.dtype.name}, from before the parameter's dtype changed; make the optimiser again, and load the "
+                "state_dict of the old one into it"
+            )
+    return None
 
 
 def computing(p: Variable) -> DType:

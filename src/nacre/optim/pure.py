@@ -41,7 +41,7 @@ class _Form:
         self.parameters = parameters
         self.clock = Clock({"step": Variable(constant(0, int64), name="step"), **self.optimizer.shared()})
         for p in parameters:
-            self.optimizer.state[p] = self.optimizer.fresh(p, self.group)
+            self.optimizer.state.hold(p, self.optimizer.fresh(p, self.group))
             self.group.clocks[p] = self.clock
         self.group.settled = self.group.settings
         self.made: Graph | None = None

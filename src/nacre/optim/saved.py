@@ -11,6 +11,7 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, Error, StateError
 from nacre.base.records import dataclass
 from nacre.optim.group import Clock, ParameterGroup, plain
+from nacre.optim.states import ParameterStates
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
@@ -28,7 +29,7 @@ class LoadableOptimizer(Protocol):
     version: int
 
     @property
-    def state(self) -> dict[Variable, dict[str, Variable]]:
+    def state(self) -> ParameterStates:
         """The state of each parameter that has taken a step, in variables by name."""
         ...
 
@@ -89,7 +90,7 @@ class LoadPlan:
                     cells = {k: held.get(k, loaded.cells[p][k]) for k in loaded.state[p]}
                     for k, v in loaded.state[p].items():
                         cells[k].assign(v)
-                    optimizer.state[p] = cells
+                    optimizer.state.hold(p, cells)
                 optimizer.version += before is not None and before != optimizer.state.get(p)
             optimizer.version += _set_clocks(group, loaded.numbers)
             group.settled = group.settings

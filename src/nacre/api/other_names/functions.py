@@ -6,7 +6,7 @@ here; `base/porting` has what to write for it.
 
 from __future__ import annotations
 
-from nacre.api import data_types, linear_algebra, manipulation, statistical, taking
+from nacre.api import data_types, linear_algebra, manipulation, statistical
 from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
 from nacre.api.other_names import short as composed
 from nacre.base import dtypes
@@ -63,7 +63,6 @@ __all__ = [
     "short",
     "sub",
     "swapdims",
-    "take_along_dim",
     "true_divide",
     "unbind",
     "unsqueeze",
@@ -79,7 +78,6 @@ movedim = manipulation.moveaxis
 ravel = manipulation.flatten
 unbind = manipulation.unstack
 broadcast_tensors = manipulation.broadcast_arrays
-take_along_dim = taking.take_along_axis
 row_stack = composed.vstack
 
 # ---- arithmetic

@@ -31,8 +31,8 @@ OWN: Final = (  # methods that have the name of their function
     "isnan lerp less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor "
     "logsumexp masked_fill masked_select matmul maximum minimum moveaxis multiply nan_to_num narrow negative "
     "not_equal outer positive pow rad2deg reciprocal remainder repeat_interleave roll round rsqrt searchsorted "
-    "sigmoid sign signbit sin sinh sqrt square subtract swapaxes take take_along_axis tan tanh tensordot tile "
-    "topk tril triu trunc unstack "
+    "sigmoid sign signbit sin sinh sqrt square subtract swapaxes take take_along_axis take_along_dim tan tanh "
+    "tensordot tile topk tril triu trunc unstack "
 )
 OTHER: Final = {  # the name of a function, and the other names of its method
     "abs": "absolute",
@@ -63,7 +63,6 @@ OTHER: Final = {  # the name of a function, and the other names of its method
     "cumulative_prod": "cumprod",
     "matmul": "mm bmm mv",
     "conj": "conjugate",
-    "take_along_axis": "take_along_dim",
     "expand_dims": "unsqueeze",
     "flatten": "ravel",
     "swapaxes": "swapdims",
@@ -254,9 +253,7 @@ class Methods(Differentiable):
         def argsort(self, /, axis: Whole = -1, *, descending: Flag = False, stable: Flag = True) -> Self: ...
         def topk(self, k: Whole, /, axis: Whole = -1, *, largest: Flag = True) -> tuple[Self, Self]: ...
         def searchsorted(self, v: TensorLike, /, *, side: str = "left", sorter: TensorLike | None = None) -> Self: ...
-        def take_along_dim(
-            self, indices: TensorLike, /, *, axis: Whole = -1, mode: str = "raise", fill_value: Real | None = None
-        ) -> Self: ...
+        def take_along_dim(self, indices: TensorLike, /, *, axis: Whole | None = None) -> Self: ...
         # shapes
         def broadcast_to(self, /, shape: Size | Sequence[Size]) -> Self: ...
         def expand_dims(self, /, axis: Whole | tuple[Whole, ...] = 0) -> Self: ...

@@ -10,16 +10,18 @@ from nacre.api.elementwise import arithmetic, comparison, logic
 from nacre.api.elementwise.apply import require
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
-from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet
+from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet, require_inside
+from nacre.api.primitives import picking
 from nacre.api.searching import nonzero, where
 from nacre.api.statistical import max as largest
 from nacre.api.statistical import min as smallest
-from nacre.api.taking import take, take_along_axis
+from nacre.api.taking import take, take_along_axis, with_elements
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
-from nacre.base.dtypes import ANY, bool_, float32, float64
-from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.dims import Size
+from nacre.base.dtypes import ANY, bool_, float32, float64, int64
+from nacre.base.errors import AxisError, DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "narrow",
     "rad2deg",
     "repeat_interleave",
+    "take_along_dim",
     "vstack",
 ]
 
@@ -57,8 +60,9 @@ __all__ = [
 def gather(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
     """The elements of x at integer indices along an axis; the index has x's rank, and at most its sizes elsewhere.
 
-    As in PyTorch, the result has the shape of the index.  A negative index counts from the end.  Raises AxisError for
-    one out of range, ShapeError for an index of another rank or with a larger size beside the axis.
+    As in PyTorch, the result has the shape of the index, and a negative index is out of range.  Raises AxisError for an
+    index out of range, DTypeError for other dtypes, ShapeError for an index of another rank or with a larger size
+    beside the axis.
 
     >>> nc.gather([[1, 2], [3, 4]], 1, [[1], [0]])
     Tensor([[2],
@@ -73,11 +77,16 @@ def gather(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
             f"{shape}; nacre.take takes whole slices"
         )
     cut = tuple(slice(None) if k == at else slice(0, n) for k, n in enumerate(wanted))
-    return take_along_axis(held[cut], places, axis=at)
+    held = held[cut]
+    _from_zero("gather", places, shape[at], "take_along_axis")
+    return picking.gather(with_elements(held, places, at), as_tensor(places, int64), at)
 
 
 def index_select(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
-    """The slices of x along an axis at the integer indices of a vector.  Raises AxisError for one out of range.
+    """The slices of x along an axis at the integer indices of a vector.
+
+    As in PyTorch, a negative index is out of range.  Raises AxisError for an index out of range, DTypeError for other
+    dtypes.
 
     >>> nc.index_select([[1, 2], [3, 4]], 1, [1])
     Tensor([[2],
@@ -86,7 +95,36 @@ def index_select(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
     places = as_tensor(index)
     if len(places.type.shape) > 1:
         raise ShapeError(f"index_select: the index must be a vector; got {places.type}; nacre.take takes any shape")
-    return take(x, reshape(places, (-1,)), axis=dim)
+    held = as_tensor(x)
+    at = normal_axis(dim, len(held.type.shape), "index_select")
+    _from_zero("index_select", places, held.type.shape[at], "take")
+    return take(held, reshape(places, (-1,)), axis=at)
+
+
+def take_along_dim(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
+    """The result of `take_along_axis` for indices that are not negative; without an axis, of both flattened.
+
+    As in PyTorch, a negative index is out of range.  Raises AxisError for an index out of range, DTypeError for other
+    dtypes.
+
+    >>> nc.take_along_dim([[1, 2], [3, 4]], [[1], [0]], axis=1)
+    Tensor([[2],
+            [3]], i64[2, 1])
+    """
+    held, places = as_tensor(x), as_tensor(indices)
+    if axis is None:
+        held, places, axis = flatten(held), flatten(places), 0
+    at = normal_axis(axis, len(held.type.shape), "take_along_dim")
+    _from_zero("take_along_dim", places, held.type.shape[at], "take_along_axis")
+    return take_along_axis(held, places, axis=at)
+
+
+def _from_zero(operation: str, indices: Any, size: Size, other: str) -> None:
+    """Require integer indices in [0, size)."""
+    if not indices.type.dtype.is_integer:
+        raise DTypeError(f"{operation}: indices must be integers; got {indices.type}")
+    text = f"{operation}: indices must be in [{{low}}, {{high}}); got {{got}}; nacre.{other} takes negative ones"
+    require_inside(indices, 0, size, AxisError, text)
 
 
 def masked_fill(x: TensorLike, /, mask: TensorLike, value: TensorLike) -> Tensor:

@@ -55,6 +55,8 @@ KEYWORDS: Final = {
     "initial": "Leave it out; add it to the result of a sum",
     "dtype": "x.astype(dtype) before or after the call",
     "alpha": "x + alpha * y",
+    "decoupled_weight_decay": "nacre.optim.AdamW",
+    "scale_grad_by_freq": "Leave it out; divide weight.grad by the counts of the indices before the step",
     "antialias": "Leave it out; interpolation has no filter",
     "_stacklevel": "Leave it out",
     "m": "n_cols=4",

@@ -85,7 +85,7 @@ OPTIM: Final = by_name(
         "lr_scheduler": "the name in nacre.optim itself, as nacre.optim.CosineAnnealingLR",
         "swa_utils": "Averages of weights are missing; keep a copy of the parameters and average it under "
         "nacre.no_grad()",
-        "SparseAdam ASGD Rprop Adafactor": "nacre.optim.AdamW, or a class derived from nacre.optim.Optimizer",
+        "SparseAdam ASGD Rprop Adafactor Muon": "nacre.optim.AdamW, or a class derived from nacre.optim.Optimizer",
         "apply_updates": "optimizer.step()",
         "chain": "nacre.optim.clip_grad_norm_(parameters, max_norm) before optimizer.step()",
         "clip_by_global_norm": "nacre.optim.clip_grad_norm_(parameters, max_norm)",

@@ -236,7 +236,9 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
-    text = "one_hot: integers must be in [{low}, {high}); got {got}"
+    text = (
+        "one_hot: integers must be in [{low}, {high}); got {got}; count from 0, and raise num_classes for more classes"
+    )
     require_inside(held, 0, num_classes, ArgumentError, text)
     shape = (*held.type.shape, num_classes)
     rank = len(held.type.shape)

@@ -145,9 +145,11 @@ def ctc_loss(
 
     `log_probs` is [T, N, C] or [T, C].  `targets` is [N, S] padded, [S], or all targets concatenated [ΣS].  The mean is
     over the losses divided by their targets' lengths.  Impossible targets give infinity, or 0 with `zero_infinity`, and
-    have derivative 0.  Without frames only the empty target is possible, with loss 0.
+    have derivative 0.  Without frames only the empty target is possible, with loss 0.  Integers behind a
+    target's length do not count.
 
-    Raises ShapeError for shapes that do not fit, ArgumentError for a blank or lengths out of range.
+    Raises ShapeError for shapes that do not fit, ArgumentError for a blank, lengths or labels out of range, and for a
+    label that is the blank; so does a compiled function when it runs.
 
     >>> F.ctc_loss(nc.zeros((1, 1, 2)) - 0.5, [[1]], [1], [1])
     Tensor(0.5, f32[])
@@ -169,6 +171,7 @@ def ctc_loss(
     _check_lengths("input", frames, logs.type.shape[0])
     labels = _padded(targets, sizes, count)
     _check_lengths("target", sizes, labels.type.shape[1])
+    labels = _labels(labels, sizes, logs.type.shape[2], blank)
     losses = filled(frames.astype(logs.type.dtype), 0.0)
     if logs.type.shape[0] != 0:
         losses = where(frames > 0, _alignments(logs, labels, frames, sizes, blank), losses)
@@ -195,6 +198,18 @@ def _check_lengths(what: str, lengths: Any, most: Any) -> None:
     """Raise ArgumentError for lengths out of range."""
     text = f"ctc_loss: {what} lengths must be in [{{low}}, {{high}}); got {{got}}"
     require_inside(lengths, 0, most + 1, ArgumentError, text)
+
+
+def _labels(labels: Any, sizes: Any, classes: Any, blank: int) -> Any:
+    """The labels, with blanks behind each target's length.  Raises ArgumentError for a label that is no class."""
+    inside = pointwise.iota(labels.type.shape, 1, int64) < sizes[:, None]
+    known = where(inside, labels, filled(labels, 0))
+    text = "ctc_loss: labels must be in [{low}, {high}); got {got}; the target lengths tell where padding begins"
+    require_inside(known, 0, classes, ArgumentError, text)
+    wrong = where(inside & (labels == blank), labels, filled(labels, -1))
+    text = "ctc_loss: labels must differ from the blank; got {got}; shorten the target lengths, or give another blank"
+    require_inside(wrong, -1, 0, ArgumentError, text)
+    return where(inside, labels, filled(labels, blank))
 
 
 def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:

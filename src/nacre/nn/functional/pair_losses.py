@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, scalar, spread
-from nacre.api.primitives import pointwise, reduce
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, require_inside, scalar, spread
+from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.searching import where
 from nacre.api.slope import with_slope
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes
 from nacre.nn.functional.activation import positive, soft_tail
@@ -73,6 +73,12 @@ def _spread(operation: str, weight: TensorLike, like: Any) -> Any:
     if broadcast_shapes(held.type.shape, shape, operation=operation) != shape:
         raise ShapeError(f"{operation}: weight must broadcast to {list(shape)}; got {held.type}")
     return spread(held, shape)
+
+
+def _require_all(good: Any, text: str) -> None:
+    """Raise ArgumentError unless all are true; {got} in its text is the flat position of the first that is not."""
+    place = view.reshape(pointwise.iota((good.type.size,), 0, int64), good.type.shape)
+    require_inside(pointwise.select(good, filled(place, -1), place), -1, 0, ArgumentError, text)
 
 
 # ---- differences
@@ -169,7 +175,8 @@ def binary_cross_entropy(
     """−target · log(input) − (1 − target) · log(1 − input), for probabilities.
 
     Each logarithm is at least −100 and its slope at most 10¹².  Shapes, dtypes, reductions and errors are those of
-    `mse_loss`.
+    `mse_loss`.  Raises ArgumentError for an input or target that is not in [0, 1], NaN included; so does a compiled
+    function when it runs.
 
     >>> F.binary_cross_entropy([0.5], [1.0])
     Tensor(0.6931472, f32[])
@@ -177,6 +184,12 @@ def binary_cross_entropy(
 
     def compute(x: Any, t: Any) -> Any:
         """The logarithms are limited, so that 0 and 1 give a number."""
+        for what, v in (("inputs", x), ("targets", t)):
+            _require_all(
+                pointwise.and_(pointwise.ge(v, filled(v, 0.0)), pointwise.le(v, filled(v, 1.0))),
+                f"binary_cross_entropy: {what} must be probabilities in [0, 1]; got another number at flat position "
+                "{got}; for numbers before the sigmoid, write binary_cross_entropy_with_logits",
+            )
         low, least, most = (filled(x, bound) for bound in (-100.0, _SATURATED, 1.0))
         nearly = pointwise.and_(pointwise.lt(x, least), pointwise.ge(x, filled(x, 0.0)))
         yes = with_slope(lambda v: pointwise.maximum(pointwise.log(v), low), x, nearly, 1 / _SATURATED)
@@ -286,7 +299,8 @@ def gaussian_nll_loss(
     """½(log v + (input − target)² / v), for the variance v, which is at least eps.
 
     `var` has the shape of the input, or size 1 or nothing for its last axis.  Below eps it has no derivative.  Shapes,
-    dtypes, reductions and errors are those of `mse_loss`.
+    dtypes, reductions and errors are those of `mse_loss`.  Raises ArgumentError for a negative variance; so does a
+    compiled function when it runs.
 
     >>> F.gaussian_nll_loss([1.0], [3.0], [1.0])
     Tensor(2., f32[])
@@ -299,6 +313,11 @@ def gaussian_nll_loss(
     def compute(a: Any, b: Any) -> Any:
         """The squared difference over the variance, and the variance's logarithm."""
         wide = wide_float(v)
+        _require_all(
+            pointwise.not_(pointwise.lt(wide, filled(wide, 0.0))),
+            "gaussian_nll_loss: variances must not be negative; got a negative one at flat position {got}; for "
+            "logarithms of variances, write var=nacre.exp(x)",
+        )
         held = _spread("gaussian_nll_loss", where(wide < eps, filled(wide, eps), wide), a)
         loss = 0.5 * (pointwise.log(held) + (a - b) * (a - b) / held)
         return loss + 0.5 * math.log(2 * math.pi) if full else loss

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from nacre.api.creation import ones, zeros
-from nacre.api.operands import TensorLike, as_tensor, constant
+from nacre.api.operands import TensorLike, as_tensor, constant, filled
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dtypes import float32, float64, int64
@@ -158,6 +158,16 @@ class _Running(Module):
         self.running_mean = Buffer(zeros(num_features, dtype)) if track_running_stats else None
         self.running_var = Buffer(ones(num_features, dtype)) if track_running_stats else None
         self.num_batches_tracked = Buffer(constant(0, int64)) if track_running_stats else None
+
+    def reset_running_stats(self) -> None:
+        """Set the running mean to 0, the running variance to 1 and the count of batches to 0.
+
+        >>> m = nn.BatchNorm1d(1); _ = m(nc.tensor([[1.0], [3.0]])); m.reset_running_stats(); m.running_mean.tolist()
+        [0.0]
+        """
+        for held, value in ((self.running_mean, 0.0), (self.running_var, 1.0), (self.num_batches_tracked, 0)):
+            if held is not None:
+                held.assign(filled(held.data, value))
 
     def _checked(self, x: TensorLike) -> Any:
         held: Any = as_tensor(x)
