@@ -97,8 +97,9 @@ def test_compiled_batched_and_differentiated(seed: int) -> None:
 
 INDEX = np.array([0, 1])
 SEPARATED = [
-    np.s_[:, INDEX, ..., INDEX, :], np.s_[INDEX, ..., 1, :, :], np.s_[None, [-2, 0], ..., 1, :, :], np.s_[:, :, INDEX, ..., INDEX],
-    np.s_[0, None, INDEX], np.s_[INDEX, None, INDEX, ..., None], np.s_[..., INDEX, INDEX], np.s_[INDEX, INDEX, ...], np.s_[1, ..., INDEX, :, :],
+    np.s_[:, INDEX, ..., INDEX, :], np.s_[INDEX, ..., 1, :, :], np.s_[None, [-2, 0], ..., 1, :, :],
+    np.s_[:, :, INDEX, ..., INDEX], np.s_[0, None, INDEX], np.s_[INDEX, None, INDEX, ..., None],
+    np.s_[..., INDEX, INDEX], np.s_[INDEX, INDEX, ...], np.s_[1, ..., INDEX, :, :],
     np.s_[:, np.array(1), ..., INDEX], np.s_[INDEX, INDEX, INDEX, INDEX, ...], np.s_[INDEX, INDEX, ..., INDEX, INDEX],
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from nacre.api.operands import (
     distinct,
     extent,
     filled,
+    requested_dtype,
     require_inside,
     settled_number,
     spread,
@@ -69,7 +70,9 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     Tensor([4., 6.], f32[2])
     """
-    return reduce_axes(reduce.sum_, "sum", _widened("sum", x, dtype), axis, keepdims)
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype("sum", dtype, held))
+    return reduce_axes(reduce.sum_, "sum", held, axis, keepdims)
 
 
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -78,7 +81,9 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
     >>> nc.prod([1.0, 2.0, 3.0])
     Tensor(6., f32[])
     """
-    return reduce_axes(reduce.prod, "prod", _widened("prod", x, dtype), axis, keepdims)
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype("prod", dtype, held))
+    return reduce_axes(reduce.prod, "prod", held, axis, keepdims)
 
 
 def count(x: Any, axis: Axes, operation: str) -> Size:
@@ -209,7 +214,8 @@ def cumulative_prod(
 def _accumulated(
     op: Any, operation: str, first: int, x: TensorLike, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
-    held = _widened(operation, x, dtype)
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype(operation, dtype, held))
     require(operation, held.type.dtype, NUMERIC)
     shape = held.type.shape
     if axis is None and len(shape) != 1:
