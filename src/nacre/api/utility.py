@@ -58,7 +58,8 @@ def diff(
 ) -> Tensor:
     """The differences of neighbours along an axis, x[k + 1] − x[k], taken n times; integers wrap.
 
-    `prepend` and `append` are joined to x first, by the rules of `concat`; a single number is one more element.  Each difference makes the axis shorter by
+    `prepend` and `append` are joined to x first, by the rules of `concat`; a single number is one more
+    element.  Each difference makes the axis shorter by
     one, down to size 0.  Raises ArgumentError for a negative n.
 
     >>> nc.diff([1, 4, 9, 16])

@@ -25,7 +25,8 @@ CALLS: list[Callable[[Any], Any]] = [
     lambda x: np.outer(x, x[0]), lambda x: np.rot90(x), lambda x: np.rot90(x, 2), lambda x: np.rot90(x, -1, (1, 0)),
     lambda x: np.rot90(x, 4), lambda x: np.select([x > 3, x > 1], [x, -x]),
     lambda x: np.select([x[0] > 2], [x], default=9.0), lambda x: np.diff(x, prepend=0.0),
-    lambda x: np.diff(x, axis=0, append=x[:1]), lambda x: np.sum(x, dtype=float), lambda x: np.ones_like(x, dtype=float),
+    lambda x: np.diff(x, axis=0, append=x[:1]), lambda x: np.sum(x, dtype=float),
+    lambda x: np.ones_like(x, dtype=float),
     lambda x: np.cumsum(x, 0, float), lambda x: np.add.reduce(x, dtype=None), lambda x: np.trace(x, dtype=complex),
 ]  # fmt: skip
 
