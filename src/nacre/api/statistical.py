@@ -21,7 +21,7 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, as_dtype, int64, uint64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -58,7 +58,7 @@ def _widened(operation: str, x: TensorLike, wanted: Any) -> Any:
     dtype: DType = held.type.dtype
     require(operation, dtype, ANY)
     if wanted is not None:
-        return as_tensor(held, as_dtype(wanted))
+        return as_tensor(held, requested_dtype(operation, wanted, held))
     if dtype.is_inexact:
         return held
     return as_tensor(held, uint64 if dtype.is_integer and not dtype.is_signed else int64)
@@ -70,9 +70,7 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     Tensor([4., 6.], f32[2])
     """
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype("sum", dtype, held))
-    return reduce_axes(reduce.sum_, "sum", held, axis, keepdims)
+    return reduce_axes(reduce.sum_, "sum", _widened("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -81,9 +79,7 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
     >>> nc.prod([1.0, 2.0, 3.0])
     Tensor(6., f32[])
     """
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype("prod", dtype, held))
-    return reduce_axes(reduce.prod, "prod", held, axis, keepdims)
+    return reduce_axes(reduce.prod, "prod", _widened("prod", x, dtype), axis, keepdims)
 
 
 def count(x: Any, axis: Axes, operation: str) -> Size:
@@ -214,8 +210,7 @@ def cumulative_prod(
 def _accumulated(
     op: Any, operation: str, first: int, x: TensorLike, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
-    held = as_tensor(x)
-    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else requested_dtype(operation, dtype, held))
+    held = _widened(operation, x, dtype)
     require(operation, held.type.dtype, NUMERIC)
     shape = held.type.shape
     if axis is None and len(shape) != 1:
