@@ -19,6 +19,7 @@ from nacre.api.operands import (
     extent,
     is_scalar,
     natural_dtype,
+    requested_dtype,
     scalar,
     settled_number,
     shape_of,
@@ -81,7 +82,7 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
     Tensor([[1., 2.],
             [3., 4.]], f32[2, 2])
     """
-    held = as_tensor(data, None if dtype is None else as_dtype(dtype))
+    held = as_tensor(data, None if dtype is None else requested_dtype("tensor", dtype, data))
     if is_capture(held):
         return fresh(held)  # type: ignore[return-value]
     return distinct(owned(held), held) if is_scalar(data) or held is data else held
@@ -187,7 +188,8 @@ def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = No
     """
     require_device(device, "full_like")
     held = as_tensor(x)
-    return full(held.type.shape, fill_value, _dtype(dtype, held.type.dtype))
+    wanted = held.type.dtype if dtype is None else requested_dtype("full_like", dtype, held)
+    return full(held.type.shape, fill_value, wanted)
 
 
 def zeros_like(x: TensorLike, /, dtype: Any = None, *, device: Any = None) -> Tensor:

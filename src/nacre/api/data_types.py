@@ -14,6 +14,7 @@ from nacre.api.operands import (
     distinct,
     filled,
     meet,
+    requested_dtype,
     spread,
 )
 from nacre.api.primitives import pointwise, reduce, view
@@ -76,7 +77,8 @@ def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Any = Non
     (Tensor([0.3125,    nan], f8e4m3fn[2]), Tensor([3.125e-01, 4.480e+02], f8e4m3fn[2]))
     """
     require_device(device, "astype")
-    held, wanted = as_tensor(x), as_dtype(dtype)
+    held = as_tensor(x)
+    wanted = requested_dtype("astype", dtype, held)
     made = _saturated(held, wanted) if saturate else as_tensor(held, wanted)
     return distinct(made, held) if copy else made
 

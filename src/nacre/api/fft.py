@@ -4,7 +4,8 @@ The transform of x with n elements along an axis has the elements y[k] = Σ_j x[
 has the other sign.  `norm` says which direction has the factor 1/n: the inverse one for "backward", the other one for
 "forward", and both have 1/√n for "ortho".  With `n` or `s`, x is cut or padded with zeros to that length first.
 
-float64 and complex128 are computed in 64 bits, other dtypes in 32 bits.  Lengths along the axes are numbers: symbolic
+float64 and complex128 are computed in 64 bits, other dtypes in 32 bits.  Integers raise DTypeError: write
+x.astype(nacre.float64), for example.  Lengths along the axes are numbers: symbolic
 sizes must be in other axes.
 """
 
@@ -23,7 +24,7 @@ from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import plain_number, require_device, whole_number, whole_numbers
 from nacre.base.boundary import publish_all
 from nacre.base.dims import Size
-from nacre.base.dtypes import ANY, as_dtype, complex64, complex128, float32, float64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, as_dtype, complex64, complex128, float32, float64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -56,14 +57,14 @@ LAST_TWO = (-2, -1)
 
 
 def _complex(operation: str, x: TensorLike) -> Any:
-    """Any numbers as complex64 or complex128."""
+    """Real or complex numbers as complex64 or complex128."""
     held = as_tensor(x)
-    require(operation, held.type.dtype, ANY)
+    require(operation, held.type.dtype, INEXACT)
     return as_tensor(held, complex128 if held.type.dtype in (float64, complex128) else complex64)
 
 
 def _pairs(operation: str, x: TensorLike) -> Any:
-    """Any numbers as pairs [..., 2] of float32 or float64."""
+    """Real or complex numbers as pairs [..., 2] of float32 or float64."""
     return parts.as_real(_complex(operation, x))
 
 
@@ -73,6 +74,7 @@ def _numbers(operation: str, x: TensorLike) -> Any:
     require(operation, held.type.dtype, ANY)
     if held.type.dtype.is_complex:
         raise DTypeError(f"{operation}: x must be real; got {held.type}; take `nacre.real` of it, or write fft")
+    require(operation, held.type.dtype, FLOATING)
     return as_tensor(held, float64 if held.type.dtype is float64 else float32)
 
 
@@ -124,6 +126,8 @@ def _complex_along(pairs: Any, axis: int, inverse: bool) -> Any:
 def fft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
     """The transform of complex or real numbers along an axis.  The result is complex.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.fft([1.0, 2.0, 3.0, 4.0])
     Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4])
     """
@@ -132,6 +136,8 @@ def fft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None
 
 def ifft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
     """The inverse of `fft`.
+
+    Raises DTypeError for integers.
 
     >>> nc.fft.ifft([4.0, 0.0, 0.0, 0.0])
     Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4])
@@ -167,7 +173,7 @@ def _axis(operation: str, held: Any, axis: int) -> int:
 def rfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
     """The first n//2 + 1 elements of the transform of real numbers; the others are conjugates of these.
 
-    Raises DTypeError for complex numbers.
+    Raises DTypeError for complex numbers and integers.
 
     >>> nc.fft.rfft([1.0, 2.0, 3.0, 4.0])
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3])
@@ -180,6 +186,8 @@ def irfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | No
 
     The imaginary part of the first element is ignored, and that of the last one if n is even.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.irfft([4.0, 0.0, 0.0])
     Tensor([1., 1., 1., 1.], f32[4])
     """
@@ -191,6 +199,8 @@ def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | Non
 
     x has the first n//2 + 1 of them.  Without n, it is 2·(m − 1) for m elements.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.hfft([1.0, 2j, 0.0])
     Tensor([ 1.,  5.,  1., -3.], f32[4])
     """
@@ -198,7 +208,7 @@ def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | Non
 
 
 def ihfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
-    """The inverse of `hfft`: the first n//2 + 1 elements.  Raises DTypeError for complex numbers.
+    """The inverse of `hfft`: the first n//2 + 1 elements.  Raises DTypeError for complex numbers and integers.
 
     >>> nc.fft.ihfft([4.0, 0.0, 4.0, 0.0])
     Tensor([2.-0.j, 0.-0.j, 2.-0.j], c64[3])
@@ -235,6 +245,8 @@ def fftn(
 ) -> Tensor:
     """The transform along several axes: all of them, or the last ones for as many lengths as `s` has.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.fftn([[1.0, 2.0], [3.0, 4.0]])
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2, 2])
@@ -247,6 +259,8 @@ def ifftn(
 ) -> Tensor:
     """The inverse of `fftn`.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.ifftn([[4.0, 0.0], [0.0, 0.0]])
     Tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]], c64[2, 2])
@@ -257,7 +271,9 @@ def ifftn(
 def rfftn(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = "backward"
 ) -> Tensor:
-    """`rfft` along the last of several axes, then `fft` along the others.  Raises DTypeError for complex numbers.
+    """`rfft` along the last of several axes, then `fft` along the others.
+
+    Raises DTypeError for complex numbers and integers.
 
     >>> nc.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
     Tensor([[10.+0.j, -2.+0.j],
@@ -271,6 +287,8 @@ def irfftn(
 ) -> Tensor:
     """The inverse of `rfftn`.  Without `s`, the last length is 2·(m − 1) for m elements.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.irfftn([[4.0, 0.0], [0.0, 0.0]])
     Tensor([[1., 1.],
             [1., 1.]], f32[2, 2])
@@ -283,6 +301,8 @@ def fft2(
 ) -> Tensor:
     """`fftn` along two axes.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.fft2(nc.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
@@ -293,6 +313,8 @@ def ifft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
     """The inverse of `fft2`.
+
+    Raises DTypeError for integers.
 
     >>> nc.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
     Tensor([[1.+0.j, 1.+0.j],
@@ -306,6 +328,8 @@ def rfft2(
 ) -> Tensor:
     """`rfftn` along two axes.
 
+    Raises DTypeError for integers.
+
     >>> nc.fft.rfft2(nc.ones((3, 4, 6))).shape
     (3, 4, 4)
     """
@@ -316,6 +340,8 @@ def irfft2(
     x: TensorLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = LAST_TWO, norm: str | None = "backward"
 ) -> Tensor:
     """The inverse of `rfft2`.
+
+    Raises DTypeError for integers.
 
     >>> nc.fft.irfft2(nc.ones((3, 4, 4))).shape
     (3, 4, 6)

@@ -47,9 +47,13 @@ PLAIN_PARTS: frozenset[type] = frozenset((int, type(None)))  # of slices
 
 @dataclass
 class Key:
-    """A parsed key with one entry for each axis: a size, a slice, `NEW_AXIS`, or an integer tensor."""
+    """A parsed key with one entry for each axis: a size, a slice, `NEW_AXIS`, or an integer tensor.
+
+    `dots` is the place among the entries of a `...` without axes, which separates index arrays as in NumPy.
+    """
 
     entries: list[Any]
+    dots: int | None = None
 
     @property
     def arrays(self) -> list[int]:
@@ -77,7 +81,7 @@ def parse(key: Any, shape: Shape, known: bool = False) -> Key:
         if entry is not WHOLE:
             opened[k] = _checked(entry, shape[axis], axis, known)
         axis += 1
-    return Key(opened)
+    return Key(opened, at if dots and used == len(shape) else None)
 
 
 def _is_slice(entry: Any) -> TypeGuard[slice[Any, Any, Any]]:
@@ -249,9 +253,10 @@ def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _are_adjacent(key: Key) -> bool:
-    """Whether the array and integer entries are adjacent, so that the selected axes stay in place."""
+    """Whether nothing separates the array and integer entries, so that the selected axes stay in place."""
     places = [k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice)]
-    return places == list(range(places[0], places[-1] + 1))
+    separated = key.dots is not None and places[0] < key.dots <= places[-1]
+    return not separated and places == list(range(places[0], places[-1] + 1))
 
 
 def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) -> Any:
@@ -399,7 +404,7 @@ def _scatter_known(x: Any, key: Key, value: Any) -> Any:
     shape: tuple[int, ...] = x.type.shape
     elements: int = x.type.size
     require_room(elements * 24)
-    places = np.arange(elements).reshape(shape)[tuple(map(_again, key.entries))]
+    places = np.arange(elements).reshape(shape)[_again(key)]
     source = np.full(elements, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
     chosen = source.reshape(shape)
@@ -411,8 +416,9 @@ def _scatter_known(x: Any, key: Key, value: Any) -> Any:
     return pointwise.select(from_numpy(chosen >= 0), taken, x)
 
 
-def _again(entry: Any) -> Any:
-    """An entry in NumPy's notation."""
-    if entry is NEW_AXIS:
-        return None
-    return numbers(entry, "index") if isinstance(entry, Value) else entry
+def _again(key: Key) -> tuple[Any, ...]:
+    """A key in NumPy's notation."""
+    entries = [None if e is NEW_AXIS else numbers(e, "index") if isinstance(e, Value) else e for e in key.entries]
+    if key.dots is not None:
+        entries.insert(key.dots, ...)
+    return tuple(entries)

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
-from nacre.api.operands import TensorLike, as_tensor, distinct, meet, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, meet, requested_dtype, spread
 from nacre.api.primitives import contract, matrices, parts, pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import is_whole, whole_number, whole_numbers
+from nacre.base.arguments import is_whole, shown, whole_number, whole_numbers
 from nacre.base.dtypes import NUMERIC, DType, as_dtype
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import agreeing, broadcast_shapes, normal_axis, show_shape
 
 __all__ = [
@@ -32,7 +32,13 @@ def _met(operation: str, xs: Sequence[TensorLike], dtype: Any) -> tuple[list[Any
 
     With a `dtype`, the operands are returned unconverted; the contraction converts them.
     """
-    held, met = meet(operation, xs) if dtype is None else ([as_tensor(x) for x in xs], as_dtype(dtype))
+    if dtype is None:
+        held, met = meet(operation, xs)
+    else:
+        held = [as_tensor(x) for x in xs]
+        met = as_dtype(dtype)
+        for x in held:
+            requested_dtype(operation, dtype, x)
     require(operation, met, NUMERIC)
     return held, met
 
@@ -168,6 +174,11 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     >>> nc.einsum("ii->i", [[1, 2], [3, 4]])
     Tensor([1, 4], i64[2])
     """
+    if not isinstance(cast("object", subscripts), str):
+        raise KindError(
+            f"einsum: the subscripts must be text before the operands, as in einsum('ij,jk->ik', x, y); got "
+            f"{shown(subscripts)}; write lists of axes as letters"
+        )
     given, operands = subscripts, [as_tensor(x) for x in xs]
     if "." in subscripts:
         subscripts, operands = _without_ellipsis(subscripts, operands)

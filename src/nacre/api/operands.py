@@ -16,7 +16,7 @@ from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
 from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size, require_fitting
-from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
+from nacre.base.dtypes import DType, as_dtype, bool_, complex128, float32, float64, int64, promote
 from nacre.base.errors import (
     CHECKED,
     TRACED,
@@ -85,6 +85,23 @@ def scalar(value: Scalar, dtype: DType) -> Any:
         require_fitting(value, *((-HALF, HALF) if dtype.is_float and dtype.bits <= 16 else (low, high)))
         return extent(value, dtype)
     return constant(value, dtype)
+
+
+def requested_dtype(operation: str, dtype: Any, x: object) -> DType:
+    """The dtype that a caller names for a tensor or an array x.
+
+    Python's float and complex have parts of float32; raises DTypeError where they would take digits of x.
+    """
+    found = as_dtype(dtype)
+    if (dtype is float or dtype is complex) and isinstance(x, Value | Variable | np.ndarray):
+        given = as_tensor(x).type.dtype
+        if given.real is float64:
+            wide = float64 if dtype is float else complex128
+            raise DTypeError(
+                f"{operation}: Python's {dtype.__name__} as a dtype means {found.name}, so the tensor must not be "
+                f"wider; got {given.name}; write nacre.{wide.name} to keep its digits, or nacre.{found.name}"
+            )
+    return found
 
 
 def extent(size: Size, dtype: DType = int64) -> Any:

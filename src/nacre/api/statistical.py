@@ -12,6 +12,7 @@ from nacre.api.operands import (
     distinct,
     extent,
     filled,
+    requested_dtype,
     require_inside,
     settled_number,
     spread,
@@ -20,7 +21,7 @@ from nacre.api.primitives import parts, pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, as_dtype, int64, uint64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -57,7 +58,7 @@ def _widened(operation: str, x: TensorLike, wanted: Any) -> Any:
     dtype: DType = held.type.dtype
     require(operation, dtype, ANY)
     if wanted is not None:
-        return as_tensor(held, as_dtype(wanted))
+        return as_tensor(held, requested_dtype(operation, wanted, held))
     if dtype.is_inexact:
         return held
     return as_tensor(held, uint64 if dtype.is_integer and not dtype.is_signed else int64)

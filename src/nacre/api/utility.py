@@ -6,7 +6,7 @@ from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import concat, cut
-from nacre.api.operands import TensorLike, as_tensor, distinct, filled
+from nacre.api.operands import TensorLike, as_tensor, distinct, filled, is_scalar, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.statistical import reduce_axes
 from nacre.api.tensor import Axes, Tensor
@@ -58,7 +58,8 @@ def diff(
 ) -> Tensor:
     """The differences of neighbours along an axis, x[k + 1] − x[k], taken n times; integers wrap.
 
-    `prepend` and `append` are joined to x first, by the rules of `concat`.  Each difference makes the axis shorter by
+    `prepend` and `append` are joined to x first, by the rules of `concat`; a single number is one more
+    element.  Each difference makes the axis shorter by
     one, down to size 0.  Raises ArgumentError for a negative n.
 
     >>> nc.diff([1, 4, 9, 16])
@@ -72,7 +73,7 @@ def diff(
     if count < 0:
         raise ArgumentError(f"diff: n must be at least 0; got {count}; write axis={count} for an axis")
     at = normal_axis(axis, len(held.type.shape), "diff")
-    parts = [part for part in (prepend, held, append) if part is not None]
+    parts = [held if part is held else _edge(part, held, at) for part in (prepend, held, append) if part is not None]
     held = concat(parts, axis=at) if len(parts) > 1 else held
     for _ in range(count):
         size = held.type.shape[at]
@@ -80,3 +81,9 @@ def diff(
             break
         held = pointwise.sub(cut(held, at, 1, size), cut(held, at, 0, size - 1))
     return distinct(held, given)
+
+
+def _edge(part: TensorLike, x: Any, axis: int) -> Any:
+    """What is joined to x along an axis; a single number is broadcast to a slice of x."""
+    held = as_tensor(part, x.type.dtype) if is_scalar(part) else as_tensor(part)
+    return held if held.type.shape else spread(held, tuple(1 if k == axis else n for k, n in enumerate(x.type.shape)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from nacre.api.foreign import array_of
 from nacre.api.namespace import PUBLIC
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, requested_dtype
 from nacre.api.tensor import Tensor
 from nacre.base.conversion import unchanged
 from nacre.base.dtypes import DType, as_dtype
@@ -331,7 +331,7 @@ class Module:
         if not found.is_float:
             raise DTypeError(f"to: the dtype must be floating-point; got {found.name}")
         for variable in _variables("to", (*self.parameters(), *self.buffers())):
-            if variable.dtype.is_float and variable.dtype is not found:
+            if variable.dtype.is_float and variable.dtype is not requested_dtype("to", dtype, variable):
                 variable.cell = stripped(as_tensor(stripped(variable.cell), found))
                 variable.gradient_cell = None
         return self

@@ -53,7 +53,7 @@ def test_cholesky(n: int, dtype: Any) -> None:
     diagonal = np.diagonal(lower)
     assert not diagonal.imag.any() and (diagonal.real > 0).all()
     small(lower @ adjoint(lower), a, n)
-    upper = nc.linalg.cholesky(nc.asarray(a), upper=True).numpy()
+    upper = nc.linalg.cholesky(nc.asarray(adjoint(a)), upper=True).numpy()
     np.testing.assert_array_equal(upper, adjoint(lower))
 
 

@@ -43,7 +43,22 @@ def test_cholesky(n: int, dtype: Any) -> None:
         small(lower @ lower.T, a, n)
         assert not np.triu(lower, 1).any()
         assert nc.linalg.cholesky(np.tril(a)).numpy().tobytes() == lower.tobytes()
-        np.testing.assert_array_equal(nc.linalg.cholesky(a, upper=True).numpy(), lower.T)
+        upper = nc.linalg.cholesky(np.triu(a.T), upper=True).numpy()
+        np.testing.assert_array_equal(upper, lower.T)
+
+
+def test_the_upper_factor_reads_the_upper_triangle() -> None:
+    a = np.array([[4.0, 2.0, 0.5], [9.0, 5.0, 1.0], [-7.0, 3.0, 6.0]])
+    symmetric = np.triu(a) + np.triu(a, 1).T
+    exact: Any = np.linalg.cholesky(symmetric).T
+
+    def total(x: Any) -> Any:
+        return nc.sum(nc.linalg.cholesky(x, upper=True) ** 3)
+
+    np.testing.assert_allclose(nc.linalg.cholesky(a, upper=True).numpy(), exact, rtol=1e-14)
+    np.testing.assert_allclose(np.linalg.cholesky(nc.tensor(a), upper=True).numpy(), exact, rtol=1e-14)
+    for f in (total, nc.jit(total)):
+        np.testing.assert_array_equal(nc.grad(f)(nc.tensor(a)).numpy(), nc.grad(f)(nc.tensor(symmetric)).numpy())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

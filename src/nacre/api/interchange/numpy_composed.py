@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from nacre.api.elementwise.apply import require
+from nacre.api.interchange.numpy_shapes import SHAPED
 from nacre.api.operands import as_tensor
 from nacre.base.arguments import is_whole, shown
+from nacre.base.dtypes import INEXACT
 from nacre.base.errors import KindError, ShapeError
 
 
@@ -123,6 +126,28 @@ def modf(x: Any) -> Any:
     return nc.copysign(rest, x), whole
 
 
+def rint(x: Any) -> Any:
+    """The nearest whole numbers, of floats; integers raise DTypeError, as NumPy makes floats of them."""
+    require("rint", as_tensor(x).type.dtype, INEXACT)
+    return sys.modules["nacre"].round(x)
+
+
+def rounded(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """The nearest numbers with some digits behind the point: a multiplication, `round` and a division, as in NumPy."""
+    nc = sys.modules["nacre"]
+    if out is not None:
+        raise _refused("round", "out", out, "write x = nacre.round(x)")
+    x = as_tensor(a)
+    if decimals == 0 or (decimals > 0 and not x.type.dtype.is_inexact):
+        return nc.round(x)
+    if not x.type.dtype.is_inexact:
+        raise _refused(
+            "round", "decimals", decimals, "write x.astype(nacre.float64) first, for places before the point"
+        )
+    power = 10.0 ** abs(decimals)
+    return nc.round(x * power) / power if decimals > 0 else nc.round(x / power) * power
+
+
 def _of_triangle(name: str) -> Callable[..., Any]:
     """A function of Hermitian matrices of which one triangle is read."""
 
@@ -145,6 +170,10 @@ COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.vdot: vdot,
     np.kron: kron,
     np.modf: modf,
+    np.rint: rint,
+    np.round: rounded,
+    np.around: rounded,
+    **SHAPED,
     np.linalg.eigh: _of_triangle("eigh"),
     np.linalg.eigvalsh: _of_triangle("eigvalsh"),
 }

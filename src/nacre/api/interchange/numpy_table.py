@@ -17,15 +17,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 SAME: Final = (  # functions of elements
-    "add bitwise_and bitwise_or bitwise_xor cbrt ceil copysign cos cosh divide equal exp exp2 expm1 floor floor_divide "
-    "greater greater_equal hypot isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and "
-    "logical_not logical_or logical_xor matmul maximum minimum multiply negative nextafter not_equal positive "
-    "reciprocal remainder sign signbit sin sinh sqrt square subtract tan tanh trunc vecdot"
+    "add bitwise_and bitwise_or bitwise_xor cbrt ceil copysign cos cosh deg2rad degrees divide equal exp exp2 expm1 "
+    "floor floor_divide greater greater_equal hypot isfinite isinf isnan less less_equal log log10 log1p log2 "
+    "logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative nextafter "
+    "not_equal positive rad2deg radians reciprocal remainder sign signbit sin sinh sqrt square subtract tan tanh "
+    "trunc vecdot"
 )
 RENAMED: Final = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift", "power": "pow", "right_shift": "bitwise_right_shift", "rint": "round",
+    "left_shift": "bitwise_left_shift", "power": "pow", "right_shift": "bitwise_right_shift",
 }  # fmt: skip
 SETTINGS: Final = """
 all: a/ axis -out keepdims -where
@@ -35,8 +36,8 @@ angle: z/ -deg=False
 any: a/ axis -out keepdims -where
 argmax: a/ axis -out keepdims
 argmin: a/ axis -out keepdims
+argwhere: a/
 argsort: a/ axis -kind=stable -order stable
-around=round: a/ -decimals=0 -out
 astype: x/ dtype/ copy device
 atleast_1d: *
 atleast_2d: *
@@ -46,14 +47,19 @@ broadcast_to: array/ shape/ -subok=False
 clip: a/ a_min>min a_max>max -out min max
 concatenate=concat: arrays/ axis -out -dtype -casting=same_kind
 count_nonzero: a/ axis keepdims
+column_stack: tup/
 cumprod=cumulative_prod: a/ axis dtype -out
 cumsum=cumulative_sum: a/ axis dtype -out
 cumulative_prod: x/ axis dtype -out include_initial
 cumulative_sum: x/ axis dtype -out include_initial
 diff: a/ n axis prepend append
+dot: a/ b/ -out
+dstack: tup/
 einsum: * -out dtype -order=K -casting=safe -optimize=False
 empty_like: prototype/ dtype -order=K -subok=True -shape device
 expand_dims: a/ axis
+fix=trunc: x/ -out
+flatnonzero: a/
 fft.fft: a/ n axis norm -out
 fft.fft2: a/ s axes norm -out
 fft.fftn: a/ s axes norm -out
@@ -72,7 +78,9 @@ fft.rfft2: a/ s axes norm -out
 fft.rfftn: a/ s axes norm -out
 flip: m/ axis
 full_like: a/ fill_value/ dtype -order=K -subok=True -shape device
+hstack: tup/ -dtype -casting=same_kind
 imag: val/
+inner: a/ b/
 isin: element/ test_elements/ -assume_unique=False invert -kind
 linalg.cholesky: a/ upper
 linalg.cond: x/ p/
@@ -111,7 +119,6 @@ moveaxis: a/ source/ destination/
 nan_to_num: x/ -copy=True nan posinf neginf
 nonzero: a/
 ones_like: a/ dtype -order=K -subok=True -shape device
-outer: a/ b/ -out
 pad: array/ pad_width/ -mode=constant constant_values>value
 prod: a/ axis dtype -out keepdims -initial -where
 ravel=flatten: a/ -order=C
@@ -119,10 +126,8 @@ real: val/
 repeat: a/ repeats/ axis
 reshape: a/ shape -order=C newshape>shape copy
 roll: a/ shift/ axis
-round: a/ -decimals=0 -out
 searchsorted: a/ v/ side sorter
 sort: a/ axis -kind=stable -order stable
-squeeze: a/ axis
 stack: arrays/ axis -out -dtype -casting=same_kind
 std: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
 sum: a/ axis dtype -out keepdims -initial -where
@@ -140,6 +145,7 @@ unique_inverse: x/
 unique_values: x/
 unstack: x/ axis
 var: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
+vstack: tup/ -dtype -casting=same_kind
 where: condition/ x/ y/
 zeros_like: a/ dtype -order=K -subok=True -shape device
 """

@@ -37,6 +37,26 @@ IN_NUMPY: Final = (  # functions that compare or print arrays, or that write int
 WRITING: Final = ("copyto", "put", "putmask", "place", "put_along_axis")  # which would lose a gradient
 MATRIX_AXES: Final = ([(-2, -1)] * 3, [(-1,), (-2, -1), (-1,)])  # those that `a @= x` names, its usual ones
 NO_VALUE: Final[Any] = getattr(np, "_NoValue", None)
+REMEDIES: Final = {  # what to write in place of a setting, by Nacre's function
+    "initial": {
+        "sum": "nacre.sum(x) + value",
+        "prod": "nacre.prod(x) * value",
+        "max": "nacre.maximum(nacre.max(x), value)",
+        "min": "nacre.minimum(nacre.min(x), value)",
+    },
+    "where": {
+        "sum": "nacre.sum(nacre.where(mask, x, 0))",
+        "prod": "nacre.prod(nacre.where(mask, x, 1))",
+        "max": "nacre.max(nacre.where(mask, x, -nacre.inf)) for floats",
+        "min": "nacre.min(nacre.where(mask, x, nacre.inf)) for floats",
+        "all": "nacre.all(nacre.where(mask, x, True))",
+        "any": "nacre.any(nacre.where(mask, x, False))",
+        "mean": "nacre.mean(x[mask])",
+        "std": "nacre.std(x[mask])",
+        "var": "nacre.var(x[mask])",
+    },
+    "compute_uv": {"linalg.svd": "nacre.linalg.svdvals(x)"},
+}
 SETTINGS_OF_UFUNCS: Final = counterpart("", UFUNC_SETTINGS)
 
 
@@ -46,7 +66,7 @@ def of_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str
     With an array as `out`, which `array += x` has too, the numbers are written there.
     """
     name: str = ufunc.__name__
-    settings = dict(kwargs)
+    settings = {key: _numpys_dtype(x) for key, x in kwargs.items()}
     out = settings.pop("out", None)
     if ufunc is np.matmul and settings.get("axes") in MATRIX_AXES:
         del settings["axes"]
@@ -69,6 +89,7 @@ def of_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str
 
 def of_function(function: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of another one of NumPy's functions of a tensor, by Nacre's function."""
+    args, kwargs = [_numpys_dtype(x) for x in args], {key: _numpys_dtype(x) for key, x in kwargs.items()}
     if not all(issubclass(kind, np.ndarray | Value | Variable) for kind in types):
         return NotImplemented
     name: str = function.__name__
@@ -82,6 +103,11 @@ def of_function(function: Any, types: Sequence[type], args: Sequence[Any], kwarg
     if found is None:
         raise _without_counterpart(f"{function.__module__.removeprefix('numpy').lstrip('.')}.{name}".lstrip("."), name)
     return _called(name, found, args, kwargs)
+
+
+def _numpys_dtype(x: Any) -> Any:
+    """An argument; of Python's types, the dtype that NumPy means by it, which is wider than Nacre's."""
+    return np.float64 if x is float else np.complex128 if x is complex else x
 
 
 def _function(ours: str, name: str) -> Callable[..., Any]:
@@ -139,11 +165,13 @@ def _instead(key: str, ours: str) -> str:
     """What to write in place of a setting."""
     if key == "out":
         return f"write x = nacre.{ours}(x)"
-    if key == "where":
-        return f"write nacre.where(mask, nacre.{ours}(x), y), or nacre.where(mask, x, y) first"
+    if (found := REMEDIES.get(key)) is not None and (told := found.get(ours)) is not None:
+        return f"write {told}"
+    if key == "where" and ours in UFUNCS.values():
+        return f"write nacre.where(mask, y, z), with y of nacre.{ours} and z elsewhere"
     if key == "dtype":
         return f"write nacre.{ours}(x).astype(dtype), or x.astype(dtype) first"
-    return f"write nacre.{ours}(x), or pass x.numpy() for NumPy's result"
+    return "pass x.numpy() for NumPy's result"
 
 
 def _without_counterpart(written: str, name: str) -> KindError:

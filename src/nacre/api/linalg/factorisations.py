@@ -32,9 +32,9 @@ class QRResult(NamedTuple):
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """The triangle L with L @ L.mH = x, for Hermitian matrices that are positive definite; or U with U.mH @ U = x.
 
-    Real matrices must be symmetric.  Only the lower triangle of x is read, and the real parts of its diagonal.
-    Gradients are Hermitian.  Raises LinAlgError, also in compiled code, for a
-    matrix that is not positive definite.
+    Real matrices must be symmetric.  Only the lower triangle of x is read, with `upper` only the upper one, and the
+    real parts of the diagonal.  Gradients are Hermitian.  Raises LinAlgError, also in compiled code, for a matrix that
+    is not positive definite.
 
     >>> nc.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     Tensor([[2., 0.],
@@ -42,7 +42,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """
     require_flag(upper, "cholesky")
     held, dtype = matrix("cholesky", x, square=True)
-    found, fault = matrices.cholesky.cholesky(held)
+    found, fault = matrices.cholesky.cholesky(shared.conjugate_transpose(held) if upper else held)
     require_inside(
         fault,
         0,

@@ -17,7 +17,6 @@ from nacre.api.operands import TensorLike, as_tensor
 from nacre.base import dtypes
 from nacre.base.arguments import is_whole, require_device
 from nacre.base.dims import Size
-from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ShapeError
 from nacre.base.porting.advice import DEVICES
 from nacre.trace.value import Value
@@ -400,7 +399,7 @@ class Methods(Differentiable):
             if isinstance(given, str) and given.partition(":")[0] in DEVICES:
                 device = given
             else:
-                dtype = given.type.dtype if isinstance(given, Value) else as_dtype(given)
+                dtype = given.type.dtype if isinstance(given, Value) else given
         if device is not None:
             require_device(device, "to")
         return FUNCTIONS.astype(self, self.type.dtype if dtype is None else dtype, copy=copy)

@@ -20,7 +20,7 @@ from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
 from nacre.base.dims import Size
-from nacre.base.dtypes import ANY, bool_, float32, float64, int64
+from nacre.base.dtypes import ANY, FLOATING, bool_, float32, float64, int64
 from nacre.base.errors import AxisError, DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
@@ -409,7 +409,7 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     >>> nc.deg2rad([180.0])
     Tensor([3.1415927], f32[1])
     """
-    return _scaled(x, math.pi / 180)
+    return _scaled("deg2rad", x, math.pi / 180)
 
 
 def rad2deg(x: TensorLike, /) -> Tensor:
@@ -418,10 +418,11 @@ def rad2deg(x: TensorLike, /) -> Tensor:
     >>> nc.rad2deg([0.5])
     Tensor([28.64789], f32[1])
     """
-    return _scaled(x, 180 / math.pi)
+    return _scaled("rad2deg", x, 180 / math.pi)
 
 
-def _scaled(x: TensorLike, factor: float) -> Any:
+def _scaled(operation: str, x: TensorLike, factor: float) -> Any:
     """x times a number, which has float32's digits beside a half type."""
     held = as_tensor(x)
+    require(operation, held.type.dtype, FLOATING)
     return in_single(arithmetic.multiply, held, constant(factor, float32)) if is_half(held) else held * factor

@@ -34,7 +34,8 @@ NACRE: Final = by_name(
         "expand": "nacre.broadcast_to(x, shape)",
         "view": "nacre.reshape(x, shape)",
         "unflatten": "nacre.reshape(x, shape)",
-        "chunk array_split vsplit tensor_split": "nacre.split(x, sections=2, axis=0) for equal parts",
+        "chunk array_split vsplit tensor_split": "nacre.split(x, sections=2, axis=0) for equal parts, or "
+        "nacre.split(x, [3], axis=0) before positions",
         "hsplit": "nacre.split(x, sections=2, axis=1)",
         "transpose": "nacre.permute_dims(x, axes) for the order of all axes, or nacre.swapaxes(x, 0, 1) "
         "for two of them",
@@ -54,7 +55,7 @@ NACRE: Final = by_name(
         "trace": "nacre.sum(x[nacre.arange(n), nacre.arange(n)])",
         "bucketize": "nacre.searchsorted(edges, x)",
         "digitize": 'nacre.searchsorted(edges, x, side="right")',
-        "select": "x[i]",
+        "select": "x[i] for PyTorch's function; nested nacre.where for NumPy's",
         "tril_indices triu_indices": "nacre.tril(x) or nacre.triu(x)",
         # arithmetic
         "clamp_min clip_min": "nacre.maximum(x, low)",
@@ -161,7 +162,7 @@ NACRE: Final = by_name(
         "tri": "nacre.tril(nacre.ones((n, n)))",
         "dsplit": "nacre.split(x, sections=2, axis=2)",
         "rollaxis": "nacre.moveaxis(x, axis, 0)",
-        "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0)",
+        "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0) for one quarter turn",
         "block_diag": "nacre.concat of the blocks, with nacre.zeros beside them",
         "block": "nacre.concat([nacre.concat(row, axis=1) for row in rows], axis=0)",
         "append": "nacre.concat([x, y], axis=0)",
