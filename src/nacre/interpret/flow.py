@@ -27,7 +27,7 @@ from nacre.ir.graph import Atom, Builder, Graph, Var
 from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
-from nacre.ops.identity import copy_p
+from nacre.ops.identity import fence_p
 from nacre.ops.parts import complex_p
 from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
@@ -72,8 +72,7 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
             b.input(t)
         pull, targets = back.pull(present, groups, held)
         cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
-        # copies prevent the second computation from being shared with the first
-        needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
+        needed = inline(b, again, [b.add(fence_p, (x,))[0] for x in inputs])
         return b.finish(inline(b, pull, [*needed, *cotangents])), targets
 
     n, m = len(types), len(graph.outputs)

@@ -56,6 +56,7 @@ from nacre.transform.dynamic import checked
 from nacre.transform.jitted.inspection import JitInspection
 from nacre.transform.jitted.method import JitMethod
 from nacre.transform.leftover import require_changeable
+from nacre.transform.memory_budget import budgeted, checked_budget, recorded
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
 from nacre.transform.reasons import leaf_names, reason, warn_of_many
@@ -82,12 +83,14 @@ class Jitted(JitInspection, Generic[P, R]):
         dynamic: bool = True,
         autograph: bool = True,
         detect_anomalies: bool | str | Collection[str] = False,
+        memory_budget: int | str | None = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
         self.donate = frozenset(donate)
-        self.dynamic = dynamic
+        self.budget = checked_budget(memory_budget, dynamic_shapes is not None)
+        self.dynamic = dynamic and self.budget is None
         self.conversions = Conversions(autograph)
         self.detected = checked_kinds("jit", detect_anomalies)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
@@ -249,6 +252,7 @@ class Jitted(JitInspection, Generic[P, R]):
             why += "".join(self._numbers.reasons(changing))
             given = of.key, of.types, of.args, of.kwargs
             concrete = traced(self.name, self.function, *given, why, conversions=self.conversions)
+        concrete = budgeted(concrete, self.name, self.budget)
         concrete.given = donated
         self._native(concrete, of.key)
         return concrete
@@ -312,6 +316,8 @@ class Jitted(JitInspection, Generic[P, R]):
         if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
+            if self.budget is not None:
+                raise recorded(self.name)
             inputs += [v.value for v in concrete.variable_inputs]
         elif examined:
             inputs += [v.settled() for v in concrete.variable_inputs] + [
@@ -384,7 +390,14 @@ class Jitted(JitInspection, Generic[P, R]):
             found = getattr(found, word, None)
         if found is self:
             return name
-        options = self.dynamic_shapes, tuple(self.donate), self.dynamic, self.conversions.enabled, self.detected
+        options = (
+            self.dynamic_shapes,
+            tuple(self.donate),
+            self.dynamic,
+            self.conversions.enabled,
+            self.detected,
+            self.budget,
+        )
         return _again, (self.function, *options)
 
     def __repr__(self) -> str:
@@ -454,6 +467,7 @@ def jit(
     dynamic: bool = True,
     autograph: bool = True,
     detect_anomalies: bool | str | Collection[str] = False,
+    memory_budget: int | str | None = None,
 ) -> Any:
     """Compiles a function: its first call for each signature traces it, later calls run machine code of equal bits.
 
@@ -467,6 +481,9 @@ def jit(
     `if`, `while`, `for`, `and`, `assert` and `print` on traced values become part of the program, which
     `.converted_source` shows, unless `autograph` is False.  With `detect_anomalies`, True or the kinds of
     `nc.detect_anomalies`, the first operation of a call with an anomaly raises AnomalyError.
+
+    With `memory_budget`, in bytes or as "512MiB", intermediate values fit it: some are computed again, with equal bits.
+    `f.memory(...).recomputation` says which.  Each size has a variant.  OutOfMemory has the least possible budget.
 
     >>> import nacre as nc
     >>> @nc.jit
@@ -483,6 +500,7 @@ def jit(
             dynamic=dynamic,
             autograph=autograph,
             detect_anomalies=detect_anomalies,
+            memory_budget=memory_budget,
         )
     require_function(function, "jit")
-    return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies)
+    return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies, memory_budget)
