@@ -12,7 +12,7 @@ from nacre.base.records import dataclass
 from nacre.compile.compilation import Compilation
 from nacre.compile.recomputation.rewrite import graph_of
 from nacre.compile.recomputation.search import fitted, least
-from nacre.compile.recomputation.timeline import Timeline, timeline_of
+from nacre.compile.recomputation.timeline import Timeline, timeline_of, with_early_ends
 from nacre.compile.recomputation.units import program_of
 from nacre.runtime.plan import arena
 from nacre.runtime.recomputation import Recomputation, RecomputedValue
@@ -60,6 +60,7 @@ class _Fitting:
 
     def __init__(self, c: Compilation, start: _Planned, budget: int) -> None:
         self.c, self.start, self.budget = c, start, budget
+        self.line = with_early_ends(start.line)
         self.tried: list[_Planned] = []
 
     def run(self) -> _Planned:
@@ -67,19 +68,19 @@ class _Fitting:
         scale = self.start.nbytes / max(1, self.start.line.peak)
         target = int(self.budget / scale)
         for _ in range(PLANNED):
-            line = fitted(self.start.line, target)
+            line = fitted(self.line, target)
             if line is None:
                 break
             found = self.attempt(line)
             if found.nbytes <= self.budget:
                 if found.nbytes >= self.budget * CLOSE or len(self.c.graph.equations) > CHEAP:
                     break
-                target = max(target + 1, min(int(target * self.budget / found.nbytes), self.start.line.peak))
+                target = max(target + 1, min(int(target * self.budget / found.nbytes), self.line.peak))
             else:
                 target = min(target - 1, int(target * MARGIN * self.budget / found.nbytes))
         fitting = [p for p in self.tried if p.nbytes <= self.budget]
         if not fitting:
-            last = self.attempt(least(self.start.line))
+            last = self.attempt(least(self.line))
             if last.nbytes > self.budget:
                 raise self.refusal(last)
             fitting = [last]

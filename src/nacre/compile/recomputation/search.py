@@ -1,28 +1,30 @@
 """The choice of what to recompute: the least work whose values fit a budget, as far as the search finds it.
 
 The memory of a training step is largest between its forward and its backward part.  At such a boundary some values are
-kept, and the others are computed again when they are read.  Few candidates are searched completely.  Many are dropped
-in the order of work for each byte, the earliest first: they are computed again last, when little else is in memory.
-Then those are kept again for which there is room.  If one boundary does not suffice, another one follows where the new
-timeline has its peak, so values may be computed more than once.
+kept, and the others are computed again when they are read.  Few candidates are searched completely.  For many, minimum
+cuts with growing prices of memory give a path of choices.  Between two of these, values that are made early are dropped
+first: they are computed again last, when little else is in memory.  Then those are kept again for which there is room.
+If one boundary does not suffice, another one follows where the new timeline has its peak, so values may be computed
+more than once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import Final
 
 import numpy as np
 
+from nacre.compile.recomputation.cut import kept_at, prices
 from nacre.compile.recomputation.timeline import Timeline
 
 EXACT: Final = 7  # candidates up to which all choices are tried
 SMALL: Final = 64  # runs up to which several boundaries, and several choices at each, are followed
 WIDTH: Final = 6  # timelines that are followed in a short program
-TRIALS: Final = 400  # timelines that are tried at one boundary
+PRICES: Final = 16  # prices of memory that are tried at one boundary
+GIVEN_BACK: Final = 48  # copies that are tried to be kept again at one boundary
 LEVELS: Final = 48  # boundaries, one after another
-ALIKE: Final = 1.3  # candidates whose work for each byte differs less are dropped together
 HALVINGS: Final = 12  # of the interval in which the least peak is sought
 
 
@@ -82,7 +84,6 @@ class _Choice:
     def __init__(self, line: Timeline, boundary: int, budget: int) -> None:
         self.line, self.boundary, self.budget = line, boundary, budget
         self.crossing = [c for c in line.crossing(boundary) if c in line.droppable]
-        self.trials = 0
         self.kept = set(self.crossing)
         self.now, self.excess = line, line.excess(budget)
 
@@ -93,77 +94,65 @@ class _Choice:
             candidates = [*self.crossing, *extra]
             sets = [set(kept) for n in range(len(candidates) + 1) for kept in combinations(candidates, n)]
             return [self.attempt(kept)[0] for kept in sets]
-        found: list[Timeline] = []
-        while self.excess and self.trials < TRIALS and self.drop():
-            found.append(self.now)
-        if not self.excess:
-            self.give_back()
-        return [*found, self.now]
+        return self.along()
 
     def attempt(self, kept: set[int]) -> tuple[Timeline, int]:
         """The timeline that keeps some copies, and its excess."""
-        self.trials += 1
         found = self.line.with_only(kept, self.boundary)
         return found, found.excess(self.budget)
 
     # ---- many candidates
 
-    def work_again(self, copy: int, running: set[int]) -> list[int]:
-        """The runs before the boundary that must run again for a dropped copy, beside those that do in any case."""
-        line, found, todo = self.line, set[int](), [copy]
-        while todo:
-            made = line.made[todo.pop()]
-            if made in found or made in running:
-                continue
-            found.add(made)
-            todo += [c for c in line.runs[made].reads if c in line.droppable and c not in self.kept]
-        return list(found)
-
-    def running(self) -> set[int]:
-        """The runs before the boundary that run again as things are."""
-        found: set[int] = set()
-        for c in self.crossing:
-            if c not in self.kept:
-                found.update(self.work_again(c, found))
+    def path(self) -> list[frozenset[int]]:
+        """Choices of what to keep, from everything on: minimum cuts for growing prices of memory."""
+        found = [frozenset(self.crossing)]
+        for price in prices(self.line, self.boundary, PRICES):
+            kept = kept_at(self.line, self.boundary, price)
+            if kept != found[-1]:
+                found.append(kept)
         return found
 
-    def weight(self, runs: Sequence[int]) -> int:
-        """The work of some runs."""
-        units = self.line.program.units
-        return sum(units[self.line.runs[k].unit].work for k in runs)
+    def between(self, more: frozenset[int], less: frozenset[int], place: int) -> set[int]:
+        """The choice `less` for the copies that are made before a run, and `more` for the others.
+
+        Copies that are made early are computed again late, when little else is in memory.
+        """
+        made = self.line.made
+        return {c for c in less if made[c] < place} | {c for c in more if made[c] >= place}
+
+    def along(self) -> list[Timeline]:
+        """Timelines of the path: those with less excess than all before, and the first one without."""
+        found: list[Timeline] = []
+        path = self.path()
+        for before, kept in pairwise(path):
+            now, excess = self.attempt(set(kept))
+            if not excess:
+                found.append(self.first(before, kept))
+                break
+            if excess < self.excess:
+                self.now, self.excess = now, excess
+                found.append(now)
+        return found
+
+    def first(self, more: frozenset[int], less: frozenset[int]) -> Timeline:
+        """The first timeline between two choices that fits, with the smallest place, and what is then kept again."""
+        places = sorted({self.line.made[c] + 1 for c in more ^ less})
+        low, high = 0, len(places) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.attempt(self.between(more, less, places[middle]))[1]:
+                low = middle + 1
+            else:
+                high = middle
+        self.kept = self.between(more, less, places[high])
+        self.now, self.excess = self.attempt(self.kept)
+        if not self.excess:
+            self.give_back()
+        return self.now
 
     def nbytes(self, copy: int) -> int:
         """The bytes of a copy."""
         return self.line.program.nbytes[self.line.values[copy]]
-
-    def drop(self) -> bool:
-        """Drop some copies with little work for each byte; false if no drop lessens the excess."""
-        running = self.running()
-        ratios = {c: self.weight(self.work_again(c, running)) / self.nbytes(c) for c in self.crossing if c in self.kept}
-        for chunk in self.chunks(ratios):
-            while chunk and self.trials < TRIALS:
-                found, excess = self.attempt(self.kept.difference(chunk))
-                if excess < self.excess:
-                    self.kept.difference_update(chunk)
-                    self.now, self.excess = found, excess
-                    return True
-                chunk = chunk[: len(chunk) // 2]
-        return False
-
-    def chunks(self, ratios: dict[int, float]) -> Iterator[list[int]]:
-        """Candidates of about equal ratio, the least first, as many as the budget lacks bytes; earlier ones first."""
-        order = sorted(ratios, key=ratios.__getitem__)
-        while order:
-            bound = ratios[order[0]] * ALIKE
-            alike = sorted(c for c in order if ratios[c] <= bound)
-            lacking, chunk = self.now.peak - self.budget, list[int]()
-            for c in alike:
-                if lacking <= 0:
-                    break
-                chunk.append(c)
-                lacking -= self.nbytes(c)
-            yield chunk
-            order = [c for c in order if c not in set(alike)]
 
     def extra(self) -> list[int]:
         """Copies that are not read behind the boundary, but from which dropped ones are computed."""
@@ -178,14 +167,11 @@ class _Choice:
         return sorted(found)
 
     def give_back(self) -> None:
-        """Keep again what saves most work, as long as everything fits."""
+        """Keep again what saves most work for its bytes, as long as everything fits."""
         units, line = self.line.program.units, self.line
         dropped = [c for c in (*self.crossing, *self.extra()) if c not in self.kept]
         dropped.sort(key=lambda c: -units[line.runs[line.made[c]].unit].work / self.nbytes(c))
-        room = self.budget - self.now.peak
-        for c in [*[c for c in dropped if self.nbytes(c) <= room], *dropped][: TRIALS // 4]:
-            if c in self.kept:
-                continue
+        for c in dropped[:GIVEN_BACK]:
             found, excess = self.attempt({*self.kept, c})
             if not excess and found.work < self.now.work:
                 self.kept.add(c)

@@ -115,6 +115,33 @@ def timeline_of(program: Program) -> Timeline:
     return Timeline(program, runs, tuple(range(len(program.values))))
 
 
+def with_early_ends(line: Timeline) -> Timeline:
+    """The timeline in which runs that free more memory than they take come as soon as what they read is there.
+
+    An example is the update of a parameter by a sum.  A run that may overwrite an input stays behind the input's other
+    readers.
+    """
+    program, (made, last) = line.program, line.span
+    given = len(program.graph.inputs)
+    keys: list[tuple[int, ...]] = []  # of runs, in whose order they come
+    readers: dict[int, list[int]] = {}  # of inputs, so far
+    for k, run in enumerate(line.runs):
+        ended = sum(program.nbytes[line.values[c]] for c in run.reads if last[c] == k)
+        taken = sum(program.nbytes[line.values[c]] for c in run.writes)
+        inputs = [c for c in run.reads if c < given]
+        if ended > taken and program.units[run.unit].repeatable:
+            before = [made[c] for c in run.reads if made[c] >= 0]
+            types = {program.values[line.values[c]].type for c in run.writes}
+            before += [r for c in inputs if program.values[c].type in types for r in readers.get(c, ())]
+            keys.append((*max((keys[r] for r in before), default=(-1,)), k))
+        else:
+            keys.append((k,))
+        for c in inputs:
+            readers.setdefault(c, []).append(k)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return Timeline(program, tuple([line.runs[k] for k in order]), line.values)
+
+
 class _Rewriting:
     """The construction of a timeline in which some copies do not cross a boundary."""
 
