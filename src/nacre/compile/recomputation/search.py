@@ -21,18 +21,32 @@ from nacre.compile.recomputation.timeline import Timeline
 
 EXACT: Final = 7  # candidates up to which all choices are tried
 SMALL: Final = 64  # runs up to which several boundaries, and several choices at each, are followed
-WIDTH: Final = 6  # timelines that are followed in a short program
+WIDTH: Final = 3  # timelines that are followed in a short program
 PRICES: Final = 16  # prices of memory that are tried at one boundary
 GIVEN_BACK: Final = 48  # copies that are tried to be kept again at one boundary
 LEVELS: Final = 48  # boundaries, one after another
+SHARES: Final = (1.0, 0.88, 0.75)  # of a budget that are tried
 HALVINGS: Final = 12  # of the interval in which the least peak is sought
 
 
 def fitted(line: Timeline, budget: int) -> Timeline | None:
-    """A timeline whose values fit the budget; None if the search finds none."""
+    """A timeline whose values fit the budget; None if the search finds none.
+
+    What fits a smaller budget fits, too: a few are tried for short programs, and where nothing else is found.
+    """
     if line.peak <= budget:
         return line
-    width = WIDTH if len(line.runs) <= SMALL else 1
+    width = _width(line)
+    best: Timeline | None = None
+    for share in SHARES:
+        if best is None or width > 1:
+            found = _fitted_at(line, int(budget * share), width)
+            best = min((t for t in (best, found) if t is not None), key=_cost, default=None)
+    return best
+
+
+def _fitted_at(line: Timeline, budget: int, width: int) -> Timeline | None:
+    """A timeline whose values fit the budget, by choices at one boundary after another."""
     best: Timeline | None = None
     open_lines = [line]
     for _ in range(LEVELS):
@@ -47,15 +61,20 @@ def fitted(line: Timeline, budget: int) -> Timeline | None:
 
 def least(line: Timeline) -> Timeline:
     """The timeline with the least peak that the search finds."""
-    best, low = line, 0
+    best, low, width = line, 0, _width(line)
     for _ in range(HALVINGS):
         middle = (low + best.peak) // 2
-        found = fitted(line, middle)
+        found = _fitted_at(line, middle, width)
         if found is None:
             low = middle
         elif found.peak < best.peak:
             best = found
     return best
+
+
+def _width(line: Timeline) -> int:
+    """The number of timelines that are followed."""
+    return WIDTH if len(line.runs) <= SMALL else 1
 
 
 def _cost(line: Timeline) -> tuple[int, int]:
@@ -65,7 +84,8 @@ def _cost(line: Timeline) -> tuple[int, int]:
 def _best(lines: Sequence[Timeline], budget: int) -> list[Timeline]:
     """The timelines of which no other one has both less excess and less work; the least excess first."""
     found: list[Timeline] = []
-    for t in sorted(lines, key=lambda t: (t.excess(budget), t.work)):
+    excess = {t: t.excess(budget) for t in lines}
+    for t in sorted(lines, key=lambda t: (excess[t], t.work)):
         if not found or t.work < found[-1].work:
             found.append(t)
     return found
@@ -126,6 +146,8 @@ class _Choice:
         path = self.path()
         for before, kept in pairwise(path):
             now, excess = self.attempt(set(kept))
+            if excess:
+                found += self.beside(before, kept)
             if not excess:
                 found.append(self.first(before, kept))
                 break
@@ -133,6 +155,13 @@ class _Choice:
                 self.now, self.excess = now, excess
                 found.append(now)
         return found
+
+    def beside(self, more: frozenset[int], less: frozenset[int]) -> list[Timeline]:
+        """Timelines between two choices, for a short program."""
+        if len(self.line.runs) > SMALL:
+            return []
+        places = sorted({self.line.made[c] + 1 for c in more ^ less})
+        return [self.attempt(self.between(more, less, place))[0] for place in places[:-1]]
 
     def first(self, more: frozenset[int], less: frozenset[int]) -> Timeline:
         """The first timeline between two choices that fits, with the smallest place, and what is then kept again."""
