@@ -110,6 +110,10 @@ class Graph:
         """The bytes in which the intermediate values of its program must fit; None for no bound."""
         return None
 
+    def remade(self, graph: Graph) -> Graph:
+        """Another graph, made of this one, as an instance of this one's class if that has a meaning for it."""
+        return Graph(graph.inputs, graph.equations, graph.outputs, graph.name)
+
     @cached_property
     def input_types(self) -> tuple[TensorType, ...]:
         """The types of the inputs, in order."""
