@@ -21,7 +21,7 @@ class RecomputedValue:
 
 
 @dataclass(frozen=True)
-class Recomputation:
+class RecomputationChoice:
     """The choice under a memory budget.
 
     `unconstrained` and `intermediates` are the bytes of intermediate values without the budget and with it.  `work` is

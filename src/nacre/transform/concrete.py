@@ -21,7 +21,7 @@ from nacre.interpret.tape import TapeEnd
 from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
 from nacre.runtime.plan import Plan
-from nacre.runtime.recomputation import Recomputation
+from nacre.runtime.recomputation import RecomputationChoice
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, all_hold
 from nacre.trace.hooks import GradientHooks
@@ -56,7 +56,7 @@ class Memory:
     workspace: int
     packed: int = 0  # of weights that stay packed while calls have the same ones
     intermediates: int = 0  # the part of the workspace that has the intermediate values
-    recomputation: Recomputation | None = None  # what is computed again, under a memory budget
+    recomputation: RecomputationChoice | None = None  # what is computed again, under a memory budget
 
     @property
     def peak(self) -> int:

@@ -54,9 +54,9 @@ from nacre.transform.concrete import ConcreteFunction, statics_at
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.jitted.inspection import JitInspection
+from nacre.transform.jitted.memory_budget import budgeted, checked_budget, require_not_recorded
 from nacre.transform.jitted.method import JitMethod
 from nacre.transform.leftover import require_changeable
-from nacre.transform.memory_budget import budgeted, checked_budget, recorded
 from nacre.transform.ownership import in_place, uninterrupted
 from nacre.transform.plain import bare, dense
 from nacre.transform.reasons import leaf_names, reason, warn_of_many
@@ -316,8 +316,7 @@ class Jitted(JitInspection, Generic[P, R]):
         if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
-            if self.budget is not None:
-                raise recorded(self.name)
+            require_not_recorded(self.name, self.budget)
             inputs += [v.value for v in concrete.variable_inputs]
         elif examined:
             inputs += [v.settled() for v in concrete.variable_inputs] + [
@@ -482,8 +481,8 @@ def jit(
     `.converted_source` shows, unless `autograph` is False.  With `detect_anomalies`, True or the kinds of
     `nc.detect_anomalies`, the first operation of a call with an anomaly raises AnomalyError.
 
-    With `memory_budget`, in bytes or as "512MiB", intermediate values fit it: some are computed again, with equal bits.
-    `f.memory(...).recomputation` says which.  Each size has a variant.  OutOfMemory has the least possible budget.
+    With `memory_budget`, in bytes or as "512MiB", some values are computed again, with equal bits, so that all fit it.
+    `f.memory(...).recomputation` says which.  Each size has a variant.  OutOfMemory names the least budget.
 
     >>> import nacre as nc
     >>> @nc.jit
@@ -493,14 +492,7 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return partial(
-            jit,
-            dynamic_shapes=dynamic_shapes,
-            donate=donate,
-            dynamic=dynamic,
-            autograph=autograph,
-            detect_anomalies=detect_anomalies,
-            memory_budget=memory_budget,
-        )
+        options = {"dynamic_shapes": dynamic_shapes, "donate": donate, "dynamic": dynamic, "autograph": autograph}
+        return partial(jit, **options, detect_anomalies=detect_anomalies, memory_budget=memory_budget)
     require_function(function, "jit")
     return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies, memory_budget)

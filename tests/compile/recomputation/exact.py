@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from itertools import count
+from itertools import combinations, count
 
-from nacre.compile.recomputation.units import Program
+from nacre.compile.recomputation.units import UnitProgram
 
 
-def least_work(program: Program, budget: int, most_states: int = 400_000) -> int | None:
+def least_work(program: UnitProgram, budget: int, most_states: int = 400_000) -> int | None:
     """The least work of all runs; None if no order fits the budget.  A unit may run as often as it helps.
 
     A state has the values in memory and the lasting units that have run.  Values may be freed at any time.
@@ -38,10 +38,11 @@ def least_work(program: Program, budget: int, most_states: int = 400_000) -> int
             after = (live | set(u.writes), done | {k} if k in program.lasting else done)
             if total <= budget:
                 following.append((u.work, after))
-            elif u.pointwise:  # a result is written over an operand, which is gone then
-                for v in readers[k]:
-                    if nbytes[v] and any(nbytes[v] == nbytes[n] for n in new) and total - nbytes[v] <= budget:
-                        following.append((u.work, (after[0] - {v}, after[1])))
+            elif u.pointwise:  # results are written over operands, which are gone then
+                equal = [v for v in readers[k] if nbytes[v] and any(nbytes[v] == nbytes[n] for n in new)]
+                for over in (set(c) for n in range(1, len(new) + 1) for c in combinations(equal, n)):
+                    if total - sum(nbytes[v] for v in over) <= budget:
+                        following.append((u.work, (after[0] - over, after[1])))
         for more, state in following:
             if work + more < best.get(state, 1 << 62):
                 best[state] = work + more

@@ -15,7 +15,7 @@ from nacre.compile.recomputation.search import fitted, least
 from nacre.compile.recomputation.timeline import Timeline, timeline_of, with_early_ends
 from nacre.compile.recomputation.units import program_of
 from nacre.runtime.plan import arena
-from nacre.runtime.recomputation import Recomputation, RecomputedValue
+from nacre.runtime.recomputation import RecomputationChoice, RecomputedValue
 
 PLANNED: Final = 5  # programs that are planned for one budget, beside that without recomputation
 CLOSE: Final = 0.97  # the share of the budget that a plan should use if another one is to be tried cheaply
@@ -102,7 +102,7 @@ class _Fitting:
         )
 
 
-def _choice(found: _Planned, start: _Planned, budget: int) -> Recomputation:
+def _choice(found: _Planned, start: _Planned, budget: int) -> RecomputationChoice:
     """What was chosen, and what it costs."""
     program = found.line.program
     producer = {v: e for e in program.graph.equations for v in e.outputs}
@@ -117,4 +117,4 @@ def _choice(found: _Planned, start: _Planned, budget: int) -> Recomputation:
     values = [RecomputedValue(*described, count) for described, count in counts.items()]
     values.sort(key=lambda v: -v.nbytes * v.count)
     work = found.line.work / max(1, start.line.work)
-    return Recomputation(budget, start.nbytes, found.nbytes, round(work, 4), tuple(values))
+    return RecomputationChoice(budget, start.nbytes, found.nbytes, round(work, 4), tuple(values))

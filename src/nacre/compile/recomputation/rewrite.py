@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nacre.compile.recomputation.timeline import Run, Timeline
+from nacre.compile.recomputation.timeline import Timeline, UnitRun
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.rewrite import without_dead_code
 from nacre.ops.identity import fence_p
@@ -38,7 +38,7 @@ class _Writer:
         outputs = tuple(own.get(a) or a if isinstance(a, Var) else a for a in graph.outputs)
         return without_dead_code(Graph(graph.inputs, tuple(self.equations), outputs, graph.name))
 
-    def run(self, run: Run) -> None:
+    def run(self, run: UnitRun) -> None:
         """Append the equations of a run."""
         unit, values = self.program.units[run.unit], self.line.values
         bound = {values[c]: c for c in (*run.reads, *run.writes)}

@@ -8,11 +8,11 @@ import numpy as np
 
 from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
-from nacre.compile.recomputation.units import Program
+from nacre.compile.recomputation.units import UnitProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class UnitRun:
     """One run of a unit: the copies of values that it reads and writes.
 
     Runs of one `event` compute values again together; it is −1 where the program runs the unit in any case.
@@ -28,8 +28,8 @@ class Run:
 class Timeline:
     """Runs in order.  `values` has the program's value of each copy; the program's own values come first."""
 
-    program: Program
-    runs: tuple[Run, ...]
+    program: UnitProgram
+    runs: tuple[UnitRun, ...]
     values: tuple[int, ...]
 
     @cached_property
@@ -109,34 +109,35 @@ class Timeline:
         return _Rewriting(self, kept, boundary).run()
 
 
-def timeline_of(program: Program) -> Timeline:
+def timeline_of(program: UnitProgram) -> Timeline:
     """The timeline in which each unit runs once."""
-    runs = tuple(Run(k, u.reads, u.writes, -1) for k, u in enumerate(program.units))
+    runs = tuple(UnitRun(k, u.reads, u.writes, -1) for k, u in enumerate(program.units))
     return Timeline(program, runs, tuple(range(len(program.values))))
 
 
 def with_early_ends(line: Timeline) -> Timeline:
     """The timeline in which runs that free more memory than they take come as soon as what they read is there.
 
-    An example is the update of a parameter by a sum.  A run that may overwrite an input stays behind the input's other
-    readers.
+    An example is the update of a parameter by a sum.  A run stays behind the other readers of what it frees, and of an
+    input that it may overwrite.
     """
     program, (made, last) = line.program, line.span
     given = len(program.graph.inputs)
     keys: list[tuple[int, ...]] = []  # of runs, in whose order they come
-    readers: dict[int, list[int]] = {}  # of inputs, so far
+    readers: dict[int, list[int]] = {}  # of copies, so far
     for k, run in enumerate(line.runs):
-        ended = sum(program.nbytes[line.values[c]] for c in run.reads if last[c] == k)
+        ending = [c for c in run.reads if last[c] == k]
+        ended = sum(program.nbytes[line.values[c]] for c in ending)
         taken = sum(program.nbytes[line.values[c]] for c in run.writes)
-        inputs = [c for c in run.reads if c < given]
         if ended > taken and program.units[run.unit].repeatable:
             before = [made[c] for c in run.reads if made[c] >= 0]
             types = {program.values[line.values[c]].type for c in run.writes}
-            before += [r for c in inputs if program.values[c].type in types for r in readers.get(c, ())]
+            inputs = [c for c in run.reads if c < given and program.values[c].type in types]
+            before += [r for c in (*ending, *inputs) for r in readers.get(c, ())]
             keys.append((*max((keys[r] for r in before), default=(-1,)), k))
         else:
             keys.append((k,))
-        for c in inputs:
+        for c in run.reads:
             readers.setdefault(c, []).append(k)
     order = sorted(range(len(keys)), key=keys.__getitem__)
     return Timeline(program, tuple([line.runs[k] for k in order]), line.values)
@@ -148,7 +149,7 @@ class _Rewriting:
     def __init__(self, line: Timeline, kept: AbstractSet[int], boundary: int) -> None:
         self.line, self.boundary = line, boundary
         self.values = list(line.values)
-        self.runs: list[Run] = list(line.runs[:boundary])
+        self.runs: list[UnitRun] = list(line.runs[:boundary])
         self.again: dict[int, int] = {}  # copy from before the boundary -> its new copy
         self.event = max((run.event for run in line.runs), default=-1)
         self.gone = {c for c in line.droppable if line.made[c] < boundary and c not in kept}
@@ -161,7 +162,7 @@ class _Rewriting:
                 self.compute(self.gone.intersection(run.reads))
             if self.again and not self.again.keys().isdisjoint(run.reads):
                 reads = tuple([self.again.get(c, c) for c in run.reads])
-                run = Run(run.unit, reads, run.writes, run.event)
+                run = UnitRun(run.unit, reads, run.writes, run.event)
             self.runs.append(run)
         return Timeline(self.line.program, self.needed(), tuple(self.values))
 
@@ -180,16 +181,16 @@ class _Rewriting:
             start = len(self.values)
             self.values += [self.line.values[c] for c in run.writes]
             writes = tuple(range(start, len(self.values)))
-            self.runs.append(Run(run.unit, reads, writes, self.event))
+            self.runs.append(UnitRun(run.unit, reads, writes, self.event))
             for c, new in zip(run.writes, writes, strict=True):
                 if c in self.gone:
                     self.gone.discard(c)
                     self.again[c] = new
 
-    def needed(self) -> tuple[Run, ...]:
+    def needed(self) -> tuple[UnitRun, ...]:
         """The runs whose results are read or are results of the program, and those with effects."""
         program, read = self.line.program, set[int]()
-        kept: list[Run] = []
+        kept: list[UnitRun] = []
         for run in reversed(self.runs):
             always = run.event < 0 and run.unit in program.lasting
             if always or not read.isdisjoint(run.writes):

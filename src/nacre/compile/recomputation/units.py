@@ -22,7 +22,7 @@ LITTLE: Final = 4096  # the share of all bytes below which a value is kept in an
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class ProgramUnit:
     """Equations that run together: the numbers of the values that they read and write, and their work."""
 
     equations: tuple[Equation, ...]
@@ -34,11 +34,11 @@ class Unit:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class UnitProgram:
     """The units of a program in order, and its values by number; `nbytes` is 0 for inputs and for results."""
 
     graph: Graph
-    units: tuple[Unit, ...]
+    units: tuple[ProgramUnit, ...]
     values: tuple[Var, ...]
     nbytes: tuple[int, ...]
     results: frozenset[int]
@@ -57,7 +57,7 @@ class Program:
         )
 
 
-def program_of(c: Compilation) -> Program:
+def program_of(c: Compilation) -> UnitProgram:
     """The units of a compiled program, whose sizes are numbers."""
     return _Reader(c).read()
 
@@ -94,7 +94,7 @@ class _Reader:
                     mine += writers.get(self.numbers.get(v, -1), ())
         return found
 
-    def read(self) -> Program:
+    def read(self) -> UnitProgram:
         """The program: nodes that share a step are one unit."""
         times = self.plan.times({})
         works = [
@@ -106,7 +106,7 @@ class _Reader:
         for e in self.graph.equations:
             for v in e.outputs:
                 self.root(v, e)
-        units: list[tuple[int, Unit]] = []
+        units: list[tuple[int, ProgramUnit]] = []
         before = -1
         for nodes in groups:
             steps = sorted({k for n in nodes for k in self.steps[n]})
@@ -119,7 +119,7 @@ class _Reader:
         nbytes = [
             0 if k < given or k in results else aligned(evaluate(v.type.nbytes, {})) for k, v in enumerate(self.values)
         ]
-        return Program(self.graph, tuple(u for _, u in units), self.values, tuple(nbytes), results, self.roots)
+        return UnitProgram(self.graph, tuple(u for _, u in units), self.values, tuple(nbytes), results, self.roots)
 
     def root(self, v: Var, e: Equation) -> None:
         """Note the values in memory from which the result of an equation is read or computed by its readers."""
@@ -132,7 +132,7 @@ class _Reader:
         known = self.index.get(x)
         return (known,) if known is not None else self.roots.get(x, ())
 
-    def unit(self, equations: Sequence[Equation], work: int) -> Unit:
+    def unit(self, equations: Sequence[Equation], work: int) -> ProgramUnit:
         """The unit of some equations."""
         writes = tuple(self.index[v] for e in equations for v in e.outputs if v in self.index)
         reads = dict.fromkeys(r for e in equations for x in e.inputs for r in self.of(x))
@@ -140,7 +140,7 @@ class _Reader:
         repeatable = repeatable and not any(e.needs_python for e in equations)
         pointwise = not self.node_of[id(equations[-1])].opaque
         operands = tuple(r for r in reads if r not in set(writes))
-        return Unit(tuple(equations), operands, writes, work, repeatable, pointwise)
+        return ProgramUnit(tuple(equations), operands, writes, work, repeatable, pointwise)
 
 
 def _together(nodes: Sequence[Node], steps: dict[Node, list[int]]) -> list[list[Node]]:

@@ -26,7 +26,7 @@ def checked_budget(budget: Any, sizes_change: bool) -> int | None:
     written = WRITTEN.fullmatch(budget) if isinstance(budget, str) else None
     if written is not None:
         return int(float(written[1]) * UNITS[written[2]])
-    if is_whole(budget) and budget >= 0:
+    if not isinstance(budget, str) and is_whole(budget) and budget >= 0:
         return int(budget)
     raise ArgumentError(
         f"jit: memory_budget must be a number of bytes, or a text with a unit of {', '.join(UNITS)}; got {budget!r}; "
@@ -39,14 +39,16 @@ def budgeted(concrete: ConcreteFunction, name: str, budget: int | None) -> Concr
     if budget is None:
         return concrete
     if concrete.tracked:
-        raise recorded(name)
+        require_not_recorded(name, budget)
     graph = BudgetedGraph(concrete.trace.graph, budget)
     return replace(concrete, trace=replace(concrete.trace, graph=graph))
 
 
-def recorded(name: str) -> StateError:
-    """The error for a call whose values a later backward pass needs."""
-    return StateError(
+def require_not_recorded(name: str, budget: int | None) -> None:
+    """StateError for a call whose values a later backward pass needs, if there is a budget."""
+    if budget is None:
+        return
+    raise StateError(
         explain(
             f"{name}: a function with a memory_budget must contain its backward pass; got a call that is recorded for "
             "a `backward` outside",
