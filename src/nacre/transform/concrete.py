@@ -56,7 +56,7 @@ class Memory:
     workspace: int
     packed: int = 0  # of weights that stay packed while calls have the same ones
     intermediates: int = 0  # the part of the workspace that has the intermediate values
-    recomputation: RecomputationChoice | None = None  # what is computed again, under a memory budget
+    recomputation: RecomputationChoice | None = None  # the values computed again, under a memory budget
 
     @property
     def peak(self) -> int:

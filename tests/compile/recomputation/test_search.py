@@ -66,7 +66,7 @@ def test_within_five_percent_of_the_exact_optimum(name: str) -> None:
     whole = program(PROGRAMS[name])
     line = timeline_of(whole)
     works = {budget: exact for budget in budgets(line) if (exact := least_work(whole, budget)) is not None}
-    assert len(works) > 1
+    assert works
     for budget, exact in works.items():
         found = fitted(line, budget)
         if found is None:  # another order of the program's own runs may take a little less memory

@@ -103,7 +103,7 @@ class _Fitting:
 
 
 def _choice(found: _Planned, start: _Planned, budget: int) -> RecomputationChoice:
-    """What was chosen, and what it costs."""
+    """The values of the plan that are computed again, and their cost."""
     program = found.line.program
     producer = {v: e for e in program.graph.equations for v in e.outputs}
     counts: Counter[tuple[str, str, str, int]] = Counter()

@@ -1,8 +1,9 @@
 """The values to keep across a boundary for a price of memory: a minimum cut.
 
-Each value that is read behind the boundary is kept, for the price of its bytes, or its unit runs again, for its work.
-What that unit reads must then be there, too.  The cheapest choice is a minimum cut between the values that are read and
-the work: an arc from a copy to its unit has the price of the copy, an arc from a unit to the sink its work.
+Each value that is read behind the boundary stays in memory, for the price of its bytes, or its unit runs again, for its
+work.  The operands of that unit must then be there, too.  The cheapest choice is a minimum cut between the values that
+are read and the work.  An arc from a copy to its unit has the price of the copy, an arc from a unit to the sink its
+work.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The choice of what to recompute: the least work whose values fit a budget, as far as the search finds it.
 
 The memory of a training step is largest between its forward and its backward part.  At such a boundary some values are
-kept, and the others are computed again when they are read.  Few candidates are searched completely.  For many, minimum
+saved, and the others are computed again when they are read.  Few candidates are searched completely.  For many, minimum
 cuts with growing prices of memory give a path of choices.  Between two of these, values that are made early are dropped
-first: they are computed again last, when little else is in memory.  Then those are kept again for which there is room.
+first: they are computed again last, when little else is in memory.  Then those are saved again for which there is room.
 If one boundary does not suffice, another one follows where the new timeline has its peak, so values may be computed
 more than once.
 """
@@ -23,7 +23,7 @@ EXACT: Final = 7  # candidates up to which all choices are tried
 SMALL: Final = 64  # runs up to which several boundaries, and several choices at each, are followed
 WIDTH: Final = 3  # timelines that are followed in a short program
 PRICES: Final = 16  # prices of memory that are tried at one boundary
-GIVEN_BACK: Final = 48  # copies that are tried to be kept again at one boundary
+GIVEN_BACK: Final = 48  # copies that are tried to be saved again at one boundary
 LEVELS: Final = 48  # boundaries, one after another
 SHARES: Final = (1.0, 0.88, 0.75)  # of a budget that are tried
 HALVINGS: Final = 12  # of the interval in which the least peak is sought
@@ -164,7 +164,7 @@ class _Choice:
         return [self.attempt(self.between(more, less, place))[0] for place in places[:-1]]
 
     def first(self, more: frozenset[int], less: frozenset[int]) -> Timeline:
-        """The first timeline between two choices that fits, with the smallest place, and what is then kept again."""
+        """The first timeline between two choices that fits, with the smallest place, and more copies saved again."""
         places = sorted({self.line.made[c] + 1 for c in more ^ less})
         low, high = 0, len(places) - 1
         while low < high:

@@ -116,10 +116,10 @@ def timeline_of(program: UnitProgram) -> Timeline:
 
 
 def with_early_ends(line: Timeline) -> Timeline:
-    """The timeline in which runs that free more memory than they take come as soon as what they read is there.
+    """The timeline in which runs that free more memory than they take come as soon as their operands are there.
 
-    An example is the update of a parameter by a sum.  A run stays behind the other readers of what it frees, and of an
-    input that it may overwrite.
+    An example is the update of a parameter by a sum.  A run stays behind the other readers of values that it frees, and
+    of an input that it may overwrite.
     """
     program, (made, last) = line.program, line.span
     given = len(program.graph.inputs)

@@ -18,7 +18,7 @@ from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Host, RangeCheck
 from nacre.runtime.plan import aligned, holder
 
-LITTLE: Final = 4096  # the share of all bytes below which a value is kept in any case
+LITTLE: Final = 4096  # the share of all bytes below which a value stays in memory in any case
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class UnitProgram:
 
     @cached_property
     def little(self) -> int:
-        """The bytes below which a value is kept in any case: all of these together take little memory."""
+        """The bytes below which a value stays in memory in any case: all of these together take little memory."""
         return 1 + sum(self.nbytes) // LITTLE
 
     @cached_property
