@@ -85,9 +85,10 @@ class Compilation:
         """The instruction set of the target."""
         return isa_of(self.target)
 
-    def run(self, last: str | None = None) -> Compilation:
-        """Run the passes in order, up to and including the last one."""
-        for each in self.passes:
+    def run(self, last: str | None = None, first: str | None = None) -> Compilation:
+        """Run the passes in order, from the first one up to the last one, both included."""
+        names = [p.name for p in self.passes]
+        for each in self.passes[0 if first is None else names.index(first) :]:
             if isinstance(each, GraphPass):
                 self.graph = each.apply(self.graph, self.verify)
             elif isinstance(each, ProgramPass):

@@ -6,7 +6,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.hints import closest
 from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
-from nacre.compile.compilation import Compilation, KernelPass
+from nacre.compile.compilation import Compilation, GraphPass, KernelPass
 from nacre.compile.fusion.materialisation import Fusion
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel
 from nacre.compile.pipeline import Compiled, passes
@@ -52,7 +52,10 @@ class Explanation:
             raise ArgumentError(f"explain: after must be one of {', '.join(known)}; got {name!r}{closest(name, known)}")
         graph = self.compiled.graph
         last = "lowering" if isinstance(known[name], KernelPass) else name
-        c = Compilation(graph, graph, None, self.compiled.executable.target, passes()).run(last)
+        first = None
+        if graph.memory_budget is not None and not isinstance(known[name], GraphPass):
+            graph, first = self.compiled.simplified, "fusion"
+        c = Compilation(graph, graph, None, self.compiled.executable.target, passes()).run(last, first)
         if c.executable is not None:
             return "\n".join(code.text for code in c.executable.codes).rstrip()
         if c.plan is not None:

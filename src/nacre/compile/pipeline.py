@@ -28,6 +28,7 @@ from nacre.compile.passes.strip_mining import strip_mine
 from nacre.compile.passes.winograd import divide_winograd
 from nacre.compile.program.launches import LaunchWriter, Stage
 from nacre.compile.program.values import ValueNumbers
+from nacre.compile.recomputation.budget import compile_within
 from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.ir.graph import Graph
 from nacre.kernel.complex.parts import in_parts
@@ -180,9 +181,12 @@ def compile_graph(
 ) -> Compiled:
     """Take a graph through the passes.  `layouts` are the inputs' strides where they are not dense.
 
+    If the graph has a memory budget, the passes from fusion on run for several programs, of which one fits.
+
     A program for another `target` cannot run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    c = Compilation(graph, graph, layouts, target or host_target(), passes(), begin).run()
+    c = Compilation(graph, graph, layouts, target or host_target(), passes(), begin)
+    c = c.run() if graph.memory_budget is None else compile_within(c, graph.memory_budget)
     assert c.fusion is not None and c.launches is not None and c.executable is not None
     return Compiled(graph, c.graph, c.fusion, c.launches.stages, c.executable)

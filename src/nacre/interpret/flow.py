@@ -23,11 +23,11 @@ from nacre.interpret.forward import carried
 from nacre.interpret.loops import scan_accumulation
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import Recomputation, Reverse, reverse
-from nacre.ir.graph import Atom, Builder, Graph, Var
+from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
 from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
-from nacre.ops.identity import copy_p
+from nacre.ops.identity import fence_p
 from nacre.ops.parts import complex_p
 from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
@@ -53,7 +53,7 @@ def fill_zeros(b: Builder, type: TensorType) -> Var:
 
 
 def _recompute(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
-    graph: Graph = params["graph"]
+    graph: Recomputation = params["graph"]
     back = reverse(graph, active)
     if not back.traced:
         return None
@@ -62,22 +62,40 @@ def _recompute(primitive: Primitive, params: Params, types: Types, active: Posit
             f"checkpoint: the derivative computes {graph.name} again; got a function that calls the host, which must "
             "run once; call nc.host_call outside of nc.checkpoint"
         )
-    again = without_checks(Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name))
+    n, m = len(types), len(graph.outputs)
+    again = _again(back, graph.saved)
 
     def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
         """The pullback graph, which computes the forward values again."""
         b = Builder(f"{graph.name}.recompute")
-        inputs = [b.input(t) for t in types]
-        for t in graph.output_types:
-            b.input(t)
+        inputs = [b.input(t) for t in (*types, *graph.output_types)]
+        read = inputs[:n] + inputs[n + m - graph.saved :]
         pull, targets = back.pull(present, groups, held)
         cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
-        # copies prevent the second computation from being shared with the first
-        needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
+        needed = inline(b, again, [b.add(fence_p, (x,))[0] for x in read])
         return b.finish(inline(b, pull, [*needed, *cotangents])), targets
 
-    n, m = len(types), len(graph.outputs)
     return _called(primitive, params, (n, m, n + m), back, onto)
+
+
+def _again(back: Reverse, saved: int) -> Graph:
+    """The graph from the inputs and the last `saved` outputs to the values that the pullback reads."""
+    graph = back.graph
+    known: dict[Atom, Var] = {}
+    given: list[Var] = []
+    for a in graph.outputs[len(graph.outputs) - saved :]:
+        given.append(Var(a.type))
+        known.setdefault(a, given[-1])
+
+    def atom(a: Atom) -> Atom:
+        """The saved value in the place of one that is computed."""
+        return known.get(a, a)
+
+    equations = [
+        Equation(e.primitive, tuple(map(atom, e.inputs)), e.params, e.outputs, e.source) for e in graph.equations
+    ]
+    whole = Graph((*graph.inputs, *given), tuple(equations), tuple(map(atom, back.needed)), graph.name)
+    return without_dead_code(without_checks(whole))
 
 
 Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]

@@ -263,7 +263,7 @@ def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> PushedG
 
 def as_kind(kind: Graph, graph: Graph) -> Graph:
     """The graph as an instance of the class of `kind`, which determines its treatment in reverse mode."""
-    return type(kind)(graph.inputs, graph.equations, graph.outputs, graph.name)
+    return kind.remade(graph)
 
 
 def chosen(items: Sequence[Any], mask: Sequence[bool]) -> tuple[Any, ...]:

@@ -19,12 +19,23 @@ from nacre.ops.pointwise import add_p
 
 
 class Recomputation(Graph):
-    """A graph whose intermediate values reverse mode computes again instead of saving them."""
+    """A graph whose intermediate values reverse mode computes again, except the last `saved` outputs."""
+
+    def __init__(self, graph: Graph, name: str, saved: int = 0) -> None:
+        super().__init__(graph.inputs, graph.equations, graph.outputs, name)
+        self.__dict__["saved"] = saved
+
+    saved: int
+
+    def remade(self, graph: Graph) -> Graph:
+        """Another graph, made of this one, which saves the same outputs if it has as many."""
+        same = len(graph.outputs) == len(self.outputs)
+        return Recomputation(graph, graph.name, self.saved if same else 0)
 
     @cached_property
     def key(self) -> Hashable:
         """The graph's key, different from that of the graph it copies."""
-        return "recomputed", Graph.key.function(self)
+        return "recomputed", self.saved, Graph.key.function(self)
 
 
 def _has_own_pullback(e: Equation) -> bool:

@@ -105,6 +105,15 @@ class Graph:
     outputs: tuple[Atom, ...]
     name: str = "graph"
 
+    @property
+    def memory_budget(self) -> int | None:
+        """The bytes in which the intermediate values of its program must fit; None for no bound."""
+        return None
+
+    def remade(self, graph: Graph) -> Graph:
+        """Another graph, made of this one, as an instance of this one's class if that has a meaning for it."""
+        return Graph(graph.inputs, graph.equations, graph.outputs, graph.name)
+
     @cached_property
     def input_types(self) -> tuple[TensorType, ...]:
         """The types of the inputs, in order."""
@@ -174,6 +183,24 @@ class Graph:
 
     def __str__(self) -> str:
         return _printer(self)
+
+
+class BudgetedGraph(Graph):
+    """A graph whose program has a memory budget.  A graph that is made of it has none."""
+
+    def __init__(self, graph: Graph, budget: int) -> None:
+        super().__init__(graph.inputs, graph.equations, graph.outputs, graph.name)
+        self.__dict__["budget"] = budget
+
+    @property
+    def memory_budget(self) -> int | None:
+        """The bytes in which the intermediate values of its program must fit."""
+        return self.__dict__["budget"]
+
+    @cached_property
+    def key(self) -> Hashable:
+        """The graph's key, different from those of the graph without a budget and with another one."""
+        return "budget", self.memory_budget, Graph.key.function(self)
 
 
 def params_key(params: Mapping[str, Any]) -> Hashable:

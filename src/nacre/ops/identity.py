@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Operations that return their operand's numbers: `copy` in new, dense memory, `detach` without a derivative.
+"""Operations that return their operand's numbers: `copy` in new, dense memory, `detach` without a derivative, `fence`.
 
 To detach a plain tensor, only its record is left out.  A value of a transformation needs an equation, because its
 function may be differentiated later.  Compiled programs contain no code for it.
@@ -51,3 +51,19 @@ def detach(x: Value) -> Value:
     """x as a constant for every derivative."""
     held = stripped(x)
     return bind(detach_p, held) if isinstance(held.content, Payload) else held
+
+
+fence_p = Primitive(
+    "fence",
+    type_rule=lambda x: x,
+    lowering=Element(lambda index, operands, types, result: operands[0](index), view=lambda layout, x, result: layout),
+    derivative=Linear((lambda g, x: g,)),
+    batch=lambda inputs, axes: (fence(inputs[0]), axes[0]),
+    axis_map=own_axes,
+    keeps_order=True,
+)
+
+
+def fence(x: Value) -> Any:
+    """x itself, for a computation that repeats an earlier one: the two are neither merged nor moved together."""
+    return bind(fence_p, x)

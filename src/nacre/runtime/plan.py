@@ -21,6 +21,7 @@ from nacre.native.python.types import i64, size_of
 from nacre.runtime.flow import UNKNOWN_TRIPS, DriverRow, Tree, lives, loops, rounds, walk
 from nacre.runtime.grains import grains
 from nacre.runtime.layouts import Descriptor, Fixup, Move, PlanRow, RowKind
+from nacre.runtime.recomputation import RecomputationChoice
 from nacre.runtime.tables import address, record, table
 from nacre.runtime.tunables import choose
 
@@ -141,6 +142,7 @@ class Plan:
     donations: tuple[tuple[int, int], ...] = ()
 
     tree: Tree = ()  # the order of the steps, if there is control flow
+    recomputation: RecomputationChoice | None = None  # under a memory budget
 
     @cached_property
     def rows(self) -> tuple[DriverRow, ...]:

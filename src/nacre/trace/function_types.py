@@ -34,3 +34,4 @@ class Options(TypedDict, total=False):
     dynamic: bool
     autograph: bool
     detect_anomalies: bool | str | Collection[str]
+    memory_budget: int | str | None

@@ -21,6 +21,7 @@ from nacre.interpret.tape import TapeEnd
 from nacre.ir.graph import Graph, Literal, Var
 from nacre.runtime.executable import Executable
 from nacre.runtime.plan import Plan
+from nacre.runtime.recomputation import RecomputationChoice
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, all_hold
 from nacre.trace.hooks import GradientHooks
@@ -54,6 +55,8 @@ class Memory:
     outputs: int
     workspace: int
     packed: int = 0  # of weights that stay packed while calls have the same ones
+    intermediates: int = 0  # the part of the workspace that has the intermediate values
+    recomputation: RecomputationChoice | None = None  # the values computed again, under a memory budget
 
     @property
     def peak(self) -> int:
@@ -277,7 +280,9 @@ def memory_of(concrete: ConcreteFunction, sizes: Mapping[str, int]) -> Memory:
     given = sum(evaluate(t.nbytes, sizes) for t in concrete.graph.input_types)
     overwritten = concrete.overwritten
     fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in overwritten)
-    return Memory(given, fresh, bound.workspace_bytes, 0 if overwritten else bound.packed.nbytes)
+    packed = 0 if overwritten else bound.packed.nbytes
+    chosen = concrete.executable.plan.recomputation
+    return Memory(given, fresh, bound.workspace_bytes, packed, bound.arena_bytes, chosen)
 
 
 def cost_of(plan: Plan, sizes: Mapping[str, int]) -> Cost:

@@ -54,6 +54,7 @@ from nacre.transform.concrete import ConcreteFunction, statics_at
 from nacre.transform.direct import native
 from nacre.transform.dynamic import checked
 from nacre.transform.jitted.inspection import JitInspection
+from nacre.transform.jitted.memory_budget import budgeted, checked_budget, require_not_recorded
 from nacre.transform.jitted.method import JitMethod
 from nacre.transform.leftover import require_changeable
 from nacre.transform.ownership import in_place, uninterrupted
@@ -82,12 +83,14 @@ class Jitted(JitInspection, Generic[P, R]):
         dynamic: bool = True,
         autograph: bool = True,
         detect_anomalies: bool | str | Collection[str] = False,
+        memory_budget: int | str | None = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
         self.donate = frozenset(donate)
-        self.dynamic = dynamic
+        self.budget = checked_budget(memory_budget, dynamic_shapes is not None)
+        self.dynamic = dynamic and self.budget is None
         self.conversions = Conversions(autograph)
         self.detected = checked_kinds("jit", detect_anomalies)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
@@ -249,6 +252,7 @@ class Jitted(JitInspection, Generic[P, R]):
             why += "".join(self._numbers.reasons(changing))
             given = of.key, of.types, of.args, of.kwargs
             concrete = traced(self.name, self.function, *given, why, conversions=self.conversions)
+        concrete = budgeted(concrete, self.name, self.budget)
         concrete.given = donated
         self._native(concrete, of.key)
         return concrete
@@ -312,6 +316,7 @@ class Jitted(JitInspection, Generic[P, R]):
         if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
+            require_not_recorded(self.name, self.budget)
             inputs += [v.value for v in concrete.variable_inputs]
         elif examined:
             inputs += [v.settled() for v in concrete.variable_inputs] + [
@@ -384,7 +389,14 @@ class Jitted(JitInspection, Generic[P, R]):
             found = getattr(found, word, None)
         if found is self:
             return name
-        options = self.dynamic_shapes, tuple(self.donate), self.dynamic, self.conversions.enabled, self.detected
+        options = (
+            self.dynamic_shapes,
+            tuple(self.donate),
+            self.dynamic,
+            self.conversions.enabled,
+            self.detected,
+            self.budget,
+        )
         return _again, (self.function, *options)
 
     def __repr__(self) -> str:
@@ -454,6 +466,7 @@ def jit(
     dynamic: bool = True,
     autograph: bool = True,
     detect_anomalies: bool | str | Collection[str] = False,
+    memory_budget: int | str | None = None,
 ) -> Any:
     """Compiles a function: its first call for each signature traces it, later calls run machine code of equal bits.
 
@@ -468,6 +481,9 @@ def jit(
     `.converted_source` shows, unless `autograph` is False.  With `detect_anomalies`, True or the kinds of
     `nc.detect_anomalies`, the first operation of a call with an anomaly raises AnomalyError.
 
+    With `memory_budget`, in bytes or as "512MiB", some values are computed again, with equal bits, so that all fit it.
+    `f.memory(...).recomputation` says which.  Each size has a variant.  OutOfMemory names the least budget.
+
     >>> import nacre as nc
     >>> @nc.jit
     ... def f(x):
@@ -476,13 +492,7 @@ def jit(
     [3.0, 5.0]
     """
     if function is None:
-        return partial(
-            jit,
-            dynamic_shapes=dynamic_shapes,
-            donate=donate,
-            dynamic=dynamic,
-            autograph=autograph,
-            detect_anomalies=detect_anomalies,
-        )
+        options = {"dynamic_shapes": dynamic_shapes, "donate": donate, "dynamic": dynamic, "autograph": autograph}
+        return partial(jit, **options, detect_anomalies=detect_anomalies, memory_budget=memory_budget)
     require_function(function, "jit")
-    return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies)
+    return Jitted(function, dynamic_shapes, donate, dynamic, autograph, detect_anomalies, memory_budget)

@@ -88,7 +88,9 @@ def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None
     except GraphError:
         return None
     verified = "verified\n" if is_verified() else ""  # a program that was compiled without is not taken for it
-    return objects.key_of(f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{outside}\n{text}", target)
+    return objects.key_of(
+        f"{_package()}\n{verified}{STATE.numerics}\n{layouts}\n{graph.memory_budget}\n{outside}\n{text}", target
+    )
 
 
 @cache

@@ -21,6 +21,8 @@ T = TypeVar("T")
 def name(x: T, label: str, /) -> T:
     """x itself, under a name by which a graph finds it: `graph.run`, `graph.between` and `graph.replace` take it.
 
+    Inside of a function, `nc.checkpoint(f, save=[label])` keeps the value for the backward pass.
+
     Where no graph is traced or written, and in the body of a loop, the name has no effect.  Inside `nc.vmap` it names
     the batch, and inside a derivative the value without its tangent.
 
