@@ -147,12 +147,14 @@ import nacre.compile.program.executor  # noqa: E402, F401  (operations need it)
 from nacre.compile.program.sized import OFTEN  # noqa: E402
 from nacre.interpret.host import HostLaunch  # noqa: E402
 from nacre.runtime import buffer  # noqa: E402
-from nacre.trace import reads  # noqa: E402
+from nacre.trace import attributes, reads  # noqa: E402
 from nacre.trace.variable import UPDATER, UPDATES  # noqa: E402
 from robustness.memory_calls import BY_NAME, Case, bits, collect  # noqa: E402
 
-of_users = reads._of_users  # pyright: ignore
-reads._of_users = lambda file: file != __file__ and of_users(file)  # pyright: ignore  # traced functions run this code
+of_users = reads.of_users
+reads.of_users = attributes.of_users = lambda file: (
+    file != __file__ and of_users(file)
+)  # traced functions run this code
 
 launched = HostLaunch.__call__
 HostLaunch.__call__ = lambda self, address: Disarmed(launched)(self, address)
