@@ -163,7 +163,19 @@ OTHERS = {
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
     "bitcast": "the bits, not the numbers",
     **dict.fromkeys(
-        ("random.bits", "random.uniform", "random.normal", "fft.fftfreq", "fft.rfftfreq"),
+        (
+            "random.bits",
+            "random.uniform",
+            "random.normal",
+            "random.truncated_normal",
+            "random.exponential",
+            "random.laplace",
+            "random.gumbel",
+            "random.logistic",
+            "random.cauchy",
+            "fft.fftfreq",
+            "fft.rfftfreq",
+        ),
         "a dtype of one kind; numbers are rounded",
     ),
 }

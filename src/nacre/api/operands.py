@@ -16,7 +16,19 @@ from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
 from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size, require_fitting
-from nacre.base.dtypes import DType, as_dtype, bool_, complex128, float32, float64, int64, promote
+from nacre.base.dtypes import (
+    FLOATING,
+    INEXACT,
+    DType,
+    DTypeSet,
+    as_dtype,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int64,
+    promote,
+)
 from nacre.base.errors import (
     CHECKED,
     TRACED,
@@ -257,6 +269,18 @@ def _promoted(operation: str, dtypes: Sequence[DType]) -> DType:
         return promote(*dtypes) if dtypes else bool_
     except DTypeError as fault:
         raise DTypeError(str(fault).replace("promotion", operation, 1)) from None
+
+
+def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
+    """Raise DTypeError unless the dtype is one of those accepted."""
+    if dtype not in accepted:
+        floats = accepted in (FLOATING, INEXACT)
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if floats else ""
+        remedy = "; take its abs, or a part" if dtype.is_complex else remedy
+        if dtype.is_storage:
+            wanted = "float32" if floats else dtype.number.name
+            remedy = f", which is only stored; write x.astype(nacre.{wanted})"
+        raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 
 def is_half(x: Any) -> bool:

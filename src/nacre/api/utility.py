@@ -84,6 +84,6 @@ def diff(
 
 
 def _edge(part: TensorLike, x: Any, axis: int) -> Any:
-    """What is joined to x along an axis; a single number is broadcast to a slice of x."""
+    """The tensor joined to x along an axis; a single number is broadcast to a slice of x."""
     held = as_tensor(part, x.type.dtype) if is_scalar(part) else as_tensor(part)
     return held if held.type.shape else spread(held, tuple(1 if k == axis else n for k, n in enumerate(x.type.shape)))

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.elementwise.apply import require
 from nacre.api.interchange.numpy_shapes import SHAPED
-from nacre.api.operands import as_tensor
+from nacre.api.operands import as_tensor, require
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dtypes import INEXACT
 from nacre.base.errors import KindError, ShapeError
