@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.base.dtypes import DType
 from surface import FUNCTIONS
 
 UNHELD = 10**400  # no dtype can represent it
@@ -163,7 +164,19 @@ OTHERS = {
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
     "bitcast": "the bits, not the numbers",
     **dict.fromkeys(
-        ("random.bits", "random.uniform", "random.normal", "fft.fftfreq", "fft.rfftfreq"),
+        (
+            "random.bits",
+            "random.uniform",
+            "random.normal",
+            "random.truncated_normal",
+            "random.exponential",
+            "random.laplace",
+            "random.gumbel",
+            "random.logistic",
+            "random.cauchy",
+            "fft.fftfreq",
+            "fft.rfftfreq",
+        ),
         "a dtype of one kind; numbers are rounded",
     ),
 }
@@ -306,3 +319,30 @@ def test_a_fill_value_of_rank_0_keeps_its_dtype_and_gradient() -> None:
     assert nc.grad(lambda v: nc.sum(nc.full_like(X, v)))(nc.tensor(3.7)).item() == 2.0
     with pytest.raises(nc.ArgumentError, match="one number"):
         nc.full((2,), nc.ones(3))
+
+
+TENTHS = [0.1, 0.2, 0.7]
+F = nc.nn.functional
+LISTS: dict[str, Callable[[Any, Any], Any]] = {  # of a tensor and a list of Python numbers
+    "operator": lambda x, v: x + v, "reflected": lambda x, v: v - x, "where": lambda x, v: nc.where(x > 1, x, v),
+    "maximum": lambda x, v: nc.maximum(x, v), "clip": lambda x, v: nc.clip(x, v, 2.0), "dot": lambda x, v: x @ v,
+    "vecdot": nc.vecdot, "einsum": lambda x, v: nc.einsum("i,i->i", x, v), "np.add": np.add, "np.dot": np.dot,
+    "concat": lambda x, v: nc.concat([x, v]), "stack": lambda x, v: nc.stack([x, v]),
+    "asarray": lambda x, v: nc.asarray([x, v]), "equal": nc.equal, "isclose": lambda x, v: nc.isclose(x, v, 0.0, 0.0),
+    "array_equal": nc.array_equal, "isin": nc.isin, "loss": lambda x, v: F.l1_loss(x, v, reduction="none"),
+    "linear": lambda x, v: F.linear(x, [v] if isinstance(v, list) else v[None]),
+    "diff": lambda x, v: nc.diff(x, append=v),
+    "average": lambda x, v: np.average(x, weights=v), "jit": lambda x, v: nc.jit(lambda y: y * v)(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("dtype", [nc.float16, nc.float32, nc.float64, nc.complex128], ids=str)
+@pytest.mark.parametrize("given", [TENTHS, [1, 2, 3], [True, False, True]], ids=["floats", "integers", "bools"])
+def test_lists_of_numbers_take_the_dtype_of_inexact_tensors(name: str, dtype: DType, given: list[Any]) -> None:
+    if dtype.is_complex and name in ("where", "maximum", "clip", "loss", "linear"):
+        pytest.skip("functions of real numbers")
+    x = nc.tensor([0.1, 1.2, 0.7], dtype=dtype)
+    found, wanted = (LISTS[name](x, v) for v in (given, nc.tensor(given, dtype=dtype)))
+    assert nc.asarray(found).dtype is nc.asarray(wanted).dtype
+    assert nc.asarray(found).tolist() == nc.asarray(wanted).tolist()

@@ -57,6 +57,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "full": lambda x: nc.full((2, 3), x(())),
     "full_like": lambda x: nc.full_like(x((2, 3)), x(())),
     "nn.functional.affine_grid": lambda x: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5)),
+    "nn.functional.binary_cross_entropy": lambda x: F.binary_cross_entropy(x((3, 4)) / 8, x((3, 4)) / 8),
     "nn.functional.bilinear": lambda x: F.bilinear(x((3, 4)), x((3, 5)), x((2, 4, 5)), x((2,))),
     "nn.functional.ctc_loss": lambda x: F.ctc_loss(
         -x((5, 2, 4)), nc.tensor([[1, 2], [3, 1]]), nc.tensor([5, 4]), nc.tensor([2, 1])

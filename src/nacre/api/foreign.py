@@ -28,7 +28,7 @@ def array_of(value: Any) -> Any:
         if str(held.dtype) == "torch.bfloat16":
             return held.float().numpy().astype(bfloat16.numpy)
         stored = STORED.get(str(held.dtype))
-        if stored is not None:
+        if stored is not None and "torch" in sys.modules and hasattr(held, "view"):
             return held.view(sys.modules["torch"].uint8).numpy().view(stored)
         return held.numpy()
     except TypeError as fault:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
-from nacre.api.operands import TensorLike, as_tensor, distinct, meet, requested_dtype, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, is_plain, meet, requested_dtype, spread
 from nacre.api.primitives import contract, matrices, parts, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number, whole_numbers
@@ -179,7 +179,11 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
             f"einsum: the subscripts must be text before the operands, as in einsum('ij,jk->ik', x, y); got "
             f"{shown(subscripts)}; write lists of axes as letters"
         )
-    given, operands = subscripts, [as_tensor(x) for x in xs]
+    given = subscripts
+    if dtype is None:
+        operands, _ = meet("einsum", [x if is_plain(x) else as_tensor(x) for x in xs])
+    else:
+        operands = [as_tensor(x) for x in xs]
     if "." in subscripts:
         subscripts, operands = _without_ellipsis(subscripts, operands)
     inputs, output = _subscripts(subscripts, given, len(xs))

@@ -1,7 +1,8 @@
 """How Python numbers, arrays and variables become tensors, and how operands are promoted and broadcast.
 
 Python numbers are weak: they take the dtype of the tensor operand, unless their kind is higher.  An integer tensor and
-a Python float give float32.  Tensors of different kinds are not promoted.
+a Python float give float32.  Lists of Python numbers are weak beside inexact tensors.  Tensors of different kinds are not
+promoted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
 from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size, require_fitting
-from nacre.base.dtypes import DType, as_dtype, bool_, complex128, float32, float64, int64, promote
+from nacre.base.dtypes import (
+    FLOATING,
+    INEXACT,
+    DType,
+    DTypeSet,
+    as_dtype,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int64,
+    promote,
+)
 from nacre.base.errors import (
     CHECKED,
     TRACED,
@@ -175,7 +188,8 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
 
 def _from_parts(items: Sequence[Any], dtype: DType | None) -> Any:
     """A list that contains tensors or arrays: its items are promoted as operands are."""
-    met, _ = meet("tensor", [item if dtype is None and is_scalar(item) else as_tensor(item, dtype) for item in items])
+    weak = [dtype is None and (is_scalar(item) or is_plain(item)) for item in items]
+    met, _ = meet("tensor", [x if w else as_tensor(x, dtype) for x, w in zip(items, weak, strict=True)])
     rows = [view.reshape(p, (1, *p.type.shape)) for p in met]
     for row in rows[1:]:
         if row.type.shape != rows[0].type.shape:
@@ -185,9 +199,14 @@ def _from_parts(items: Sequence[Any], dtype: DType | None) -> Any:
 
 def is_plain(x: object) -> bool:
     """Whether x is a list of Python numbers, which have no dtype yet."""
+    if not isinstance(x, list | tuple):
+        return False
     leaves: list[Any] = []
-    held = isinstance(x, list | tuple) and not _holds_tensor(cast("Sequence[Any]", x), leaves)
-    return held and not any(map(_is_array, leaves))
+    try:
+        held = _holds_tensor(cast("Sequence[Any]", x), leaves)
+    except RecursionError:  # a list that contains itself, which `as_tensor` refuses
+        return False
+    return not held and not any(map(_is_array, leaves))
 
 
 def _is_array(x: object) -> bool:
@@ -243,13 +262,27 @@ def distinct(result: Any, x: Any) -> Any:
 
 
 def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
-    """Operands promoted to one dtype (shapes are unchanged), and that dtype."""
-    held = [x if is_scalar(x) else as_tensor(x) for x in xs]
+    """Operands promoted to one dtype (shapes are unchanged), and that dtype.
+
+    Lists of Python numbers beside inexact tensors take the dtype of these, as Python numbers do.
+    """
+    held = [x if is_scalar(x) or is_plain(x) else as_tensor(x) for x in xs]
     dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
+    if any(isinstance(x, list | tuple) for x in held):
+        held = [_listed(x, dtype) if isinstance(x, list | tuple) else x for x in held]
+        dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
     for x in held:
         if not isinstance(x, Value) and natural_dtype(x).category.level > dtype.category.level:
             dtype = dtype.paired if dtype.is_float else natural_dtype(x)
     return [as_tensor(x, dtype) for x in held], dtype
+
+
+def _listed(x: Any, dtype: DType) -> Any:
+    """The tensor of a list of Python numbers, in an inexact dtype of other operands unless its own kind is higher."""
+    made = as_tensor(x)
+    own: DType = made.type.dtype
+    weak = dtype.is_inexact and own is not dtype and own.category.level <= dtype.category.level
+    return as_tensor(x, dtype) if weak else made
 
 
 def _promoted(operation: str, dtypes: Sequence[DType]) -> DType:
@@ -257,6 +290,18 @@ def _promoted(operation: str, dtypes: Sequence[DType]) -> DType:
         return promote(*dtypes) if dtypes else bool_
     except DTypeError as fault:
         raise DTypeError(str(fault).replace("promotion", operation, 1)) from None
+
+
+def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
+    """Raise DTypeError unless the dtype is one of those accepted."""
+    if dtype not in accepted:
+        floats = accepted in (FLOATING, INEXACT)
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if floats else ""
+        remedy = "; take its abs, or a part" if dtype.is_complex else remedy
+        if dtype.is_storage:
+            wanted = "float32" if floats else dtype.number.name
+            remedy = f", which is only stored; write x.astype(nacre.{wanted})"
+        raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 
 def is_half(x: Any) -> bool:

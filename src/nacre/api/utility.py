@@ -6,7 +6,7 @@ from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import concat, cut
-from nacre.api.operands import TensorLike, as_tensor, distinct, filled, is_scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, filled, is_plain, is_scalar, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.statistical import reduce_axes
 from nacre.api.tensor import Axes, Tensor
@@ -84,6 +84,7 @@ def diff(
 
 
 def _edge(part: TensorLike, x: Any, axis: int) -> Any:
-    """What is joined to x along an axis; a single number is broadcast to a slice of x."""
-    held = as_tensor(part, x.type.dtype) if is_scalar(part) else as_tensor(part)
+    """The tensor joined to x along an axis; a single number is broadcast to a slice of x."""
+    weak = is_scalar(part) or (x.type.dtype.is_inexact and is_plain(part))
+    held = as_tensor(part, x.type.dtype) if weak else as_tensor(part)
     return held if held.type.shape else spread(held, tuple(1 if k == axis else n for k, n in enumerate(x.type.shape)))

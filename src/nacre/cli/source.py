@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nacre.api.creation import zeros
+from nacre.api.creation import full
 from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dims import Dim
@@ -168,4 +168,5 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
         low, high = int(size[3] or 1), int(size[4])
         axes[k] = Dim.symbol(size[2], low, high)
         shape.append(min(max(low, UNSET), high))
-    return zeros(tuple(shape), dtype=BY_NAME[found[1]]), axes
+    dtype = BY_NAME[found[1]]
+    return full(tuple(shape), 0 if dtype.has_zero else 1, dtype=dtype), axes

@@ -7,27 +7,13 @@ from functools import partial
 from math import isnan
 from typing import Any, cast
 
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, distinct, is_scalar, operands
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, distinct, is_scalar, operands, require
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, INEXACT, NUMERIC, DType, DTypeSet
-from nacre.base.errors import DTypeError
+from nacre.base.dtypes import INEXACT, NUMERIC, DTypeSet
 from nacre.compile.program.executor import OPERATIONS
 from nacre.trace.bind import NATIVE
 
 Operation = Callable[..., Any]
-
-
-def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
-    """Raise DTypeError unless the dtype is one of those accepted."""
-    if dtype not in accepted:
-        floats = accepted in (FLOATING, INEXACT)
-        remedy = "; convert it, as in `x.astype(nacre.float32)`" if floats else ""
-        remedy = "; take its abs, or a part" if dtype.is_complex else remedy
-        if dtype.is_storage:
-            wanted = "float32" if floats else dtype.number.name
-            remedy = f", which is only stored; write x.astype(nacre.{wanted})"
-        raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
-
 
 _target = NATIVE.get  # of an operation by its name and types
 _first = OPERATIONS.first_function

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.elementwise.apply import require
 from nacre.api.interchange.numpy_shapes import SHAPED
-from nacre.api.operands import as_tensor
+from nacre.api.operands import as_tensor, is_plain, require
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dtypes import INEXACT
 from nacre.base.errors import KindError, ShapeError
@@ -70,7 +69,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         raise _refused("average", "returned", returned, "compute nacre.sum(weights) beside the average")
     if weights is None:
         return nc.mean(a, axis=axis, keepdims=keepdims)
-    x, scale = as_tensor(a), as_tensor(weights)
+    x = as_tensor(a)
+    scale = as_tensor(weights, x.type.dtype if is_plain(weights) and x.type.dtype.is_inexact else None)
     if x.type.dtype.is_inexact is not scale.type.dtype.is_inexact:
         dtype = (x if x.type.dtype.is_inexact else scale).type.dtype
         x, scale = as_tensor(x, dtype), as_tensor(scale, dtype)

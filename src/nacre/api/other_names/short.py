@@ -10,7 +10,7 @@ from nacre.api.elementwise import arithmetic, comparison, logic
 from nacre.api.elementwise.apply import require
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
-from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, meet, require_inside
+from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, is_plain, meet, require_inside
 from nacre.api.primitives import picking
 from nacre.api.searching import nonzero, where
 from nacre.api.statistical import max as largest
@@ -345,6 +345,8 @@ def _numbers(operation: str, *xs: TensorLike) -> list[Any]:
     held = [as_tensor(x) for x in xs]
     for x in held:
         require(operation, x.type.dtype, ANY)
+    if any(map(is_plain, xs)):
+        held, _ = meet(operation, [x if is_plain(x) else v for x, v in zip(xs, held, strict=True)])
     return held
 
 

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 from nacre.api.elementwise.apply import of_float
-from nacre.api.operands import TensorLike, filled
+from nacre.api.operands import TensorLike, filled, in_single, is_half
 from nacre.api.primitives import pointwise, special
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
@@ -68,5 +68,7 @@ def ndtri(x: TensorLike, /) -> Tensor:
 
 def _quantile(p: Any) -> Any:
     """−√2 erfc⁻¹(2p)."""
+    if is_half(p):
+        return in_single(_quantile, p)
     z = special.erfcinv(pointwise.mul(p, filled(p, 2.0)))
     return pointwise.sub(filled(z, 0.0), pointwise.mul(z, filled(z, sqrt(2.0))))  # 0 at ½, not −0

@@ -162,7 +162,7 @@ NACRE: Final = by_name(
         "tri": "nacre.tril(nacre.ones((n, n)))",
         "dsplit": "nacre.split(x, sections=2, axis=2)",
         "rollaxis": "nacre.moveaxis(x, axis, 0)",
-        "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0) for one quarter turn",
+        "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0)",
         "block_diag": "nacre.concat of the blocks, with nacre.zeros beside them",
         "block": "nacre.concat([nacre.concat(row, axis=1) for row in rows], axis=0)",
         "append": "nacre.concat([x, y], axis=0)",

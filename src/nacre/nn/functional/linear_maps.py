@@ -48,8 +48,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     >>> F.linear([[1.0, 2.0]], [[3.0, 4.0]])
     Tensor([[11.]], f32[1, 1])
     """
-    a, w = as_tensor(x), as_tensor(weight)
-    (a, w), _ = meet("linear", (a, w))
+    (a, w), _ = meet("linear", (x, weight))
     rank = len(a.type.shape)
     if rank == 0 or len(w.type.shape) != 2:
         raise ShapeError(f"linear: the input must be [..., in] and the weight [out, in]; got {a.type} and {w.type}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, require_inside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, require_inside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.searching import where
 from nacre.api.slope import with_slope
@@ -52,10 +52,9 @@ def _pairwise(
     weight: TensorLike | None = None,
 ) -> Any:
     """f of two tensors of one shape in at least float32, weighted and reduced."""
-    a, b = as_tensor(input), as_tensor(target)
+    (a, b), _ = meet(operation, (input, target))
     if a.type.shape != b.type.shape:
         raise ShapeError(f"{operation}: input and target must have one shape; got {a.type} and {b.type}")
-    a, b = operands(operation, a, b)
     dtype: DType = a.type.dtype
     if not dtype.is_float:
         raise DTypeError(f"{operation}: the dtype must be floating-point; got {dtype.name}")
