@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
 from typing import Any
 
 from nacre.api.elementwise.apply import of_float
-from nacre.api.operands import TensorLike, filled
+from nacre.api.operands import TensorLike, filled, in_double
 from nacre.api.primitives import pointwise, special
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
@@ -63,7 +64,7 @@ def ndtri(x: TensorLike, /) -> Tensor:
     >>> nc.special.ndtri(0.975)
     Tensor(1.9599643, f32[])
     """
-    return of_float(_quantile, "special.ndtri", x, FLOATING)
+    return of_float(partial(in_double, _quantile), "special.ndtri", x, FLOATING)
 
 
 def _quantile(p: Any) -> Any:
