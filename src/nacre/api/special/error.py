@@ -62,7 +62,7 @@ def ndtri(x: TensorLike, /) -> Tensor:
     """The inverse of `ndtr`, the quantile of the normal distribution: −∞ at 0, +∞ at 1, NaN beyond.
 
     >>> nc.special.ndtri(0.975)
-    Tensor(1.9599643, f32[])
+    Tensor(1.9599644, f32[])
     """
     return of_float(partial(in_double, _quantile), "special.ndtri", x, FLOATING)
 
