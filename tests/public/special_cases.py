@@ -349,9 +349,9 @@ REASONS: dict[str, str] = {
     **_listed(
         "asarray astype tril triu broadcast_arrays broadcast_to concat diff expand_dims flatten flip nextafter "
         "matrix_transpose moveaxis pad permute_dims repeat reshape roll split squeeze stack swapaxes tile "
-        "unstack index index_update take take_along_axis dynamic_slice dynamic_update_slice complex real imag conj "
-        "view_as_real view_as_complex gather index_select masked_fill masked_select narrow repeat_interleave "
-        "atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack deg2rad rad2deg",
+        "unstack index index_update take take_along_axis take_along_dim dynamic_slice dynamic_update_slice complex "
+        "real imag conj view_as_real view_as_complex gather index_select masked_fill masked_select narrow "
+        "repeat_interleave atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack deg2rad rad2deg",
         _LINEAR,
     ),
     **_listed("angle polar", "tests/api/test_complex_numbers.py has their derivatives"),

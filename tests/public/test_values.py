@@ -23,7 +23,11 @@ from nacre.base.dtypes import FLOATS, INTEGERS, DType
 from nacre.kernel import softfloat
 from surface import FUNCTIONS
 
-HERE = {n.removeprefix("nacre."): f for n, f in FUNCTIONS.items() if f.__module__.startswith("nacre.api.elementwise.")}
+HERE = {  # without those that nacre.special has, too
+    n.removeprefix("nacre."): f
+    for n, f in FUNCTIONS.items()
+    if f.__module__.startswith("nacre.api.elementwise.") and not n.startswith("nacre.special.")
+}
 
 
 def _floor_divide(x: Any, y: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, MutableSequence, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -313,6 +314,13 @@ def in_single(f: Callable[..., Any], *xs: Any) -> Any:
     """f of half-type tensors, computed in float32 and rounded once."""
     dtype: DType = xs[0].type.dtype
     return as_tensor(f(*(as_tensor(x, dtype.arithmetic) for x in xs)), dtype)
+
+
+def in_double(f: Callable[..., Any], *xs: Any) -> Any:
+    """f of tensors of floats, computed in float64 and rounded; half types are rounded from float32."""
+    if is_half(xs[0]):
+        return in_single(partial(in_double, f), *xs)
+    return as_tensor(f(*(as_tensor(x, float64) for x in xs)), xs[0].type.dtype)
 
 
 def spread(x: Any, shape: Shape) -> Any:

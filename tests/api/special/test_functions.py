@@ -100,7 +100,7 @@ def test_the_derivative_of_the_incomplete_gamma_function_by_its_parameter() -> N
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(nc.ArgumentError, match=r"special\.polygamma: n must be from 0 to 170; got -1"):
         special.polygamma(-1, 1.0)
-    with pytest.raises(nc.ArgumentError, match=r"special\.multigammaln: d must be at least 1; got 0"):
+    with pytest.raises(nc.ArgumentError, match=r"special\.multigammaln: d must be from 1 to 1048576; got 0"):
         special.multigammaln(1.0, 0)
     with pytest.raises(nc.DTypeError, match=r"special\.gammaln"):
         special.gammaln(nc.tensor([1, 2]))

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import ml_dtypes
 import numpy as np
+import scipy.special as sp
 
 import nacre as nc
 from nacre import ops
@@ -17,8 +18,9 @@ from nacre.base.dtypes import float64, int64
 from nacre.ir.primitive import registered
 from nacre.ops import dot
 from nacre.ops import pointwise as pw
-from nacre.ops.identity import copy
+from nacre.ops.identity import copy, fence
 from nacre.ops.linalg import cholesky, eigen, householder
+from nacre.ops.special import implicit_gamma
 from ops.row import Row
 from ops.table import ROWS
 from transform.completeness.case import DERIVATIVES, Case
@@ -65,8 +67,17 @@ def _definite(x: Any) -> Any:
 
 
 A, B = (_generator(name).normal(size=(3, 3)) for name in "ab")
+SHAPE, DRAWN = np.array([0.8, 2.5, 4.0]), np.array([0.3, 2.0, 5.5])
 FEW = 64
 HALF = ml_dtypes.bfloat16
+
+
+def _quantiles(shape: Any, moved: Any) -> Any:
+    """The numbers of gamma distributions whose probabilities are those of the drawn ones, as far as they have moved."""
+    numbers = sp.gammaincinv(shape.numpy(), sp.gammainc(SHAPE, DRAWN))
+    return nc.tensor(numbers + moved.numpy() - DRAWN)
+
+
 TABLED: dict[str, Sequence[Case]] = {
     "cholesky": (Case("cholesky", lambda x: cholesky.cholesky(_definite(x))[0], (A,)),),
     "eigh": (Case("eigh", lambda x: [(y := eigen.eigh(x + x.T))[0], y[1] * y[1]], (A,)),),
@@ -95,7 +106,15 @@ TABLED: dict[str, Sequence[Case]] = {
         Case("bitcast", lambda x: pw.bitcast(x, int64), (A[0],), like=lambda x: pw.bitcast(nc.tensor(A[0]), int64)),
     ),
     "copy": (Case("copy", copy, (A[0],)),),
+    "fence": (Case("fence", fence, (A[0],)),),
     "detach": (Case("detach", lambda x: x.detach() * nc.sin(x), (A[0],), like=lambda x: nc.tensor(A[0]) * nc.sin(x)),),
+    "implicit_gamma": (
+        Case(
+            *("implicit_gamma", implicit_gamma, (SHAPE, DRAWN)),
+            {"hessian": r"^special\.gammainc: no derivative by a twice is known"},
+            like=_quantiles,
+        ),
+    ),
     "check": (Case("check", lambda x: x[nc.tensor([2, 0])], (A[0],)),),
     **FLOW,
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
 from typing import Any
 
 from nacre.api.elementwise.apply import of_float
-from nacre.api.operands import TensorLike, filled, in_single, is_half
+from nacre.api.operands import TensorLike, filled, in_double
 from nacre.api.primitives import pointwise, special
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
@@ -61,14 +62,12 @@ def ndtri(x: TensorLike, /) -> Tensor:
     """The inverse of `ndtr`, the quantile of the normal distribution: −∞ at 0, +∞ at 1, NaN beyond.
 
     >>> nc.special.ndtri(0.975)
-    Tensor(1.9599643, f32[])
+    Tensor(1.9599644, f32[])
     """
-    return of_float(_quantile, "special.ndtri", x, FLOATING)
+    return of_float(partial(in_double, _quantile), "special.ndtri", x, FLOATING)
 
 
 def _quantile(p: Any) -> Any:
     """−√2 erfc⁻¹(2p)."""
-    if is_half(p):
-        return in_single(_quantile, p)
     z = special.erfcinv(pointwise.mul(p, filled(p, 2.0)))
     return pointwise.sub(filled(z, 0.0), pointwise.mul(z, filled(z, sqrt(2.0))))  # 0 at ½, not −0

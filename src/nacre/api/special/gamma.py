@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import binary, of_float, of_tensors, require
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, is_scalar, operands
-from nacre.api.primitives import pointwise, special
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, in_double, is_scalar, operands
+from nacre.api.primitives import pointwise, reduce, special, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dtypes import FLOATING, float64
 from nacre.base.errors import ArgumentError
 
 MOST_DERIVATIVES = 170  # whose factorial is below the largest float64
+MOST_DIMENSIONS = 1 << 20
 
 
 def gammaln(x: TensorLike, /) -> Tensor:
@@ -97,14 +98,14 @@ def beta(a: TensorLike, b: TensorLike, /) -> Tensor:
 def multigammaln(a: TensorLike, d: int, /) -> Tensor:
     """The logarithm of the gamma function of dimension d, for a > (d − 1) / 2.
 
-    Raises ArgumentError for d < 1.
+    Raises ArgumentError for d < 1 or d > 2^20.
 
     >>> nc.special.multigammaln(3.0, 2)
     Tensor(1.550195, f32[])
     """
     count = whole_number(d, "special.multigammaln", "d")
-    if count < 1:
-        raise ArgumentError(f"special.multigammaln: d must be at least 1; got {count}")
+    if not 1 <= count <= MOST_DIMENSIONS:
+        raise ArgumentError(f"special.multigammaln: d must be from 1 to {MOST_DIMENSIONS}; got {count}")
     return of_tensors("special.multigammaln", partial(_multigammaln, count), (_number(a),), d=count)
 
 
@@ -116,27 +117,37 @@ def _number(x: TensorLike) -> TensorLike:
 def _polygamma(order: int, x: TensorLike) -> Any:
     held = as_tensor(x)
     require("special.polygamma", held.type.dtype, FLOATING)
-    wide = as_tensor(held, float64)
     factor = math.factorial(order) * (1.0 if order % 2 else -1.0)
-    y = pointwise.mul(filled(wide, factor), special.zeta(filled(wide, order + 1.0), wide))
-    return as_tensor(y, held.type.dtype)
+
+    def of_wide(wide: Any) -> Any:
+        return pointwise.mul(filled(wide, factor), special.zeta(filled(wide, order + 1.0), wide))
+
+    return in_double(of_wide, held)
 
 
 def _beta(a: TensorLike, b: TensorLike) -> Any:
     x, y = operands("special.beta", a, b)
     require("special.beta", x.type.dtype, FLOATING)
-    p, q = as_tensor(x, float64), as_tensor(y, float64)
+    return in_double(_wide_beta, x, y)
+
+
+def _wide_beta(p: Any, q: Any) -> Any:
     zero = filled(p, 0.0)
     negative = pointwise.or_(pointwise.lt(p, zero), pointwise.lt(q, zero))
-    found = pointwise.select(negative, filled(p, math.nan), pointwise.exp(special.betaln(p, q)))
-    return as_tensor(found, x.type.dtype)
+    return pointwise.select(negative, filled(p, math.nan), pointwise.exp(special.betaln(p, q)))
 
 
 def _multigammaln(count: int, a: TensorLike) -> Any:
     held = as_tensor(a)
     require("special.multigammaln", held.type.dtype, FLOATING)
-    wide = as_tensor(held, float64)
-    total = filled(wide, count * (count - 1) / 4 * math.log(math.pi))
-    for k in range(count):
-        total = pointwise.add(total, special.lgamma(pointwise.sub(wide, filled(wide, k / 2))))
-    return as_tensor(total, held.type.dtype)
+    return in_double(partial(_wide_multigammaln, count), held)
+
+
+def _wide_multigammaln(count: int, a: Any) -> Any:
+    """d(d − 1)/4 log π + Σ log Γ(a − k/2) over k < d."""
+    shape = a.type.shape
+    terms = view.broadcast(a, (*shape, count), tuple(range(len(shape))))
+    steps = pointwise.iota(terms.type.shape, len(shape), float64)
+    shifted = pointwise.sub(terms, pointwise.mul(steps, filled(steps, 0.5)))
+    total = reduce.sum_(special.lgamma(shifted), (len(shape),))
+    return pointwise.add(total, filled(total, count * (count - 1) / 4 * math.log(math.pi)))
