@@ -1,8 +1,8 @@
 """How Python numbers, arrays and variables become tensors, and how operands are promoted and broadcast.
 
 Python numbers are weak: they take the dtype of the tensor operand, unless their kind is higher.  An integer tensor and
-a Python float give float32.  Lists of Python numbers are weak beside inexact tensors.  Tensors of different kinds are not
-promoted.
+a Python float give float32.  Lists of Python numbers are weak beside inexact tensors.  Tensors of different kinds are
+not promoted.
 """
 
 from __future__ import annotations
