@@ -13,7 +13,6 @@ from nacre.api.operands import (
     TensorLike,
     as_tensor,
     distinct,
-    is_plain,
     meet,
     numbers,
     scalar,
@@ -242,7 +241,7 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
         raise KindError("concat: the tensors as a list are required; got a tensor for axis; write nacre.concat([x, y])")
     if not xs:
         raise ArgumentError("concat: the list of tensors must not be empty; got none")
-    met, _ = meet("concat", [x if is_plain(x) else as_tensor(x) for x in xs])
+    met, _ = meet("concat", xs)
     if axis is None:
         met, axis = [view.reshape(x, (x.type.size,)) for x in met], 0
     rank = _rank(met[0])
@@ -278,7 +277,7 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None
     most = None if size is None else _most(size, axis)
     if isinstance(xs, Stackable):
         return moveaxis(xs.stacked(most), 0, axis)
-    held, _ = meet("stack", [x if is_plain(x) else as_tensor(x) for x in xs])
+    held, _ = meet("stack", xs)
     if not held:
         raise ArgumentError("stack: the list of tensors must not be empty; got none")
     if any(x.type.shape != held[0].type.shape for x in held):
