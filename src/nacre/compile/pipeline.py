@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from nacre.base.lazy import LateModule
 from nacre.base.records import dataclass
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import overwritable, plan_memory
@@ -28,13 +30,17 @@ from nacre.compile.passes.strip_mining import strip_mine
 from nacre.compile.passes.winograd import divide_winograd
 from nacre.compile.program.launches import LaunchWriter, Stage
 from nacre.compile.program.values import ValueNumbers
-from nacre.compile.recomputation.budget import compile_within
 from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.ir.graph import Graph
 from nacre.kernel.complex.parts import in_parts
 from nacre.kernel.row_storage import kept_in_results
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from nacre.compile.recomputation import budget
+else:
+    budget = LateModule("nacre.compile.recomputation.budget")  # few programs have one
 
 
 def _fuse(c: Compilation) -> None:
@@ -187,6 +193,6 @@ def compile_graph(
     it is written, so that it may be compiled while the others are.
     """
     c = Compilation(graph, graph, layouts, target or host_target(), passes(), begin)
-    c = c.run() if graph.memory_budget is None else compile_within(c, graph.memory_budget)
+    c = c.run() if graph.memory_budget is None else budget.compile_within(c, graph.memory_budget)
     assert c.fusion is not None and c.launches is not None and c.executable is not None
     return Compiled(graph, c.graph, c.fusion, c.launches.stages, c.executable)

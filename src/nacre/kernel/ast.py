@@ -192,6 +192,14 @@ Signature = Literal["same", "compare", "logic", "shift", "select", "cast", "test
 #   logic: bool or integers; shift: integers; select: (bool, T, T) -> T;
 #   cast: any -> any (`cast` converts, `bitcast` keeps the bits); test: float or complex -> bool;
 #   pair: real and imaginary part -> complex number; part: complex -> real
+SPECIAL: dict[str, int] = {  # the special functions, and their operands
+    **dict.fromkeys(("lgamma", "gamma", "digamma", "erfinv", "erfcinv", "erfcx", "ndtr", "log_ndtr"), 1),
+    **dict.fromkeys(("i0", "i0e", "i1", "i1e", "logit", "entr", "sinc"), 1),
+    **dict.fromkeys(("zeta", "betaln", "xlogy", "xlog1py"), 2),
+    **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope", "gamma_density", "implicit_gamma"), 2),
+    **dict.fromkeys(("betainc", "beta_density"), 3),
+}
+
 OPERATIONS: dict[str, tuple[int, Signature]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "idiv", "rem", "minimum", "maximum"), (2, "same")),
     **dict.fromkeys(("pow", "atan2", "copysign"), (2, "same")),
@@ -199,11 +207,7 @@ OPERATIONS: dict[str, tuple[int, Signature]] = {
     **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid"), (1, "same")),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), (1, "same")),
     **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt"), (1, "same")),
-    **dict.fromkeys(("lgamma", "gamma", "digamma", "erfinv", "erfcinv", "erfcx", "ndtr", "log_ndtr"), (1, "same")),
-    **dict.fromkeys(("i0", "i0e", "i1", "i1e", "logit", "entr", "sinc"), (1, "same")),
-    **dict.fromkeys(("zeta", "betaln", "xlogy", "xlog1py"), (2, "same")),
-    **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope", "gamma_density", "implicit_gamma"), (2, "same")),
-    **dict.fromkeys(("betainc", "beta_density"), (3, "same")),
+    **{name: (operands, "same") for name, operands in SPECIAL.items()},
     "fma": (3, "same"),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), (2, "compare")),
     **dict.fromkeys(("and", "or", "xor"), (2, "logic")),

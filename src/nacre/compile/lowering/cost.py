@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.base.dims import Dim, Size
-from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
-from nacre.kernel.special.functions import FUNCTIONS as SPECIAL
+from nacre.kernel.ast import SPECIAL, Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
 
 HEAVY = frozenset(
     (

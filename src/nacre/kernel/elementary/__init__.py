@@ -12,15 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import DTypeError
+from nacre.base.lazy import LateModule
+from nacre.kernel.ast import SPECIAL
 from nacre.kernel.elementary import basic, error_function, exponential, logarithm, trigonometry
 from nacre.kernel.elementary.conversion import convert, fma_of_halves, narrow, widen
 from nacre.kernel.elementary.emitter import Emitter, Value, bits_of, held
 from nacre.kernel.elementary.remainder import remainder
 from nacre.kernel.elementary.value import Real, Truth, Whole, fma
-from nacre.kernel.special.functions import FUNCTIONS as SPECIAL
+
+if TYPE_CHECKING:
+    from nacre.kernel.special import functions as special
+else:
+    special = LateModule("nacre.kernel.special.functions")  # few programs have special functions
 
 __all__ = ["apply", "bitcast", "convert", "supports"]
 
@@ -66,7 +73,6 @@ REAL: dict[str, Callable[..., Real]] = {
     "atan2": trigonometry.atan2,
     "erf": error_function.erf,
     "erfc": error_function.erfc,
-    **SPECIAL,
 }
 
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -143,7 +149,7 @@ def supports(op: str, dtype: DType) -> bool:
         return op in TRUTH
     if dtype.is_integer:
         return op in INTEGER or op in COMPARE
-    return op in REAL or op in REAL_TEST or op in SIGN_BIT
+    return op in REAL or op in REAL_TEST or op in SIGN_BIT or op in SPECIAL
 
 
 def apply(emitter: Emitter, op: str, args: Sequence[Value], dtype: DType) -> Value:
@@ -184,7 +190,8 @@ def apply_to_floats(emitter: Emitter, op: str, args: Sequence[Value], dtype: DTy
     reals = [widen(emitter, a, dtype) for a in args]
     if op in REAL_TEST:
         return REAL_TEST[op](*reals).v
-    return narrow(REAL[op](*reals), dtype)
+    functions = special.FUNCTIONS if op in SPECIAL else REAL
+    return narrow(functions[op](*reals), dtype)
 
 
 def bitcast(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:

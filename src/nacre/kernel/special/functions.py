@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from nacre.base.dtypes import float32, float64
 from nacre.kernel.elementary.value import Real
@@ -36,15 +36,11 @@ def _in_double(f: Callable[..., Real]) -> Callable[..., Real]:
     return of_any
 
 
-def _by_name(*functions: Callable[..., Real]) -> dict[str, Callable[..., Any]]:
-    return {f.__name__: _in_double(f) for f in functions}
-
-
-UNARY: Final = _by_name(
-    *(lgamma, gamma, digamma, erfinv, erfcinv, erfcx, ndtr, log_ndtr, i0, i0e, i1, i1e, logit, entr, sinc)
-)
-BINARY: Final = _by_name(
-    *(zeta, betaln, xlogy, xlog1py, gammainc, gammaincc, gammainc_slope, gamma_density, implicit_gamma)
-)
-TERNARY: Final = _by_name(betainc, beta_density)
-FUNCTIONS: Final = {**UNARY, **BINARY, **TERNARY}
+FUNCTIONS: Final[dict[str, Callable[..., Real]]] = {
+    f.__name__: _in_double(f)
+    for f in (
+        *(lgamma, gamma, digamma, erfinv, erfcinv, erfcx, ndtr, log_ndtr, i0, i0e, i1, i1e, logit, entr, sinc),
+        *(zeta, betaln, xlogy, xlog1py, gammainc, gammaincc, gammainc_slope, gamma_density, implicit_gamma),
+        *(betainc, beta_density),
+    )
+}
