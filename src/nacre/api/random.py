@@ -8,19 +8,22 @@ that `seed` sets.  The generator's state is a variable, so compiled functions ad
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from nacre.api.draws.gamma import dirichlet_numbers, gamma_numbers, parameters
 from nacre.api.draws.standard import (
-    arithmetic,
     inside,
+    keys_of,
     located,
     normals_of,
+    standard_cauchy,
     standard_exponential,
     standard_gumbel,
+    standard_laplace,
+    standard_logistic,
     unit,
 )
 from nacre.api.linear_algebra import matmul
@@ -148,9 +151,7 @@ def split(key: TensorLike, count: int = 2) -> tuple[Tensor, ...]:
             f"random.split: count must be between 0 and {MOST_KEYS}; got {count}; write "
             "nacre.random.bits((count, 2), key=key) for keys as the rows of one tensor"
         )
-    drawn = randomness.random_bits(_key(key), (count, 2), uint32)
-    rows = (view.slice_(drawn, (k, 0), (k + 1, 2), (1, 1)) for k in range(count))
-    return tuple(view.reshape(row, (2,)) for row in rows)
+    return keys_of(_key(key), count)
 
 
 def bits(shape: Sizes, dtype: Any = uint32, key: TensorLike | None = None) -> Tensor:
@@ -199,9 +200,7 @@ def normal(
     (3,)
     """
     found = _real(dtype, "random.normal")
-    wide = float64 if found is float64 else float32
-    sizes = shape_of(shape, "random.normal")
-    result = normals_of(sizes, wide, _key(key))
+    result = normals_of(shape_of(shape, "random.normal"), found.arithmetic, _key(key))
     if mean != 0.0 or std != 1.0:
         result = pointwise.fma(result, filled(result, float(std)), filled(result, float(mean)))
     return as_tensor(result, found)
@@ -226,15 +225,28 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
 
 
+def _located(
+    operation: str,
+    standard: Callable[[Any, DType, Any], Any],
+    shape: Sizes,
+    loc: TensorLike,
+    scale: TensorLike,
+    dtype: Any,
+    key: TensorLike | None,
+) -> Tensor:
+    """loc + scale · x for numbers x of a standard distribution."""
+    found = _real(dtype, operation)
+    drawn = standard(shape_of(shape, operation), found.arithmetic, _key(key))
+    return located(drawn, loc, scale, found)
+
+
 def exponential(shape: Sizes = (), scale: TensorLike = 1.0, dtype: Any = None, key: TensorLike | None = None) -> Tensor:
     """Exponentially distributed numbers with mean `scale`, which has a gradient.
 
     >>> nc.random.exponential((3,), key=nc.random.key(0)).shape
     (3,)
     """
-    found = _real(dtype, "random.exponential")
-    drawn = standard_exponential(shape_of(shape, "random.exponential"), arithmetic(found), _key(key))
-    return located(drawn, 0.0, scale, found)
+    return _located("random.exponential", standard_exponential, shape, 0.0, scale, dtype, key)
 
 
 def laplace(
@@ -245,13 +257,7 @@ def laplace(
     >>> nc.random.laplace((3,), key=nc.random.key(0)).shape
     (3,)
     """
-    found = _real(dtype, "random.laplace")
-    first, second = split(_key(key))
-    sizes, wide = shape_of(shape, "random.laplace"), arithmetic(found)
-    size = standard_exponential(sizes, wide, first)
-    half = filled(size, 0.5)
-    drawn = pointwise.select(pointwise.lt(unit(sizes, wide, second), half), pointwise.neg(size), size)
-    return located(drawn, loc, scale, found)
+    return _located("random.laplace", standard_laplace, shape, loc, scale, dtype, key)
 
 
 def logistic(
@@ -262,9 +268,7 @@ def logistic(
     >>> nc.random.logistic((3,), key=nc.random.key(0)).shape
     (3,)
     """
-    found = _real(dtype, "random.logistic")
-    drawn = special.logit(inside(shape_of(shape, "random.logistic"), arithmetic(found), _key(key)))
-    return located(drawn, loc, scale, found)
+    return _located("random.logistic", standard_logistic, shape, loc, scale, dtype, key)
 
 
 def gumbel(
@@ -275,8 +279,7 @@ def gumbel(
     >>> nc.random.gumbel((3,), key=nc.random.key(0)).shape
     (3,)
     """
-    found = _real(dtype, "random.gumbel")
-    return located(standard_gumbel(shape_of(shape, "random.gumbel"), arithmetic(found), _key(key)), loc, scale, found)
+    return _located("random.gumbel", standard_gumbel, shape, loc, scale, dtype, key)
 
 
 def cauchy(
@@ -287,10 +290,7 @@ def cauchy(
     >>> nc.random.cauchy((3,), key=nc.random.key(0)).shape
     (3,)
     """
-    found = _real(dtype, "random.cauchy")
-    drawn = inside(shape_of(shape, "random.cauchy"), arithmetic(found), _key(key))
-    angle = pointwise.mul(pointwise.sub(drawn, filled(drawn, 0.5)), filled(drawn, math.pi))
-    return located(pointwise.tan(angle), loc, scale, found)
+    return _located("random.cauchy", standard_cauchy, shape, loc, scale, dtype, key)
 
 
 def truncated_normal(
@@ -330,7 +330,7 @@ def categorical(logits: TensorLike, shape: Sizes = (), key: TensorLike | None = 
         raise DTypeError(
             f"random.categorical: logits must be floats with an axis; got {held.type}; take log of probabilities"
         )
-    wide = arithmetic(held.type.dtype)
+    wide = held.type.dtype.arithmetic
     sizes = (*shape_of(shape, "random.categorical"), *held.type.shape)
     noise = standard_gumbel(sizes, wide, _key(key))
     return argmax(pointwise.add(spread(as_tensor(held, wide), sizes), noise), axis=-1)
@@ -387,7 +387,7 @@ def choice(
     chances = as_tensor(p)
     if not chances.type.dtype.is_float or chances.type.shape != (count,):
         raise DTypeError(f"random.choice: p must be {count} floats; got {chances.type}")
-    logits = pointwise.log(as_tensor(chances, arithmetic(chances.type.dtype)))
+    logits = pointwise.log(as_tensor(chances, chances.type.dtype.arithmetic))
     if replace:
         drawn = categorical(logits, sizes, key)
     else:

@@ -125,9 +125,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     held = as_tensor(x)
     require("var", held.type.dtype, INEXACT)
     if held.type.dtype.is_complex:
-        rank = len(held.type.shape)
-        given = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else axis
-        axes = tuple(normal_axis(k, rank, "var") for k in given)
+        axes = normal_axes(axis, len(held.type.shape), "var")
         of_parts: Any = var(parts.as_real(held), axis=axes, correction=correction, keepdims=keepdims)
         return reduce.sum_(of_parts, (len(of_parts.type.shape) - 1,))
     correction = settled_number(correction, "var", "correction")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import nan
 from typing import Any
 
-from nacre.api.draws.standard import arithmetic, inside, normals_of
+from nacre.api.draws.standard import inside, keys_of, normals_of
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -20,8 +20,8 @@ from nacre.api.operands import (
     shape_of,
     spread,
 )
-from nacre.api.primitives import control, identity, pointwise, randomness, reduce, special, view
-from nacre.base.dtypes import DType, bool_, uint32
+from nacre.api.primitives import control, identity, pointwise, reduce, special, view
+from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.interpret.stage import derived
 from nacre.trace.value import is_concrete
@@ -37,7 +37,7 @@ def parameters(operation: str, shape: Any, *xs: TensorLike) -> tuple[list[Any], 
         if is_concrete(x) and not (numbers(x, operation) > 0).all():
             raise ArgumentError(f"{operation}: parameters must be positive; got {numbers(x, operation).min()}")
     sizes = held[0].type.shape if shape is None else shape_of(shape, operation)
-    return [spread(as_tensor(x, arithmetic(dtype)), sizes) for x in held], dtype
+    return [spread(as_tensor(x, dtype.arithmetic), sizes) for x in held], dtype
 
 
 def gamma_numbers(a: Any, key: Any) -> Any:
@@ -47,7 +47,7 @@ def gamma_numbers(a: Any, key: Any) -> Any:
     valid = pointwise.and_(pointwise.gt(fixed, filled(fixed, 0.0)), pointwise.isfinite(fixed))
     safe = pointwise.select(valid, fixed, one)
     few = pointwise.lt(safe, one)
-    first, second = _split(key)
+    first, second = keys_of(key, 2)
     drawn = _from_one_on(pointwise.select(few, pointwise.add(safe, one), safe), first)
     # for a < 1, a number for a + 1 times u^(1/a)
     power = pointwise.exp(pointwise.div(pointwise.log(inside(a.type.shape, a.type.dtype, second)), safe))
@@ -64,13 +64,6 @@ def dirichlet_numbers(a: Any, key: Any) -> Any:
     return pointwise.div(drawn, view.broadcast(total, drawn.type.shape, tuple(range(axis))))
 
 
-def _split(key: Any) -> tuple[Any, Any]:
-    """Two keys of one."""
-    drawn = randomness.random_bits(key, (2, 2), uint32)
-    first, second = (view.reshape(view.slice_(drawn, (k, 0), (k + 1, 2), (1, 1)), (2,)) for k in (0, 1))
-    return first, second
-
-
 def _from_one_on(a: Any, key: Any) -> Any:
     """Numbers for parameters from 1 on."""
     shape, dtype = a.type.shape, a.type.dtype
@@ -81,8 +74,8 @@ def _from_one_on(a: Any, key: Any) -> Any:
 
     def propose(key: Any, done: Any, found: Any, a: Any) -> list[Any]:
         """A round."""
-        following, own = _split(key)
-        for_normal, for_chance = _split(own)
+        following, own = keys_of(key, 2)
+        for_normal, for_chance = keys_of(own, 2)
         one = filled(a, 1.0)
         d = pointwise.sub(a, filled(a, 1 / 3))
         x = normals_of(shape, dtype, for_normal)

@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 from nacre.api.operands import TensorLike, as_tensor, filled, spread
-from nacre.api.primitives import pointwise, randomness, view
-from nacre.base.dtypes import DType, float32, float64, uint32, uint64
+from nacre.api.primitives import pointwise, randomness, special, view
+from nacre.base.dtypes import DType, float64, uint32, uint64
 
 PRECISION: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
@@ -30,9 +30,16 @@ def located(drawn: Any, loc: TensorLike, scale: TensorLike, dtype: DType) -> Any
     return as_tensor(pointwise.fma(drawn, factor, shift), dtype)
 
 
-def arithmetic(dtype: DType) -> DType:
-    """The dtype in which numbers are computed: float32 for shorter ones."""
-    return float64 if dtype is float64 else float32
+def keys_of(key: Any, count: int) -> tuple[Any, ...]:
+    """Independent keys made from one."""
+    return rows_of(randomness.random_bits(key, (count, 2), uint32))
+
+
+def rows_of(x: Any) -> tuple[Any, ...]:
+    """The slices of a tensor along its first axis, without that axis."""
+    count, *sizes = x.type.shape
+    zeros, steps = (0,) * len(sizes), (1,) * (len(sizes) + 1)
+    return tuple(view.reshape(view.slice_(x, (k, *zeros), (k + 1, *sizes), steps), sizes) for k in range(count))
 
 
 def inside(shape: Any, dtype: DType, held: Any) -> Any:
@@ -46,6 +53,25 @@ def standard_exponential(shape: Any, dtype: DType, held: Any) -> Any:
     return pointwise.neg(pointwise.log1p(pointwise.neg(unit(shape, dtype, held))))
 
 
+def standard_laplace(shape: Any, dtype: DType, held: Any) -> Any:
+    """Exponential numbers with random signs."""
+    first, second = keys_of(held, 2)
+    size = standard_exponential(shape, dtype, first)
+    chance = unit(shape, dtype, second)
+    return pointwise.select(pointwise.lt(chance, filled(chance, 0.5)), pointwise.neg(size), size)
+
+
+def standard_logistic(shape: Any, dtype: DType, held: Any) -> Any:
+    """log(u / (1 − u)) for u in (0, 1)."""
+    return special.logit(inside(shape, dtype, held))
+
+
+def standard_cauchy(shape: Any, dtype: DType, held: Any) -> Any:
+    """tan(π(u − ½)) for u in (0, 1)."""
+    drawn = inside(shape, dtype, held)
+    return pointwise.tan(pointwise.mul(pointwise.sub(drawn, filled(drawn, 0.5)), filled(drawn, math.pi)))
+
+
 def standard_gumbel(shape: Any, dtype: DType, held: Any) -> Any:
     """−log(−log u) for u in (0, 1)."""
     logarithm = pointwise.log(inside(shape, dtype, held))
@@ -54,11 +80,7 @@ def standard_gumbel(shape: Any, dtype: DType, held: Any) -> Any:
 
 def normals_of(shape: Any, dtype: DType, held: Any) -> Any:
     """√(−2 log(1 − u)) cos(2πv) (Box and Muller 1958)."""
-    drawn = unit((2, *shape), dtype, held)
-    first, second = (
-        view.reshape(view.slice_(drawn, (k, *(0 for _ in shape)), (k + 1, *shape), (1,) * (len(shape) + 1)), shape)
-        for k in (0, 1)
-    )
+    first, second = rows_of(unit((2, *shape), dtype, held))
     above_zero = pointwise.sub(filled(first, 1.0), first)
     radius = pointwise.sqrt(pointwise.mul(filled(first, -2.0), pointwise.log(above_zero)))
     return pointwise.mul(radius, pointwise.cos(pointwise.mul(second, filled(second, 2 * math.pi))))
