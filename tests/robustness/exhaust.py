@@ -151,9 +151,9 @@ from nacre.trace import attributes, reads  # noqa: E402
 from nacre.trace.variable import UPDATER, UPDATES  # noqa: E402
 from robustness.memory_calls import BY_NAME, Case, bits, collect  # noqa: E402
 
-of_users = reads.of_users
-reads.of_users = attributes.of_users = lambda file: (
-    file != __file__ and of_users(file)
+is_outside = reads.is_outside
+reads.is_outside = attributes.is_outside = lambda file: (
+    file != __file__ and is_outside(file)
 )  # traced functions run this code
 
 launched = HostLaunch.__call__

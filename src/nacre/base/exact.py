@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nacre.base.places import is_users
+from nacre.base.places import is_outside
 
 SIMPLE = (type(None), bool, int, str, bytes)
 WRITTEN = (float, range, complex)  # compared by their texts: zeros have signs, ranges have ends
@@ -101,7 +101,7 @@ def exact_key(value: Any) -> Exact:
 def _compares_itself(kind: Any) -> bool:
     """Whether users' code compares instances: equal ones may differ in what other code reads of them."""
     comparison = kind.__eq__
-    return isinstance(comparison, FunctionType) and is_users(comparison.__code__.co_filename, installed=True)
+    return isinstance(comparison, FunctionType) and is_outside(comparison.__code__.co_filename)
 
 
 def _is_written_late(kind: type[object]) -> bool:

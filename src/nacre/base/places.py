@@ -45,7 +45,8 @@ def is_users(file: str, installed: bool = False) -> bool:
 
 
 @cache
-def _is_outside(file: str) -> bool:
+def is_outside(file: str) -> bool:
+    """Whether a file is the user's or an installed package's; the answer for a file is given once."""
     return is_users(file, installed=True)
 
 
@@ -60,7 +61,7 @@ def is_users_frame(frame: Any) -> bool:
     Python's own library, as `contextlib` and `collections`, acts for its caller.
     """
     while frame.f_back is not None and not _is_inside(frame.f_code.co_filename):
-        if _is_outside(frame.f_code.co_filename):
+        if is_outside(frame.f_code.co_filename):
             return True
         frame = frame.f_back
-    return _is_outside(frame.f_code.co_filename)
+    return is_outside(frame.f_code.co_filename)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from functools import cache
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any, cast
 
-from nacre.base.places import is_users
+from nacre.base.places import is_outside
 from nacre.base.tree import is_own
 from nacre.trace.captures import MISSING, CapturePlace, names_of
-
-
-@cache
-def of_users(file: str) -> bool:
-    return is_users(file, installed=True)
 
 
 def has_attributes(cls: type[Any]) -> bool:
@@ -47,12 +41,15 @@ def attributes(x: Any, shown: str, names: Set[str], loads: Set[str], probed: Set
             yield CapturePlace("attribute", x, name, f"{shown}.{name}")
 
 
+def function_of_users(x: Any) -> FunctionType | None:
+    """The function behind an attribute of a class, a method or a property for example, if it is users' code."""
+    found = getattr(x, "fget", None) or getattr(x, "__func__", None) or x
+    return found if isinstance(found, FunctionType) and is_outside(found.__code__.co_filename) else None
+
+
 def _is_method(x: Any) -> bool:
     """Whether an attribute of a class is a function or a property of users; its class gives always the same object."""
-    function = getattr(x, "fget", x) if isinstance(x, property) else getattr(x, "__func__", x)
-    return isinstance(x, FunctionType | staticmethod | property) and (
-        isinstance(function, FunctionType) and of_users(function.__code__.co_filename)
-    )
+    return isinstance(x, FunctionType | staticmethod | property) and function_of_users(x) is not None
 
 
 def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:
@@ -74,7 +71,5 @@ def children(x: Any) -> Iterator[tuple[Any, str]]:
 
 def descriptor_reader(x: object) -> MethodType | None:
     """The method that reads an attribute of a class, if it is a descriptor of a users' class."""
-    get: object = type(x).__dict__.get("__get__")
-    if isinstance(get, FunctionType) and of_users(get.__code__.co_filename):
-        return MethodType(get, x)
-    return None
+    get = function_of_users(type(x).__dict__.get("__get__"))
+    return None if get is None else MethodType(get, x)

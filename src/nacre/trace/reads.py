@@ -16,11 +16,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from nacre.base.places import is_users
+from nacre.base.places import is_outside, is_users
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.native.interpreter import function_of
-from nacre.trace.attributes import attributes, children, descriptor_reader, has_attributes, of_users
+from nacre.trace.attributes import attributes, children, descriptor_reader, function_of_users, has_attributes
 from nacre.trace.bytecode import ADDS, STORES, assigns, inner_codes, names_in
 from nacre.trace.captures import (
     MISSING,
@@ -150,7 +150,7 @@ class Reads:
         code = frame.f_code
         if id(code) in self._codes:
             return
-        if not of_users(code.co_filename):
+        if not is_outside(code.co_filename):
             self._codes[id(code)] = code
             return
         self.add(function_of(frame))
@@ -187,7 +187,7 @@ class Reads:
             return
         self._functions[id(function)] = function
         cells = list(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        if not of_users(code.co_filename):  # a wrapper
+        if not is_outside(code.co_filename):  # a wrapper
             held = [x for _, cell in cells for x in contents(cell)]
             waiting += [(x, "") for x in held if isinstance(x, FunctionType | MethodType | partial)]
             return
@@ -226,10 +226,8 @@ class Reads:
                 if reader is not None:
                     found.append(reader)
                     continue
-                f: Any = getattr(held, "fget", None) or getattr(held, "__func__", None) or held
-                if name in SPECIAL and assigns(f):
-                    continue
-                if isinstance(f, FunctionType) and of_users(f.__code__.co_filename):
+                f = function_of_users(held)
+                if f is not None and not (name in SPECIAL and assigns(f)):
                     found.append(f)
         return found
 
