@@ -15,7 +15,9 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number, whole_numbers
 from nacre.base.dtypes import NUMERIC, DType, as_dtype
 from nacre.base.errors import ArgumentError, KindError, ShapeError
+from nacre.base.state import without_autocast
 from nacre.base.types import agreeing, broadcast_shapes, normal_axis, show_shape
+from nacre.interpret.precision.functions import autocasting
 
 __all__ = [
     "einsum",
@@ -66,7 +68,9 @@ def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
     >>> nc.matmul(x, x.mT, dtype=nc.int32)
     Tensor([[20000]], i32[1, 1])
     """
-    return of_tensors("matmul", _matmul, (x, y)) if dtype is None else _matmul(x, y, dtype)
+    if dtype is None:
+        return of_tensors("matmul", _matmul, (x, y))
+    return without_autocast(lambda: _matmul(x, y, dtype))
 
 
 def _matmul(x: TensorLike, y: TensorLike, dtype: Any = None) -> Any:
@@ -116,6 +120,7 @@ def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 
 
+@autocasting
 def tensordot(
     x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2, dtype: Any = None
 ) -> Tensor:
@@ -162,6 +167,7 @@ def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
     return pointwise.mul(view.broadcast(a, shape, (0,)), view.broadcast(b, shape, (1,)))
 
 
+@autocasting
 def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     """Einstein summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 

@@ -7,17 +7,22 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar, overload
 
 from nacre.base.arguments import is_whole, require_flag, whole_number
+from nacre.base.dtypes import DType, as_dtype, bfloat16, float16
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE
 from nacre.codegen.entry.points import forget_packed, rebind
+from nacre.interpret.precision.policy import AutocastPolicy, policy
 from nacre.native.pool import pool
 from nacre.runtime import buffer
 from nacre.trace import bind as binding
 from nacre.trace.modes import ModeFromHere, StateBlock, gradients, inference, recorded_unless_inference
 
 __all__ = [
+    "autocast",
+    "autocast_policy",
     "empty_cache",
     "enable_grad",
+    "get_autocast_dtype",
     "get_threads",
     "inference_mode",
     "is_grad_enabled",
@@ -146,6 +151,51 @@ def numerics(mode: str) -> SettingsBlock:
     if mode not in ("exact", "fast"):
         raise ArgumentError(f'numerics: mode must be "exact" or "fast"; got {mode!r}')
     return binding.numerics(mode)
+
+
+def autocast(dtype: Any = bfloat16, enabled: bool = True) -> SettingsBlock:
+    """A context or decorator of mixed precision: products round their factors to `dtype`, sums have float32.
+
+    `dtype` is bfloat16 or float16.  Parameters and their gradients keep float32.  `autocast_policy()` prints which
+    operations run in which dtype.  The backward pass has the dtypes of the forward pass, also outside of the block.
+    `enabled=False` ends the mode inside of the block.  Results have the same bits in compiled functions, which have a
+    variant of their own for the mode.  Raises ArgumentError for other dtypes, KindError unless `enabled` is a bool.
+
+    >>> x, w = nc.ones((2, 3)), nc.ones((3, 2))
+    >>> with nc.autocast(nc.bfloat16):
+    ...     y = x @ w
+    ...     with nc.autocast(enabled=False):
+    ...         z = x @ w
+    >>> y.dtype, y.sum().dtype, z.dtype
+    (nacre.bfloat16, nacre.bfloat16, nacre.float32)
+    """
+    require_flag(enabled, "autocast")
+    low = as_dtype(dtype)
+    if low not in (bfloat16, float16):
+        raise ArgumentError(
+            f"autocast: dtype must be bfloat16 or float16; got {low.name}; for float32 write autocast(enabled=False)"
+        )
+    name = f"autocast(nacre.{low.name})" if enabled else "autocast(enabled=False)"
+    return binding.autocast(low if enabled else None, name)
+
+
+def get_autocast_dtype() -> DType | None:
+    """The dtype of the `autocast` block in which the code runs; None outside.
+
+    >>> with nc.autocast(nc.float16):
+    ...     nc.get_autocast_dtype()
+    nacre.float16
+    """
+    return STATE.autocast
+
+
+def autocast_policy() -> AutocastPolicy:
+    """The table of `autocast`: which operations run in its dtype, which in float32, which in the widest operand's.
+
+    >>> print(str(nc.autocast_policy()).splitlines()[0])
+    low         float16, bfloat16 and float32 operands are rounded to autocast's dtype, which the
+    """
+    return policy()
 
 
 def set_threads(count: int) -> None:

@@ -23,7 +23,9 @@ from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
 from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import STATE, without_autocast
 from nacre.base.types import normal_axes, normal_axis
+from nacre.interpret.precision.functions import autocasting
 
 __all__ = [
     "cumulative_prod",
@@ -70,6 +72,8 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     Tensor([4., 6.], f32[2])
     """
+    if dtype is not None and STATE.autocast is not None:
+        return without_autocast(lambda: sum(x, axis, dtype=dtype, keepdims=keepdims))
     return reduce_axes(reduce.sum_, "sum", _widened("sum", x, dtype), axis, keepdims)
 
 
@@ -79,6 +83,8 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
     >>> nc.prod([1.0, 2.0, 3.0])
     Tensor(6., f32[])
     """
+    if dtype is not None and STATE.autocast is not None:
+        return without_autocast(lambda: prod(x, axis, dtype=dtype, keepdims=keepdims))
     return reduce_axes(reduce.prod, "prod", _widened("prod", x, dtype), axis, keepdims)
 
 
@@ -114,6 +120,7 @@ def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
     return pointwise.div(total, spread(extent(count(x, axis, operation), x.type.dtype), total.type.shape))
 
 
+@autocasting
 def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes (default: all): the sum of |x − mean|², divided by count − correction.
 
@@ -140,6 +147,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     return as_tensor(pointwise.div(total, spread(n, total.type.shape)), held.type.dtype)
 
 
+@autocasting
 def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes (default: all): the square root of the variance, which is real.
 
@@ -217,6 +225,8 @@ def cumulative_prod(
 def _accumulated(
     op: Any, operation: str, first: int, x: TensorLike, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
+    if dtype is not None and STATE.autocast is not None:
+        return without_autocast(lambda: _accumulated(op, operation, first, x, axis, dtype, include_initial))
     held = _widened(operation, x, dtype)
     require(operation, held.type.dtype, NUMERIC)
     shape = held.type.shape
@@ -227,9 +237,10 @@ def _accumulated(
     if not include_initial:
         return found
     one = tuple(1 if k == at else s for k, s in enumerate(shape))
-    return view.concatenate([pointwise.fill(first, one, held.type.dtype), found], at)
+    return view.concatenate([pointwise.fill(first, one, found.type.dtype), found], at)
 
 
+@autocasting
 def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """log(Σ eˣ) over axes (default: all), without intermediate overflow; −∞ for no elements.
 

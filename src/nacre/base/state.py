@@ -1,11 +1,11 @@
-"""The ambient state of a thread: active interpreters, gradient mode, numerics mode."""
+"""The ambient state of a thread: active interpreters, gradient mode, numerics mode, autocast."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nacre.base.locks import forkable, of_threads_there
 
@@ -15,8 +15,9 @@ class State(threading.local):
 
     `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
     interpreter is active, so that operations on plain tensors run at once.  `inference` is whether `enable_grad` has no
-    effect.  `lines` is whether the tape notes source lines.  `ambient` combines the other modes and the numerics mode;
-    compiled functions depend on it.
+    effect.  `lines` is whether the tape notes source lines.  `autocast` is the dtype that products round their factors to
+    (see `interpret.precision`), or None.  `usual` is whether operations have exact numerics and no autocast.  `ambient`
+    combines the other modes, the numerics mode and autocast; compiled functions depend on it.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,8 @@ class State(threading.local):
         self.inference = False
         self.numerics = "exact"
         self.lines = False
+        self.autocast: Any = None
+        self.usual = True
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
         self.detector: Any = None  # of anomalies, while operations are examined (see `interpret.anomalies`)
@@ -33,12 +36,14 @@ class State(threading.local):
 
     def settle(self) -> None:
         """Update `ambient` from the modes; equal states share one object."""
-        ambient = self.gradients, self.numerics, self.inference, self.detector is not None
+        self.usual = self.numerics == "exact" and self.autocast is None
+        ambient = self.gradients, self.numerics, self.inference, self.detector is not None, self.autocast
         self.ambient = _ambients.setdefault(ambient, ambient)
 
 
-Ambient = tuple[bool, str, bool, bool]
-EXACT: Final[Ambient] = (True, "exact", False, False)
+T = TypeVar("T")
+Ambient = tuple[bool, str, bool, bool, Any]
+EXACT: Final[Ambient] = (True, "exact", False, False, None)
 _ambients: dict[Ambient, Ambient] = {EXACT: EXACT}
 STATE = State()
 SILENT = (ctypes.c_uint64 * 2)()  # for native entries: the number of threads that do not record, and one of them
@@ -57,6 +62,31 @@ def record_gradients(enabled: bool, inference: bool | None = None) -> None:
         else:
             _silent[threading.get_ident()] = None
         _tell()
+
+
+def autocast_to(dtype: Any) -> None:
+    """Set the dtype of autocast of this thread, or None."""
+    STATE.autocast = dtype
+    STATE.settle()
+
+
+def without_autocast(f: Callable[[], T]) -> T:
+    """The result of f() without autocast.
+
+    Interpreters run without it: they apply what was recorded, and conversions are part of that.
+    """
+    before = STATE.autocast
+    if before is None:
+        return f()
+    try:
+        autocast_to(None)
+        return f()
+    finally:
+        try:
+            autocast_to(before)
+        except BaseException:  # an interrupt, before or in the assignment
+            autocast_to(before)
+            raise
 
 
 def _tell() -> None:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from nacre.base.errors import GradientError
-from nacre.base.state import STATE
+from nacre.base.state import STATE, without_autocast
 from nacre.interpret import tape_errors
 from nacre.interpret.conjugation import conjugated
 from nacre.interpret.pullback import Positions, Pull, Rule
@@ -83,10 +83,8 @@ class Sweep:
 
     def run(self) -> None:
         """Process every node that has cotangents, latest first."""
-        if STATE.detector is None:
-            self.process()
-        else:
-            STATE.detector.in_backward(self.process)
+        detector = STATE.detector
+        without_autocast(self.process if detector is None else lambda: detector.in_backward(self.process))
 
     def process(self) -> None:
         """The nodes and their pullbacks, and the ends with hooks."""

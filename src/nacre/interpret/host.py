@@ -16,6 +16,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import evaluate
 from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError, TraceError
 from nacre.base.records import dataclass
+from nacre.base.state import without_autocast
 from nacre.base.types import TensorType, unlike
 from nacre.interpret.batch import BATCHED
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -112,7 +113,8 @@ class HostLaunch:
         sizes = dict(zip(self.symbols, words[1 + counts[0] + counts[1] :], strict=True))
         operands = [_read(_fixed(t, sizes), at) for t, at in zip(self.operands, words[1:], strict=False)]
         types = [_fixed(t, sizes) for t in self.results]
-        for y, at in zip(call_now(self.primitive, self.params, operands, types), words[1 + counts[0] :], strict=False):
+        found = without_autocast(lambda: call_now(self.primitive, self.params, operands, types))
+        for y, at in zip(found, words[1 + counts[0] :], strict=False):
             _write(y, at)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from nacre.base.errors import GradientError, TraceError, explain
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
-from nacre.base.state import STATE, record_gradients
+from nacre.base.state import STATE, record_gradients, without_autocast
 from nacre.base.types import TensorType
 from nacre.interpret.called import PACKAGE, fault_place, user_line
 from nacre.interpret.changes import Changes, mode_left, not_an_argument
@@ -29,7 +29,7 @@ from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
 from nacre.ops.identity import detach_p
-from nacre.trace.bind import bind, inside, next_level
+from nacre.trace.bind import bind, inside, next_level, set_autocast
 from nacre.trace.hooks import GradientHooks
 from nacre.trace.reads import original
 from nacre.trace.value import Payload, Value, fresh, make
@@ -359,6 +359,8 @@ def stage(
     finally:
         staging.ended = True
         record_gradients(ambient[0], ambient[2])
+        if STATE.autocast is not ambient[4]:
+            set_autocast(ambient[4])
     staging.require_none_outside()
     objects = [(x, given()) for _, x, given in staging.captured.values()]
     fixed = frozenset(k for k, (_, now) in enumerate(objects) if now is None)
@@ -367,7 +369,7 @@ def stage(
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
     """A graph that is built from other graphs or rules: without own source lines, and with literals as captures."""
-    return closed(stage(f, types, name, ""))
+    return closed(without_autocast(lambda: stage(f, types, name, "")))
 
 
 def closed(trace: Trace) -> Graph:
@@ -422,6 +424,8 @@ def run(graph: Graph, inputs: Sequence[Value], source: str = "") -> list[Value]:
 
     If they are recorded, equations without a source line get `source`.
     """
+    if STATE.autocast is not None:  # the graph has the conversions that are due
+        return without_autocast(lambda: run(graph, inputs, source))
     known: dict[Var, Value] = dict(zip(graph.inputs, inputs, strict=True))
 
     def value(a: Atom) -> Value:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nacre.base.dtypes import NUMERIC, PROMOTION, REAL, DType, float32
 from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.state import without_autocast
 from nacre.base.types import TensorType
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, trimmed
 from nacre.ir.graph import Equation
@@ -99,7 +100,7 @@ def _complex_dot(a: Value, b: Value, summed: int, shared: int) -> Value:
     matrix, terms = concatenate(rows, middle), as_real(a)
     contract = _ending(terms.type.rank, (0,) * (summed + 1)), tuple(range(shared, middle + 1))
     batch = tuple(range(shared))
-    return as_complex(dot(terms, matrix, contract, (batch, batch)))
+    return as_complex(without_autocast(lambda: dot(terms, matrix, contract, (batch, batch))))
 
 
 def _free(x: TensorType, contracted: Axes, batched: Axes) -> Axes:

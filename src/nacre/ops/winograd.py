@@ -59,7 +59,7 @@ def correlate_input_grad(
 
 def chosen(w: TensorType, stride: Pair, dilation: Pair, groups: int) -> bool:
     """Whether Winograd's algorithm is used for filters of a type."""
-    if STATE.numerics != "fast" or w.dtype is not float32 or groups != 1:
+    if STATE.numerics != "fast" or STATE.autocast is not None or w.dtype is not float32 or groups != 1:
         return False
     ones, channels = (1, 1), w.shape[:2]
     large = all(isinstance(n, int) and n >= FEWEST for n in channels)

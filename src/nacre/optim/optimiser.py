@@ -21,7 +21,7 @@ from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import OPTIMIZER
-from nacre.base.state import STATE
+from nacre.base.state import STATE, without_autocast
 from nacre.optim.group import Clock, ParameterGroup, plain
 from nacre.optim.saved import planned
 from nacre.optim.states import ParameterStates
@@ -182,9 +182,12 @@ class Optimizer:
         if STATE.word:
             report(self, "fingerprint")
         with gradients(False):
-            for group in self.param_groups:
-                self.step_group(group)
+            without_autocast(self._step_groups)
         return loss
+
+    def _step_groups(self) -> None:
+        for group in self.param_groups:
+            self.step_group(group)
 
     def step_group(self, group: ParameterGroup) -> None:
         """Update the parameters of a group that have a gradient."""

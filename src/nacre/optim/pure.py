@@ -10,6 +10,7 @@ from nacre.api.operands import as_tensor, constant
 from nacre.base import tree
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, KindError
+from nacre.base.state import without_autocast
 from nacre.base.types import TensorType
 from nacre.interpret.stage import closed, stage
 from nacre.ir.graph import Graph
@@ -74,7 +75,7 @@ class _Form:
                 return [v.value for v in (*self.parameters, *of_state)]
 
             types = [v.type for v in (*self.parameters, *self.parameters, *of_state)]
-            traced = stage(stepped, types, type(self.optimizer).__name__, "")
+            traced = without_autocast(lambda: stage(stepped, types, type(self.optimizer).__name__, ""))
             graph = closed(traced)
             self.made = Graph(graph.inputs[: len(types)], graph.equations, graph.outputs[: traced.results], graph.name)
         return self.made

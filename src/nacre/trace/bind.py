@@ -17,17 +17,17 @@ import numpy as np
 
 from nacre.base.errors import StateError
 from nacre.base.locks import forkable, of_threads_there
-from nacre.base.state import STATE
+from nacre.base.state import STATE, autocast_to
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.modes import StateBlock
 from nacre.trace.value import PLACEHOLDERS, Payload, Value
 
-# In all threads: active interpreters; these, and threads whose numerics are not exact or whose tape notes source lines.
-# Native entries want 0.
+# In all threads: active interpreters; these, and threads with autocast, or whose numerics are not exact, or whose tape
+# notes source lines.  Native entries want 0.
 INTERPRETING, ACTIVE = ctypes.c_int64(0), ctypes.c_int64(0)
-_depths: dict[int, tuple[int, bool]] = {}  # by thread: interpreters, whether inexact or with source lines
+_depths: dict[int, tuple[int, bool]] = {}  # by thread: interpreters, whether it has another of these modes
 _counting = forkable()
 
 T = TypeVar("T")
@@ -50,6 +50,14 @@ class Tape(Protocol):
 
     def __call__(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Result:
         """Apply a primitive and record it for reverse mode at a level."""
+        ...
+
+
+class Casting(Protocol):
+    """Converts operands as `autocast` does."""
+
+    def __call__(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
+        """Apply a primitive to operands that are converted for the dtype of autocast."""
         ...
 
 
@@ -103,6 +111,7 @@ class _Parts:
     """Components that higher packages register at import; the last one once a placeholder has a symbolic size."""
 
     tape: Tape
+    casting: Casting
     executor: Executor
     definition: SizedByPlaceholders | None = None
 
@@ -113,6 +122,11 @@ PARTS = _Parts()
 def register_tape(tape: Tape) -> None:
     """Register the tape (`interpret.tape` calls this)."""
     PARTS.tape = tape
+
+
+def register_casting(casting: Casting) -> None:
+    """Register the conversions of autocast (`interpret.precision` calls this)."""
+    PARTS.casting = casting
 
 
 def register_executor(executor: Executor) -> None:
@@ -152,6 +166,8 @@ def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
 def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
     """`bind` in Python, for calls that native code does not handle."""
     handler: Any
+    if STATE.autocast is not None:
+        return PARTS.casting(primitive, inputs, params)
     params = plain_params(params) if params else params
     key, handler = _dynamic() if STATE.word else (0, None)
     for x in inputs:
@@ -246,6 +262,17 @@ def _set_numerics(mode: str) -> None:
     _count(len(STATE.interpreters))
 
 
+def autocast(dtype: Any, name: str) -> StateBlock[Any]:
+    """A context in which the operands of operations are converted for a dtype, or, for None, are not."""
+    return StateBlock(name, lambda: STATE.autocast, set_autocast, dtype)
+
+
+def set_autocast(dtype: Any) -> None:
+    """Set the dtype of autocast of this thread, or None, and inform native code."""
+    autocast_to(dtype)
+    _count(len(STATE.interpreters))
+
+
 def source_lines() -> StateBlock[bool]:
     """A context in which nodes of the tape note their source lines."""
     return StateBlock("source_lines()", lambda: STATE.lines, _set_lines, True)
@@ -266,7 +293,7 @@ def _count(depth: int) -> None:
     """Store the number of interpreters of this thread."""
     STATE.word = depth
     with _counting:
-        state = depth, STATE.numerics != "exact" or STATE.lines
+        state = depth, STATE.lines or not STATE.usual
         _depths[threading.get_ident()] = state
         if not any(state):
             del _depths[threading.get_ident()]

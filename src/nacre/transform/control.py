@@ -16,8 +16,10 @@ from nacre.base.dims import Dim, Size
 from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError
+from nacre.base.state import STATE
 from nacre.base.types import TensorType, unlike
 from nacre.interpret.closures.environment import Environment
+from nacre.interpret.precision.functions import in_dtypes, widest
 from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.check import check
@@ -110,6 +112,14 @@ def _branch(
     given = Operands(operation, list(operands))
     staged = [stage_function(operation, _star(f), [given], given.types, keep=True) for f in branches.values()]
     changed = sorted({k for b in staged for k in b.changed})
+    if STATE.autocast is not None:
+        met = widest([b.types for b in staged])
+        staged = [
+            b
+            if met is None or b.types == met
+            else stage_function(operation, in_dtypes(_star(f), met), [given], given.types, keep=True)
+            for f, b in zip(branches.values(), staged, strict=True)
+        ]
     first, traces = staged[0], [b.with_changed(changed) for b in staged]
     for name, b in zip(branches, staged, strict=True):
         structures = b.structures[0], first.structures[0]
@@ -169,7 +179,7 @@ def while_loop(
     bound, recompute = _most(max_iterations, "while_loop"), _is_recompute(reverse, "while_loop")
     given = Operands("while_loop", init, numbers=True)
     test = stage_function("while_loop", condition, [given], given.types)
-    step = stage_function("while_loop", body, [given], given.types)
+    step = stage_function("while_loop", in_dtypes(body, given.types), [given], given.types)
     if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
         raise TraceError("while_loop: the condition must not assign variables; assign in the body")
     t = step.trace
@@ -324,7 +334,7 @@ def fold(
     carry, rows = Operands(operation, init, numbers=True), Operands(operation, xs)
     rounds = leading_size(operation, rows.values, length)
     types = carry.types + [t.with_shape(t.shape[1:]) for t in rows.types]
-    step = stage_function(operation, f, [carry, rows], types, pair=True)
+    step = stage_function(operation, in_dtypes(f, carry.types, True), [carry, rows], types, pair=True)
     t, n = step.trace, len(carry.values)
     structures = step.structures[0], carry.structure
     require_equal(operation, "the carry", step.types[: step.counts[0]], carry.types, structures)

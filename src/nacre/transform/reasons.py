@@ -88,7 +88,8 @@ def _shown(part: Any) -> str:
 
 def _of_modes(now: Any, before: Any) -> Iterator[str]:
     """The differences of two ambient states."""
-    (records, numerics, infers, examined), (recorded, numerics_before, inferred, examined_before) = now, before
+    records, numerics, infers, examined, low = now
+    recorded, numerics_before, inferred, examined_before, low_before = before
     if records != recorded:
         negated, was = ("", "were not") if records else ("not ", "were")
         yield f"gradients are {negated}recorded now, and {was} before"
@@ -98,6 +99,12 @@ def _of_modes(now: Any, before: Any) -> Iterator[str]:
         yield f"inference mode is {'on' if infers else 'off'}, was {'on' if inferred else 'off'}"
     if examined != examined_before:
         yield f"anomalies are {'' if examined else 'not '}detected now, and {'were not' if examined else 'were'} before"
+    if low is not low_before:
+        yield f"autocast is {_autocast(low)} now, and {_autocast(low_before)} before"
+
+
+def _autocast(low: Any) -> str:
+    return "off" if low is None else f"to {low.name}"
 
 
 def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> Iterator[str]:

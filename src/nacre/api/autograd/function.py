@@ -18,6 +18,7 @@ from nacre.interpret.stage import Staging
 from nacre.interpret.vjp import TapeScope
 from nacre.ir.graph import Graph
 from nacre.ops.control import call_p
+from nacre.trace.bind import autocast
 from nacre.trace.modes import gradients
 from nacre.trace.value import Payload, Value, make, owned
 from nacre.trace.variable import Variable, scope
@@ -158,7 +159,7 @@ class _FunctionRule(Rule):
     ) -> None:
         n, m = len(inputs), len(outputs)
         super().__init__(call_p, {}, n, m, n + m, traced, active, lambda _: (_NOTHING, ()))
-        self.function, self.context = cls, ctx
+        self.function, self.context, self.autocast = cls, ctx, STATE.autocast
         self.input_types = [x.type if isinstance(x, Value) else None for x in inputs]
         self.output_types = [y.type if isinstance(y, Value) else None for y in outputs]
 
@@ -179,7 +180,8 @@ class _FunctionPull(tape.CalledPull):
         count = len(rule.saved)
         saved, given = iter(values[:count]), dict(zip(self.present, values[count:], strict=True))
         held = [next(saved) if there else None for there in ctx.places]
-        found = ctx.backward(rule.function, held, ctx.cotangents(given, rule.output_types))
+        with autocast(rule.autocast, "autocast"):  # as in `forward`
+            found = ctx.backward(rule.function, held, ctx.cotangents(given, rule.output_types))
         every = gradients_of_arguments(rule.function.__name__, rule.input_types, found)
         return [(place, every[k]) for place, k in enumerate(rule.active) if k in every]
 

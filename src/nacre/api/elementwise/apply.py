@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isnan
 from typing import Any, cast
@@ -10,7 +10,9 @@ from typing import Any, cast
 from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, distinct, is_scalar, operands, require
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import INEXACT, NUMERIC, DTypeSet
+from nacre.base.state import STATE, without_autocast
 from nacre.compile.program.executor import OPERATIONS
+from nacre.interpret.precision.functions import converted
 from nacre.trace.bind import NATIVE
 
 Operation = Callable[..., Any]
@@ -60,7 +62,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     parts: list[Any] = [operation]
     for x in operands:
         if type(x) is not Tensor:
-            return function(*operands)
+            return _autocast(operation, function, settings, *operands)
         parts.append(x.type)
     for name, value in settings.items():
         kind = type(cast("object", value))
@@ -71,11 +73,21 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
             or kind is str
             or (kind is float and value and not isnan(value))
         ):
-            return function(*operands)
+            return _autocast(operation, function, settings, *operands)
         parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
     key = tuple(parts)
     native = _target(key)
-    return _first(key, function, operands) if native is None else native(*operands)  # type: ignore[arg-type]
+    if native is not None:
+        return native(*operands)
+    return _first(key, partial(_autocast, operation, function, settings), operands)  # type: ignore[arg-type]
+
+
+def _autocast(operation: str, function: Operation, settings: Mapping[str, Any], *operands: TensorLike) -> Any:
+    """function(*operands); inside of `autocast`, on operands converted by the operation's rule, and without it."""
+    if STATE.autocast is None:
+        return function(*operands)
+    given = converted(operation, operands)
+    return without_autocast(lambda: of_tensors(operation, function, tuple(given), **settings))
 
 
 def _binary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike, y: TensorLike) -> Any:

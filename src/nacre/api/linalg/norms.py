@@ -21,10 +21,12 @@ from nacre.base.arguments import is_number, require_flag, shown
 from nacre.base.dtypes import INEXACT
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, show_shape
+from nacre.interpret.precision.functions import autocasting
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
+@autocasting
 def vector_norm(
     x: TensorLike,
     /,
@@ -95,6 +97,7 @@ def _extreme(operation: str, size: Any, ord: float, axis: int | tuple[int, ...] 
     return statistical.sum(size, axis, keepdims=keepdims)
 
 
+@autocasting
 def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """The norms of matrices [..., m, n]: "fro" or "nuc", or 1, 2 and inf, -1, -2 and -inf.
 
@@ -122,6 +125,7 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     return _extreme("matrix_norm", sums, ord, (-2, -1), keepdims)
 
 
+@autocasting
 def norm(
     x: TensorLike,
     /,

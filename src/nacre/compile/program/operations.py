@@ -174,7 +174,7 @@ class Operations:
         if kind in self.numbers:
             return self.first_function(key, function, tensors)
         result = function(*tensors)
-        if not STATE.word and STATE.numerics == "exact":
+        if not STATE.word and STATE.usual:
             if len(self.numbers) >= REMEMBERED:
                 self.numbers.clear()
             self.numbers.add(kind)
@@ -182,14 +182,14 @@ class Operations:
 
     def _served(self, key: Any, inputs: Sequence[Value]) -> Value | None:
         """The answer of an operation that is known for all sizes; None where that does not serve the call."""
-        return None if STATE.word or STATE.numerics != "exact" else self.kinds.served(key, inputs)
+        return None if STATE.word or not STATE.usual else self.kinds.served(key, inputs)
 
     def answer(self, key: Any, inputs: Sequence[Value], general: Function, target: Target, write: Writer) -> Any:
         """Make the target of a key and call it; calls that no native code supports go to `general`.
 
         Where the operation is known for all sizes, a target is made for those that come often alone.
         """
-        if STATE.word or STATE.numerics != "exact":
+        if STATE.word or not STATE.usual:
             return general(*inputs)
         is_dense = True
         for x in inputs:
@@ -447,7 +447,7 @@ def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFo
 
     def general(*inputs: Value) -> Any:
         """The function on any operands; the program, where only another thread's transformation refused the entry."""
-        if STATE.word or STATE.numerics != "exact" or not dense(inputs) or not all(map(is_concrete, inputs)):
+        if STATE.word or not STATE.usual or not dense(inputs) or not all(map(is_concrete, inputs)):
             return function(*inputs)
         try:
             rule = rule_of_call(inputs, rule_for)

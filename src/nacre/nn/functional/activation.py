@@ -19,7 +19,9 @@ from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, NUMERIC
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import STATE, without_autocast
 from nacre.base.types import normal_axis
+from nacre.interpret.precision.functions import converted
 
 __all__ = [
     "celu",
@@ -74,7 +76,10 @@ def composite(
         return as_tensor(f(statistical.wide_float(held), *parameters), held.type.dtype)
 
     if settings is None:
-        return computed(x, *parameters)
+        if STATE.autocast is None:
+            return computed(x, *parameters)
+        given = converted(operation, (x, *parameters))
+        return without_autocast(lambda: computed(*given))
     return of_tensors(operation, computed, (x, *map(as_tensor, parameters)), **settings)
 
 

@@ -16,6 +16,7 @@ from nacre.api.taking import clipped, require_mode
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, INTEGRAL, int64
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.softmaxes import shifted_logits
 
 __all__ = [
@@ -90,6 +91,7 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
     )
 
 
+@autocasting
 def cross_entropy(
     input: TensorLike,
     target: TensorLike,
@@ -182,6 +184,7 @@ def _soft(v: Any, target: Any, factors: Any, axis: int, reduction: str, smoothin
     return reduced(reduce.sum_(pointwise.mul(logs, wanted), (axis,)), reduction)
 
 
+@autocasting
 def nll_loss(
     input: TensorLike,
     target: TensorLike,

@@ -12,6 +12,7 @@ from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.max_pooling import Sizes, alone, batched, sizes
 
 __all__ = [
@@ -66,6 +67,7 @@ def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
     return pointwise.add(y, view.broadcast(held, y.type.shape, (1,)))
 
 
+@autocasting
 def conv2d(
     x: TensorLike,
     weight: TensorLike,
@@ -96,6 +98,7 @@ def conv2d(
     return alone(with_bias(y, bias, "conv2d"), single)
 
 
+@autocasting
 def conv1d(
     x: TensorLike,
     weight: TensorLike,
@@ -127,6 +130,7 @@ def conv1d(
     return view.reshape(y, (*y.type.shape[:-2], y.type.shape[-1]))
 
 
+@autocasting
 def conv_transpose2d(
     x: TensorLike,
     weight: TensorLike,
@@ -196,6 +200,7 @@ def _finished(y: Any, bias: TensorLike | None, single: bool, dtype: Any, operati
     return as_tensor(alone(with_bias(y, bias, operation), single), dtype)
 
 
+@autocasting
 def conv3d(
     x: TensorLike,
     weight: TensorLike,
@@ -255,6 +260,7 @@ def _planes(x: Any, kernel: int, stride: int, margin: tuple[int, int], dilation:
     return view.reshape(moved, (batch * count, channels * kernel, height, width)), count
 
 
+@autocasting
 def conv_transpose3d(
     x: TensorLike,
     weight: TensorLike,
@@ -316,6 +322,7 @@ def _spread(parts: Any, stride: int, margin: int, more: int, dilation: int) -> A
     return view.slice_axis(total, 2, margin, length - margin)
 
 
+@autocasting
 def conv_transpose1d(
     x: TensorLike,
     weight: TensorLike,

@@ -11,6 +11,7 @@ from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.errors import DTypeError
 from nacre.base.types import normal_axis
+from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.normalisation import norm
 
 __all__ = [
@@ -33,6 +34,7 @@ def narrowed(result: Any, input: TensorLike) -> Any:
     return as_tensor(result, dtype) if dtype.is_float else result
 
 
+@autocasting
 def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis; a length below eps counts as eps.
 
@@ -49,6 +51,7 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     return narrowed(reduce.sum_(pointwise.mul(a, b), axes) / (first * second), x1)
 
 
+@autocasting
 def pairwise_distance(
     x1: TensorLike, x2: TensorLike, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:

@@ -29,6 +29,8 @@ from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import ANY, int64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from nacre.base.state import STATE, without_autocast
+from nacre.interpret.precision.functions import autocasting, converted
 from nacre.ops.identity import detach
 
 __all__ = [
@@ -48,6 +50,9 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     >>> F.linear([[1.0, 2.0]], [[3.0, 4.0]])
     Tensor([[11.]], f32[1, 1])
     """
+    if STATE.autocast is not None:
+        given = converted("linear", (x, weight, bias))
+        return without_autocast(lambda: linear(*given))
     (a, w), _ = meet("linear", (x, weight))
     rank = len(a.type.shape)
     if rank == 0 or len(w.type.shape) != 2:
@@ -189,6 +194,7 @@ def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[
     return as_tensor(np.where(within, starts[:, None] + np.arange(longest), 0)), as_tensor(within)
 
 
+@autocasting
 def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x₁ᵀ · W · x₂ + bias for each matrix W of weight [out, in1, in2], over the last axes → [..., out].
 

@@ -18,6 +18,7 @@ from nacre.api.tensor import Tensor
 from nacre.api.utility import any as any_
 from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.activation import logsigmoid
 from nacre.nn.functional.class_losses import check_target, picked, reduced
 from nacre.transform.control import scan
@@ -46,6 +47,7 @@ def _finished(losses: Any, single: bool, reduction: str, held: Any) -> Any:
     return as_tensor(view.reshape(found, ()) if single else found, held.type.dtype)
 
 
+@autocasting
 def multi_margin_loss(
     input: TensorLike,
     target: TensorLike,
@@ -78,6 +80,7 @@ def multi_margin_loss(
     return _finished(total, single, reduction, held)
 
 
+@autocasting
 def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """Σ max(0, 1 − x[t] + x[i]) / C over targets t and classes i that are no targets.
 
@@ -103,6 +106,7 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     return _finished(losses, single, reduction, held)
 
 
+@autocasting
 def multilabel_soft_margin_loss(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -132,6 +136,7 @@ def multilabel_soft_margin_loss(
 _IMPOSSIBLE = -1e30  # in place of log 0, so that differences are finite
 
 
+@autocasting
 def ctc_loss(
     log_probs: TensorLike,
     targets: TensorLike,

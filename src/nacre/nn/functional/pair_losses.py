@@ -15,6 +15,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes
+from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.activation import positive, soft_tail
 from nacre.nn.functional.class_losses import reduced
 from nacre.nn.functional.distances import narrowed, pairwise_distance, wide_operands
@@ -83,6 +84,7 @@ def _require_all(good: Any, text: str) -> None:
 # ---- differences
 
 
+@autocasting
 def mse_loss(
     input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None
 ) -> Tensor:
@@ -104,6 +106,7 @@ def mse_loss(
     return _pairwise("mse_loss", input, target, reduction, compute, weight)
 
 
+@autocasting
 def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None) -> Tensor:
     """|input − target|.
 
@@ -115,6 +118,7 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", weig
     return _pairwise("l1_loss", input, target, reduction, lambda a, b: pointwise.abs_(pointwise.sub(a, b)), weight)
 
 
+@autocasting
 def huber_loss(
     input: TensorLike,
     target: TensorLike,
@@ -143,6 +147,7 @@ def huber_loss(
     return _pairwise("huber_loss", input, target, reduction, compute, weight)
 
 
+@autocasting
 def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """½d²/beta where |d| < beta, else |d| − ½beta, for d = input − target.
 
@@ -168,6 +173,7 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean
 # ---- probabilities
 
 
+@autocasting
 def binary_cross_entropy(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -203,6 +209,7 @@ def binary_cross_entropy(
     return _pairwise("binary_cross_entropy", input, target, reduction, compute, weight)
 
 
+@autocasting
 def binary_cross_entropy_with_logits(
     input: TensorLike,
     target: TensorLike,
@@ -232,6 +239,7 @@ def binary_cross_entropy_with_logits(
     return _pairwise(operation, input, target, reduction, compute, weight)
 
 
+@autocasting
 def kl_div(input: TensorLike, target: TensorLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target · (log target − input), for log-probabilities; 0 where the target is 0.
 
@@ -258,6 +266,7 @@ def kl_div(input: TensorLike, target: TensorLike, reduction: str = "mean", log_t
     return pointwise.div(total, scalar(shape[0] if shape else 1, total.type.dtype))
 
 
+@autocasting
 def poisson_nll_loss(
     input: TensorLike,
     target: TensorLike,
@@ -287,6 +296,7 @@ def poisson_nll_loss(
     return _pairwise("poisson_nll_loss", input, target, reduction, compute)
 
 
+@autocasting
 def gaussian_nll_loss(
     input: TensorLike,
     target: TensorLike,
@@ -327,6 +337,7 @@ def gaussian_nll_loss(
 # ---- margins
 
 
+@autocasting
 def hinge_embedding_loss(input: TensorLike, target: TensorLike, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """x where the target is 1, max(0, margin − x) where it is −1.
 
@@ -350,6 +361,7 @@ def _positive(x: Any) -> Any:
     return where(x < 0.0, filled(x, 0.0), x)
 
 
+@autocasting
 def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + e^(−target · input)).
 
@@ -367,6 +379,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
     return _pairwise("soft_margin_loss", input, target, reduction, compute)
 
 
+@autocasting
 def margin_ranking_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -381,6 +394,7 @@ def margin_ranking_loss(
     return narrowed(reduced(_positive(margin - t * (a - b)), reduction), input1)
 
 
+@autocasting
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -403,6 +417,7 @@ def cosine_embedding_loss(
     return narrowed(reduced(losses, reduction), input1)
 
 
+@autocasting
 def triplet_margin_loss(
     anchor: TensorLike,
     positive: TensorLike,

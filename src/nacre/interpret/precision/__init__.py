@@ -1,0 +1,1 @@
+"""Mixed precision: how `autocast` converts the operands of operations."""
