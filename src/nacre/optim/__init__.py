@@ -17,6 +17,7 @@ HOMES = {
     "pure": "FunctionalOptimizer functional",
     "group": "ParameterGroup",
     "lbfgs": "LBFGS",
+    "loss_scaling": "GradScaler",
     "optimiser": "Optimizer",
     "rate": (
         "ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from nacre.optim.gradient_descent import *
     from nacre.optim.group import *
     from nacre.optim.lbfgs import *
+    from nacre.optim.loss_scaling import *
     from nacre.optim.optimiser import *
     from nacre.optim.pure import *
     from nacre.optim.rate import *

@@ -14,7 +14,7 @@ from nacre.api.primitives import pointwise, reduce
 from nacre.base.dtypes import float64
 from nacre.optim.adaptive_moments import Moments, unbias
 from nacre.optim.gradient_descent import prepared
-from nacre.optim.group import Clock, ParameterGroup
+from nacre.optim.group import Clock, ParameterGroup, commit
 from nacre.optim.optimiser import Optimizer, Updated, zeros_for
 from nacre.trace.variable import Variable
 
@@ -257,7 +257,7 @@ class NAdam(Moments):
         now, after = (self._momentum(t + n, group) for n in (0.0, 1.0))
         made = clock.numbers["mu_product"]
         whole = pointwise.mul(made.value, now)
-        made.assign(whole)
+        commit(made, whole)
         return {
             "gradient": rate * (one - now) / (one - whole),
             "mean": rate * after / (one - whole * after),

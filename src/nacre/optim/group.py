@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
-from nacre.api.operands import as_tensor, constant
+from nacre.api.operands import as_tensor, constant, spread
 from nacre.api.primitives import pointwise
 from nacre.base.dtypes import float64, int64
 from nacre.base.errors import ArgumentError, TraceError, explain
 from nacre.interpret.stage import is_written
-from nacre.trace.value import Value, is_concrete
+from nacre.trace.value import Value, is_concrete, stripped
 from nacre.trace.variable import Variable, scope
 
 __all__ = ["ParameterGroup"]
@@ -39,8 +41,35 @@ class Clock:
         """The count plus one."""
         count_cell = self.numbers["step"]
         count = pointwise.add(count_cell.value, constant(1, int64))
-        count_cell.assign(count)
+        commit(count_cell, count)
         return count
+
+
+class _Condition(threading.local):
+    """The bool scalar on which the steps of a thread's optimisers depend, or None."""
+
+    value: Any = None
+
+
+_CONDITION = _Condition()
+
+
+@contextmanager
+def committing_if(condition: Any) -> Generator[None]:
+    """A block in which optimisers step only if a bool scalar is true, which a compiled function need not know."""
+    before, _CONDITION.value = _CONDITION.value, condition
+    try:
+        yield
+    finally:
+        _CONDITION.value = before
+
+
+def commit(cell: Variable, value: Any) -> None:
+    """Assign a value to a variable of a step, unless the step's condition is false."""
+    condition = _CONDITION.value
+    if condition is not None:
+        value = pointwise.select(spread(condition, value.type.shape), value, stripped(cell.value))
+    cell.assign(value)
 
 
 class ParameterGroup(dict[str, Any]):

@@ -22,7 +22,7 @@ from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.hints import listed, mark_absent
 from nacre.base.porting.methods import OPTIMIZER
 from nacre.base.state import STATE, without_autocast
-from nacre.optim.group import Clock, ParameterGroup, plain
+from nacre.optim.group import Clock, ParameterGroup, commit, plain
 from nacre.optim.saved import planned
 from nacre.optim.states import ParameterStates
 from nacre.trace.guards import renew, report
@@ -249,9 +249,9 @@ class Optimizer:
             )
         except DTypeError as fault:
             raise _of_another_dtype(type(self).__name__, p, held, wide) or fault from None
-        p.assign(as_tensor(joined(new, wide), p.dtype))
+        commit(p, as_tensor(joined(new, wide), p.dtype))
         for k, v in states.items():
-            held[k].assign(joined(v, held[k].dtype))
+            commit(held[k], joined(v, held[k].dtype))
 
     def advance(self, group: ParameterGroup, clock: Clock) -> dict[str, Any]:
         """Advance a clock by one step; returns its `scalars`."""

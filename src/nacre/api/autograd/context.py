@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn, cast
 from nacre.base.errors import GradientError, KindError, StateError
 from nacre.base.types import TensorType
 from nacre.interpret.forward import zeros
+from nacre.interpret.precision.functions import matched
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
@@ -102,6 +103,7 @@ def gradients_of_arguments(name: str, types: Sequence[TensorType | None], found:
         if x is None:
             continue
         x = x.value if isinstance(x, Variable) else x
+        x = x if wanted is None else matched(x, wanted.dtype)
         if not isinstance(x, Value) or x.type is not wanted:
             _refuse(name, k, wanted, x)
         given[k] = x

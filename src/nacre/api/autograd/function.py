@@ -182,7 +182,7 @@ class _FunctionPull(tape.CalledPull):
         held = [next(saved) if there else None for there in ctx.places]
         with autocast(rule.autocast, "autocast"):  # as in `forward`
             found = ctx.backward(rule.function, held, ctx.cotangents(given, rule.output_types))
-        every = gradients_of_arguments(rule.function.__name__, rule.input_types, found)
+            every = gradients_of_arguments(rule.function.__name__, rule.input_types, found)
         return [(place, every[k]) for place, k in enumerate(rule.active) if k in every]
 
 

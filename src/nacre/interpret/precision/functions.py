@@ -61,7 +61,7 @@ def converted(name: str, xs: Sequence[Any]) -> list[Any]:
     return without_autocast(cast_all)
 
 
-# ---- results of functions that control flow stages
+# ---- results of functions that control flow and derivative rules stage
 
 
 def in_dtypes(f: F, types: Sequence[TensorType], pair: bool = False) -> F:
@@ -90,11 +90,14 @@ def _like(found: Any, types: Sequence[TensorType]) -> Any:
     if len(leaves) != len(types):
         return found
     return tree.unflatten(
-        structure, [_rounded(x, t.dtype) for x, t in zip(leaves, types, strict=True)]
+        structure, [matched(x, t.dtype) for x, t in zip(leaves, types, strict=True)]
     )
 
 
-def _rounded(x: Any, dtype: DType) -> Any:
+def matched(x: Any, dtype: DType) -> Any:
+    """Inside of `autocast`, a tensor of floats in the dtype that it must have; other values are unchanged."""
+    if STATE.autocast is None:
+        return x
     held = x.value if isinstance(x, Variable) else x
     if not isinstance(held, Value) or held.type.dtype is dtype or not {held.type.dtype, dtype} <= ROUNDED:
         return x

@@ -13,6 +13,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.types import TensorType, unlike
 from nacre.interpret.custom.call import TRACES, RuleCall, found_again
 from nacre.interpret.forward import zeros
+from nacre.interpret.precision.functions import matched
 from nacre.interpret.stage import Trace
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -149,7 +150,7 @@ class CustomCall(RuleCall):
         if given is None:
             return zeros(type)
         named = f"{self.operation}: {what} of {self.name}" + (f", at {path}," if path else "")
-        x = as_value(given, named.rstrip(","))
+        x = matched(as_value(given, named.rstrip(",")), type.dtype)
         if x.type is not type:
             raise unlike(named, type, x.type)
         return x
