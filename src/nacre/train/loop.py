@@ -13,6 +13,7 @@ from rich.console import Console
 
 from nacre.api.random import generator
 from nacre.base.arguments import is_whole, shown
+from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError, KindError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
@@ -48,9 +49,10 @@ class Trainer:
     nothing.
 
     `nc.jit` compiles the step; `jit=False` gives the same bits.  `accumulate` batches make one update, with the
-    gradient of the mean over all their examples.  `clip_norm` and `clip_value` clip it.  `schedule` is one schedule or
-    several; they advance after every epoch, or after every update with `schedule_every="step"`.  `ReduceLROnPlateau`
-    always advances after every epoch.
+    gradient of the mean over all their examples.  `clip_norm` and `clip_value` clip it.  With the `precision` bfloat16
+    or float16, model and loss run in `autocast`; float16 also scales the loss by a `GradScaler`, and skips updates whose
+    gradients overflow.  `schedule` is one schedule or several; they advance after every epoch, or after every update
+    with `schedule_every="step"`.  `ReduceLROnPlateau` always advances after every epoch.
 
     `monitor` names a value of an epoch's row: "valid_loss" by default, or "loss" without validation data.  Plateau
     schedules, `early_stopping` and the choice of the best checkpoint read it.  `mode` says whether "min" or "max" is
@@ -90,6 +92,7 @@ class Trainer:
         accumulate: int = 1,
         clip_norm: float | None = None,
         clip_value: float | None = None,
+        precision: DType | str = float32,
         schedule: Any = (),
         schedule_every: str = EPOCH,
         monitor: str | None = None,
@@ -109,13 +112,16 @@ class Trainer:
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.own_step, self.accumulate, self.clip = step is not None, accumulate, (clip_norm, clip_value)
+        self.precision = as_dtype(precision)
         listed = isinstance(schedule, list | tuple)
         self.schedules: list[Any] = list(cast("Sequence[Any]", schedule)) if listed else [schedule]
         self.schedule_every, self.monitor, self.mode = schedule_every, monitor, mode
         self.validate_every, self.save_every, self.log_every = validate_every, save_every, log_every
         self.also, self.hint, self.name, self.loss = dict(also or {}), hint, name, loss
         self._check(loss)
-        work = StandardStep(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
+        work = StandardStep(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value, self.precision)
+        if work.scaler is not None:
+            self.also["loss scale"] = work.scaler
         self.step = Step(work, step, evaluate, jit)
         self.out = None if out is None else Path(out)
         self.checkpoints = None if self.out is None else Checkpoints(self.out / FOLDER, keep)
@@ -148,10 +154,12 @@ class Trainer:
             raise KindError(f"Trainer: name must be a text; got {shown(self.name)}")
         if loss is None and not self.own_step:
             raise ArgumentError("Trainer: a loss or a custom step is required; got neither; pass loss= or step=")
-        if self.own_step and (self.accumulate > 1 or self.clip != (None, None)):
+        if self.precision not in (float32, bfloat16, float16):
+            raise ArgumentError(f"Trainer: precision must be float32, bfloat16 or float16; got {self.precision.name}")
+        if self.own_step and (self.accumulate > 1 or self.clip != (None, None) or self.precision is not float32):
             raise ArgumentError(
-                "Trainer: accumulate, clip_norm and clip_value cannot be used with a custom step; do this work in "
-                "the step"
+                "Trainer: accumulate, clip_norm, clip_value and precision cannot be used with a custom step; do this "
+                "work in the step"
             )
         for name, thing in {
             "optimizer": self.optimizer,
@@ -399,7 +407,7 @@ class Trainer:
             "accumulate": self.accumulate, "clip_norm": self.clip[0], "clip_value": self.clip[1],
             "optimizer": type(self.optimizer).__name__, "schedules": [type(s).__name__ for s in self.schedules],
             "schedule_every": self.schedule_every, "monitor": self.monitor, "mode": self.mode,
-            "also": sorted(self.also),
+            "also": sorted(self.also), "precision": self.precision.name,
         }  # fmt: skip
 
     def load(self, checkpoint: Checkpoint) -> Any:

@@ -12,7 +12,7 @@ from nacre.train.checkpoint import Checkpoint
 
 def require_same_training(checkpoint: Checkpoint, model: Module, settings: Mapping[str, Any]) -> None:
     """Raise StateError for a checkpoint with other settings, or with a model of other types."""
-    saved = checkpoint.state["settings"]
+    saved = {"precision": "float32", **checkpoint.state["settings"]}  # older checkpoints do not name it
     differing = [f"{k} {saved.get(k)!r}, now {settings[k]!r}" for k in settings if settings[k] != saved.get(k)]
     types = {k: v.type for k, v in model.state_dict().items()}
     found = {k: v.type for k, v in checkpoint.model.items()}

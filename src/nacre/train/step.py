@@ -7,13 +7,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from nacre.api.operands import as_tensor, constant, spread
+from nacre.api.operands import as_tensor, constant, filled, spread
 from nacre.api.primitives import pointwise
-from nacre.base.dtypes import float32
+from nacre.base.dtypes import DType, float16, float32
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import STATE
 from nacre.nn.module import Module
 from nacre.optim.clip import clip_grad_norm_, clip_grad_value_
+from nacre.optim.loss_scaling import GradScaler
 from nacre.optim.optimiser import Optimizer
+from nacre.trace.bind import autocast
 from nacre.trace.modes import gradients
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
@@ -23,7 +26,7 @@ from nacre.transform.jit import Jitted, jit
 Forward = Callable[..., tuple[Any, Any]]
 Loss = Callable[[Any, Any], Any]
 Measured = dict[str, tuple[float, float]]  # totals and weights by name
-LOSS, NORM = "loss", "gradient_norm"
+LOSS, NORM, SCALE = "loss", "gradient_norm", "loss_scale"
 
 
 def spread_batch(batch: Any) -> tuple[Any, ...]:
@@ -66,9 +69,12 @@ class StandardStep:
         forward: Forward,
         clip_norm: float | None,
         clip_value: float | None,
+        precision: DType = float32,
     ) -> None:
         self.model, self.optimizer, self.loss, self.metrics, self.forward = model, optimizer, loss, metrics, forward
         self.clip_norm, self.clip_value = clip_norm, clip_value
+        self.low = None if precision is float32 else precision
+        self.scaler = GradScaler() if precision is float16 else None
 
     @property
     def parameters(self) -> list[Variable]:
@@ -79,8 +85,9 @@ class StandardStep:
         """The loss and the metrics of a batch."""
         if self.loss is None:
             raise ArgumentError("Trainer: validation needs a loss; got none; pass loss= or evaluate=")
-        prediction, target = self.forward(self.model, *batch)
-        found = self.loss(prediction, target)
+        with autocast(STATE.autocast if self.low is None else self.low, "autocast"):
+            prediction, target = self.forward(self.model, *batch)
+            found = self.loss(prediction, target)
         if not isinstance(found, Value) or found.type.shape != ():
             got = found.type if isinstance(found, Value) else type(found).__name__
             raise ShapeError(f"Trainer: the loss must be one number; got {got}; reduce it by mean or sum")
@@ -91,13 +98,16 @@ class StandardStep:
     def whole(self, *batch: Any) -> dict[str, Any]:
         """One update from one batch."""
         found = self.measure(*batch)
-        found[LOSS].backward()
+        self._scaled(found[LOSS]).backward()
         return {**found, **self.update()}
+
+    def _scaled(self, loss: Any) -> Any:
+        return loss if self.scaler is None else self.scaler.scale(loss)
 
     def gather(self, weight: Any, *batch: Any) -> dict[str, Any]:
         """Add the gradients of a batch, times a weight, to the gathered ones."""
         found = self.measure(*batch)
-        (found[LOSS] * as_tensor(weight, found[LOSS].dtype)).backward()
+        self._scaled(found[LOSS] * as_tensor(weight, found[LOSS].dtype)).backward()
         return found
 
     def close(self, weights: Any) -> dict[str, Any]:
@@ -110,15 +120,29 @@ class StandardStep:
         return self.update()
 
     def update(self) -> dict[str, Any]:
-        """Clip, update the parameters, clear the gradients; returns the norm if it is clipped."""
+        """Clip, update the parameters, clear the gradients; returns the norm if it is clipped, and the loss scale."""
         found: dict[str, Any] = {}
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
         if self.clip_value is not None:
             clip_grad_value_(self.parameters, self.clip_value)
         if self.clip_norm is not None:
-            found[NORM] = clip_grad_norm_(self.parameters, self.clip_norm)
-        self.optimizer.step()
+            norm = clip_grad_norm_(self.parameters, self.clip_norm)
+            found[NORM] = norm if self.scaler is None else _where_finite(norm)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            found[SCALE] = self.scaler.scale(constant(1.0, float32))
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         self.optimizer.zero_grad()
         return found
+
+
+def _where_finite(norm: Any) -> tuple[Any, Any]:
+    """A norm and the count 1, or zeros for a norm that is not finite, whose step is skipped."""
+    finite = pointwise.isfinite(norm)
+    return pointwise.select(finite, norm, filled(norm, 0.0)), pointwise.cast(finite, float32)
 
 
 class Step:
