@@ -19,7 +19,7 @@ from nacre.base.state import without_autocast
 from nacre.optim.group import committing_if
 from nacre.optim.optimiser import Optimizer
 from nacre.trace.modes import gradients
-from nacre.trace.value import Value, is_concrete, stripped
+from nacre.trace.value import is_concrete, stripped
 from nacre.trace.variable import Variable
 
 __all__ = ["GradScaler"]
@@ -41,10 +41,11 @@ class _Progress:
 class GradScaler:
     """Scales losses for `autocast` to float16, with PyTorch's protocol.
 
-    `scale(loss).backward()` gives gradients times the scale, `step(optimizer)` divides them by it.  If a gradient is
-    infinite or NaN, `step` changes nothing, and `update()` multiplies the scale by `backoff_factor`.  After
-    `growth_interval` steps without this, `update` multiplies it by `growth_factor`.  `unscale_(optimizer)` before `step`
-    lets you clip.  With powers of two, as by default, scaling changes no bits but those of overflow and underflow.
+    `scale(loss).backward()` gives gradients times the scale, and `step(optimizer)` divides them by it.  If a gradient
+    is infinite or NaN, `step` changes nothing, and `update()` multiplies the scale by `backoff_factor`.  After
+    `growth_interval` steps without this, `update` multiplies it by `growth_factor`.  `unscale_(optimizer)` before
+    `step` lets you clip.  With powers of two, as by default, scaling changes no bits but those of overflow and
+    underflow.
 
     All of it may be part of a compiled function.  The scale stays between 2⁻¹²⁶ and 2¹²⁶.  With `enabled=False`, it
     does nothing, and `step` only steps.  Raises ArgumentError for factors and intervals out of range.
@@ -175,7 +176,7 @@ class GradScaler:
     def _is_unscaled(self, progress: _Progress) -> bool:
         """Whether it is known that the gradients are unscaled."""
         held = progress.unscaled.value
-        return is_concrete(held) and bool(cast("Any", held))
+        return is_concrete(held) and bool(held)
 
     def _unscale(self, optimizer: Optimizer, method: str) -> None:
         progress = self._of(optimizer, method)
@@ -210,7 +211,7 @@ class GradScaler:
         >>> optim.GradScaler().get_scale()
         65536.0
         """
-        return float(cast("Any", self._scale.value)) if self._enabled else 1.0
+        return float(self._scale.value) if self._enabled else 1.0
 
     def is_enabled(self) -> bool:
         """Whether losses are scaled.
@@ -229,7 +230,7 @@ class GradScaler:
         if not self._enabled:
             return {}
         numbers = self.get_scale(), self.growth_factor, self.backoff_factor, self.growth_interval
-        return dict(zip(_KEYS, (*numbers, int(cast("Any", self._good.value))), strict=True))
+        return dict(zip(_KEYS, (*numbers, int(self._good.value)), strict=True))
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore the result of `state_dict`, or that of PyTorch's class.

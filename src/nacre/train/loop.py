@@ -50,9 +50,9 @@ class Trainer:
 
     `nc.jit` compiles the step; `jit=False` gives the same bits.  `accumulate` batches make one update, with the
     gradient of the mean over all their examples.  `clip_norm` and `clip_value` clip it.  With the `precision` bfloat16
-    or float16, model and loss run in `autocast`; float16 also scales the loss by a `GradScaler`, and skips updates whose
-    gradients overflow.  `schedule` is one schedule or several; they advance after every epoch, or after every update
-    with `schedule_every="step"`.  `ReduceLROnPlateau` always advances after every epoch.
+    or float16, model and loss run in `autocast`; float16 also scales the loss by a `GradScaler`, and skips updates with
+    an overflow.  `schedule` is one schedule or several; they advance after every epoch, or after every update with
+    `schedule_every="step"`.  `ReduceLROnPlateau` always advances after every epoch.
 
     `monitor` names a value of an epoch's row: "valid_loss" by default, or "loss" without validation data.  Plateau
     schedules, `early_stopping` and the choice of the best checkpoint read it.  `mode` says whether "min" or "max" is

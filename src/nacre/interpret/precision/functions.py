@@ -79,7 +79,10 @@ def in_dtypes(f: F, types: Sequence[TensorType], pair: bool = False) -> F:
         found = f(*args)
         if not pair:
             return _like(found, types)
-        return (_like(found[0], types), *found[1:]) if isinstance(found, tuple | list) and found else found
+        if not isinstance(found, tuple | list) or not found:
+            return found
+        carry, *rest = cast("Sequence[Any]", found)
+        return (_like(carry, types), *rest)
 
     return cast("F", converting)
 
@@ -89,9 +92,7 @@ def _like(found: Any, types: Sequence[TensorType]) -> Any:
     leaves, structure = tree.flatten(found)
     if len(leaves) != len(types):
         return found
-    return tree.unflatten(
-        structure, [matched(x, t.dtype) for x, t in zip(leaves, types, strict=True)]
-    )
+    return tree.unflatten(structure, [matched(x, t.dtype) for x, t in zip(leaves, types, strict=True)])
 
 
 def matched(x: Any, dtype: DType) -> Any:

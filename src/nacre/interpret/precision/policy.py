@@ -10,14 +10,19 @@ from nacre.ir.primitive import Flow, Host, Multilinear, Primitive, RangeCheck, S
 
 LOW, SINGLE, WIDEST, AS_GIVEN = "low", "float32", "widest", "as given"
 
-LOW_FUNCTIONS: Final = frozenset(
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Public functions that consist of several primitives.
+LOW_FUNCTIONS: Final = _names(
     """
     matmul linear bilinear einsum tensordot attention
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    """.split()
+    """
 )
-
-SINGLE_FUNCTIONS: Final = frozenset(
+SINGLE_FUNCTIONS: Final = _names(
     """
     mean var std logsumexp norm vector_norm matrix_norm pow
     softmax softmin log_softmax gumbel_softmax
@@ -25,19 +30,19 @@ SINGLE_FUNCTIONS: Final = frozenset(
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss
     multilabel_soft_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
     cosine_similarity pairwise_distance
-    """.split()
+    """
 )
 
 # Primitives whose results need the range or the digits of float32: sums, products of many factors, powers, functions
 # that grow exponentially or have poles.
-SINGLE_PRIMITIVES: Final = frozenset(
+SINGLE_PRIMITIVES: Final = _names(
     """
     sum prod cumsum cumprod
     exp exp2 expm1 log log2 log10 log1p pow rsqrt
     sinh cosh tan asin acos acosh atanh
     erfc erfinv erfcinv erfcx log_ndtr lgamma gamma digamma betaln gammainc gammaincc betainc zeta
     i0 i1 xlogy xlog1py entr logit
-    """.split()
+    """
 )
 
 
@@ -91,8 +96,8 @@ def policy() -> AutocastPolicy:
         (
             (
                 LOW,
-                "float16, bfloat16 and float32 operands are rounded to autocast's dtype, which the result has; sums are "
-                "in float32:",
+                "float16, bfloat16 and float32 operands are rounded to autocast's dtype, which the result has; sums "
+                "are in float32:",
                 "@ " + " ".join(sorted(LOW_FUNCTIONS)),
             ),
             (
