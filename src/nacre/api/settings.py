@@ -172,8 +172,8 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> SettingsBlock:
     require_flag(enabled, "autocast")
     if isinstance(dtype, str) and dtype not in ("bfloat16", "float16"):
         raise ArgumentError(
-            f"autocast: dtype must be bfloat16 or float16; got {dtype!r}; write nacre.autocast(nacre.bfloat16), without "
-            "a device"
+            f"autocast: dtype must be bfloat16 or float16; got {dtype!r}; write nacre.autocast(nacre.bfloat16), "
+            "without a device"
         )
     low = as_dtype(dtype)
     if low not in (bfloat16, float16):

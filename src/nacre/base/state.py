@@ -15,9 +15,9 @@ class State(threading.local):
 
     `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
     interpreter is active, so that operations on plain tensors run at once.  `inference` is whether `enable_grad` has no
-    effect.  `lines` is whether the tape notes source lines.  `autocast` is the dtype that products round their factors to
-    (see `interpret.precision`), or None.  `usual` is whether operations have exact numerics and no autocast.  `ambient`
-    combines the other modes, the numerics mode and autocast; compiled functions depend on it.
+    effect.  `lines` is whether the tape notes source lines.  `autocast` is the dtype to which products round their
+    factors (see `interpret.precision`), or None.  `usual` is whether operations have exact numerics and no autocast.
+    `ambient` combines the other modes, the numerics mode and autocast; compiled functions depend on it.
     """
 
     def __init__(self) -> None:

@@ -67,8 +67,8 @@ def converted(name: str, xs: Sequence[Any]) -> list[Any]:
 def in_dtypes(f: F, types: Sequence[TensorType], pair: bool = False) -> F:
     """A function whose results are converted to the dtypes of a carry, inside of `autocast`.
 
-    A product makes a float32 carry bfloat16, for example, which the next iteration would refuse.  With `pair`, f returns
-    the carry and another tree.
+    A product makes a float32 carry bfloat16, for example, which the next iteration would refuse.  With `pair`, f
+    returns the carry and another tree.
     """
     if STATE.autocast is None:
         return f

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from nacre.base.records import dataclass
-from nacre.ir.primitive import Flow, Host, Multilinear, Primitive, RangeCheck, Structural, Template
+from nacre.ir.primitive import Flow, Host, Primitive, RangeCheck, Structural, Template
 
 LOW, SINGLE, WIDEST, AS_GIVEN = "low", "float32", "widest", "as given"
 
@@ -33,6 +33,8 @@ SINGLE_FUNCTIONS: Final = _names(
     """
 )
 
+_PRODUCTS: Final = _names("contract convolve convolve_input_grad convolve_weight_grad")  # families of kernels
+
 # Primitives whose results need the range or the digits of float32: sums, products of many factors, powers, functions
 # that grow exponentially or have poles.
 SINGLE_PRIMITIVES: Final = _names(
@@ -52,7 +54,7 @@ def rule_of(primitive: Primitive) -> str:
     low = primitive.lowering
     if primitive.outside or isinstance(low, Flow | Host | RangeCheck) or isinstance(primitive.derivative, Structural):
         return AS_GIVEN
-    if isinstance(low, Template) and isinstance(primitive.derivative, Multilinear):
+    if isinstance(low, Template) and low.name in _PRODUCTS:
         return LOW
     return SINGLE if primitive.name in SINGLE_PRIMITIVES else WIDEST
 
