@@ -50,6 +50,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("saving", "Saving"),
         Page("data", "Data"),
         Page("training", "Training"),
+        Page("mixed_precision", "Mixed precision"),
         Page("transforms", "Transforms"),
         Page("transform_examples", "Transforms at work"),
         Page("optimize", "Solve and minimise"),

@@ -368,10 +368,10 @@ TRAINING = Group(
         Topic(
             "optimisers",
             "Optimisers",
-            "Optimisers, their parameter groups, and gradient clipping.",
+            "Optimisers, their parameter groups, loss scaling, and gradient clipping.",
             {
                 "nacre.optim": "SGD Adam AdamW Adadelta Adagrad Adamax LAMB LBFGS Lion NAdam RAdam RMSprop "
-                "Optimizer ParameterGroup functional FunctionalOptimizer clip_grad_norm_ clip_grad_value_"
+                "Optimizer ParameterGroup functional FunctionalOptimizer GradScaler clip_grad_norm_ clip_grad_value_"
             },
         ),
         Topic(
@@ -447,7 +447,7 @@ TOOLS = Group(
             "Settings of the process, printing, and the errors that Nacre raises.",
             {
                 "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
-                "is_inference_mode_enabled numerics get_threads set_threads set_memory_limit "
+                "is_inference_mode_enabled numerics autocast autocast_policy get_autocast_dtype get_threads set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error AnomalyError ArgumentError AxisError CompileError "
                 "ConvergenceError DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile "
                 "GradientError GraphError KindError LinAlgError MissingAttribute "

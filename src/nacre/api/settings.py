@@ -167,7 +167,7 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> SettingsBlock:
     ...     with nc.autocast(enabled=False):
     ...         z = x @ w
     >>> y.dtype, y.sum().dtype, z.dtype
-    (nacre.bfloat16, nacre.bfloat16, nacre.float32)
+    (nacre.bfloat16, nacre.float32, nacre.float32)
     """
     require_flag(enabled, "autocast")
     if isinstance(dtype, str) and dtype not in ("bfloat16", "float16"):
@@ -197,8 +197,8 @@ def get_autocast_dtype() -> DType | None:
 def autocast_policy() -> AutocastPolicy:
     """The table of `autocast`: which operations run in its dtype, which in float32, which in the widest operand's.
 
-    >>> print(str(nc.autocast_policy()).splitlines()[0])
-    low         float16, bfloat16 and float32 operands are rounded to autocast's dtype, which the
+    >>> "matmul" in str(nc.autocast_policy())
+    True
     """
     return policy()
 

@@ -98,8 +98,7 @@ def policy() -> AutocastPolicy:
         (
             (
                 LOW,
-                "float16, bfloat16 and float32 operands are rounded to autocast's dtype, which the result has; sums "
-                "are in float32:",
+                "float16, bfloat16 and float32 are rounded to autocast's dtype, as the result; sums have float32:",
                 "@ " + " ".join(sorted(LOW_FUNCTIONS)),
             ),
             (
