@@ -117,7 +117,7 @@ NACRE: Final = by_name(
         "set_num_threads": "nacre.set_threads(n)",
         "get_num_threads": "nacre.get_threads()",
         "use_deterministic_algorithms": "Results are deterministic; leave this out",
-        "set_float32_matmul_precision": "Nothing rounds to fewer bits by itself; write with nacre.autocast(nacre.bfloat16):",
+        "set_float32_matmul_precision": "Nothing rounds to fewer bits by itself; nacre.autocast(nacre.bfloat16) does",
         "amp": "nacre.autocast(nacre.bfloat16), and nacre.optim.GradScaler for float16",
         "is_autocast_enabled": "nacre.get_autocast_dtype() is not None",
         "set_autocast_dtype set_autocast_enabled": "with nacre.autocast(dtype), as a context",
