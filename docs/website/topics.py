@@ -447,8 +447,8 @@ TOOLS = Group(
             "Settings of the process, printing, and the errors that Nacre raises.",
             {
                 "nacre": "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode "
-                "is_inference_mode_enabled numerics autocast autocast_policy get_autocast_dtype get_threads set_threads "
-                "set_memory_limit "
+                "is_inference_mode_enabled numerics autocast autocast_policy get_autocast_dtype get_threads "
+                "set_threads set_memory_limit "
                 "empty_cache printoptions set_printoptions Error AnomalyError ArgumentError AxisError CompileError "
                 "ConvergenceError DTypeError DepthError DeviceError ExchangeError FailedAssertion ForbiddenFile "
                 "GradientError GraphError KindError LinAlgError MissingAttribute "

@@ -73,7 +73,7 @@ def autocast_to(dtype: Any) -> None:
 def without_autocast(f: Callable[[], T]) -> T:
     """The result of f() without autocast.
 
-    Interpreters run without it: they apply what was recorded, and conversions are part of that.
+    Interpreters run without it: they apply recorded operations, and conversions are among these.
     """
     before = STATE.autocast
     if before is None:

@@ -1,7 +1,7 @@
 """How `bind` converts operands inside of `autocast`, in front of every interpreter.
 
 A conversion is an equation of its own, recorded, staged and batched as any other one.  Then the operation is bound
-without autocast: interpreters, rules and pullbacks apply what they are given, so a gradient has its operand's dtype.
+without autocast: interpreters, rules and pullbacks convert nothing more, so a gradient has its operand's dtype.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def rule_of_function(name: str) -> str:
 
 @dataclass(frozen=True)
 class AutocastPolicy:
-    """The policy of `autocast`, which prints as a table: rows of a rule, what it does, and the operations."""
+    """The policy of `autocast`, which prints as a table: rows of a rule, its conversion, and the operations."""
 
     rows: tuple[tuple[str, str, str], ...]
 
