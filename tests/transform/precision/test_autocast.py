@@ -93,7 +93,7 @@ def test_the_policy_names_primitives_and_functions_that_exist() -> None:
     text = str(nc.autocast_policy())
     assert all(word in text for word in ("matmul", "conv2d", "softmax", "exp", "all others"))
     assert registered().keys() >= policy.SINGLE_PRIMITIVES
-    known = {*nc.nn.functional.__all__, *dir(nc), *dir(nc.linalg)} | {"attention"}
+    known = {*nc.nn.functional.__all__, *dir(nc), *dir(nc.linalg)}
     assert (policy.LOW_FUNCTIONS | policy.SINGLE_FUNCTIONS) - {"logsumexp"} <= known
     for name in policy.SINGLE_FUNCTIONS:
         if "loss" in name or name.startswith("kl") or "entropy" in name:

@@ -18,7 +18,7 @@ def _names(text: str) -> frozenset[str]:
 # Public functions that consist of several primitives.
 LOW_FUNCTIONS: Final = _names(
     """
-    matmul linear bilinear einsum tensordot attention
+    matmul linear bilinear einsum tensordot scaled_dot_product_attention
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     """
 )

@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
         return _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa, lengths)
 
     if STATE.autocast is not None:  # the mask is added to scores in float32
-        q, k, v = converted("attention", (query, key, value))
+        q, k, v = converted("scaled_dot_product_attention", (query, key, value))
         return without_autocast(
             lambda: scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa, lengths)
         )
