@@ -116,7 +116,7 @@ def _branch(
         met = widest([b.types for b in staged])
         staged = [
             b
-            if met is None or b.types == met
+            if met is None or tuple(b.types) == met
             else stage_function(operation, in_dtypes(_star(f), met), [given], given.types, keep=True)
             for f, b in zip(branches.values(), staged, strict=True)
         ]

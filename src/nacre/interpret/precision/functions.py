@@ -79,10 +79,10 @@ def in_dtypes(f: F, types: Sequence[TensorType], pair: bool = False) -> F:
         found = f(*args)
         if not pair:
             return _like(found, types)
-        if not isinstance(found, tuple | list) or not found:
+        if not isinstance(found, tuple | list):
             return found
-        carry, *rest = cast("Sequence[Any]", found)
-        return (_like(carry, types), *rest)
+        parts = list(cast("Sequence[Any]", found))
+        return (_like(parts[0], types), *parts[1:]) if parts else parts
 
     return cast("F", converting)
 
@@ -105,7 +105,7 @@ def matched(x: Any, dtype: DType) -> Any:
     return without_autocast(lambda: pointwise.cast(held, dtype))
 
 
-def widest(lists: Sequence[Sequence[TensorType]]) -> list[TensorType] | None:
+def widest(lists: Sequence[Sequence[TensorType]]) -> tuple[TensorType, ...] | None:
     """The types of several functions' results in their widest dtypes; None if they differ in more than these."""
     first = lists[0]
     if any(len(types) != len(first) for types in lists):
@@ -116,4 +116,4 @@ def widest(lists: Sequence[Sequence[TensorType]]) -> list[TensorType] | None:
         if len(dtypes) > 1 and not dtypes <= ROUNDED:
             return None
         found.append(together[0].with_dtype(reduce(lambda a, b: PROMOTION[a, b], dtypes)))
-    return found
+    return tuple(found)
