@@ -38,6 +38,8 @@ _LATE = {
     "transform.derivatives.custom": "custom_jvp custom_vjp",
     "transform.derivatives.second": "derivative_graph hvp",
     "transform.host_call": "host_call",
+    "transform.kernels.decorator": "kernel",
+    "transform.kernels.words": "pairwise_sum prange",
     "transform.graphs.placeholder": "placeholder",
     "transform.graphs.naming": "name",
     "nn.functional.activation": "relu",
@@ -181,6 +183,8 @@ if TYPE_CHECKING:
     from nacre.transform.graphs.placeholder import *
     from nacre.transform.host_call import *
     from nacre.transform.jit import *
+    from nacre.transform.kernels.decorator import *
+    from nacre.transform.kernels.words import *
     from nacre.transform.sequences import *
     from nacre.transform.vmap import *
 

@@ -173,10 +173,16 @@ class Nest:
 
     With `onto`, the result starts as a copy of that operand, in place if the operand has no later use.  The kernel does
     not read the operand and stores only changed elements.
+
+    With `partial`, elements of results that the kernel does not store are zero.
+
+    With `optimised`, LLVM's passes run on the kernel's code.  They keep every bit: no instruction has a fast-math flag.
     """
 
     rule: Callable[..., Kernel]
     onto: int | None = None
+    partial: bool = False
+    optimised: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ def require_inside(kernel: Kernel) -> None:
 def with_zeros(kernel: Kernel) -> Kernel:
     """The kernel, with stores of zeros to outputs and scratch that it does not provably write before it reads them."""
     used = {a for s in statements(kernel.body) if isinstance(s, Accumulate) for a in s.accumulators}
-    partial = [b for b in kernel.outputs if not _written_first(kernel.body, b)]
-    body = (*map(_zeros, partial), *_initialised(kernel.body, used))
+    partial = [b for b in kernel.outputs if not written_first(kernel.body, b)]
+    body = (*map(zeros, partial), *_initialised(kernel.body, used))
     return Kernel(kernel.name, kernel.inputs, kernel.outputs, body)
 
 
@@ -70,11 +70,11 @@ def _initialised(body: Sequence[Stmt], accumulators: set[str]) -> Iterator[Stmt]
                 yield While(s.condition, tuple(_initialised(s.body, accumulators)))
             case _:
                 yield s
-        if isinstance(s, Alloc) and s.buffer.name not in accumulators and not _written_first(body[k + 1 :], s.buffer):
-            yield _zeros(s.buffer)
+        if isinstance(s, Alloc) and s.buffer.name not in accumulators and not written_first(body[k + 1 :], s.buffer):
+            yield zeros(s.buffer)
 
 
-def _written_first(body: Sequence[Stmt], buffer: Buffer) -> bool:
+def written_first(body: Sequence[Stmt], buffer: Buffer) -> bool:
     """Whether a statement writes a whole buffer, and neither it nor an earlier one reads it."""
     for s in body:
         if any(_reads(e, buffer.name) for t in (s, *statements((s,))) for e in expressions(t)):
@@ -209,7 +209,7 @@ def _writes(s: Stmt, output: Buffer, around: tuple[For, ...]) -> bool:
     )
 
 
-def _zeros(output: Buffer) -> Stmt:
+def zeros(output: Buffer) -> Stmt:
     """The loops that store zero in each element."""
     names = [f"{output.name}_{axis}_zero" for axis in range(len(output.shape))]
     body: Stmt = Store(output.name, tuple(map(Index, names)), Const(False if output.dtype.is_bool else 0, output.dtype))

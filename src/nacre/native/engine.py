@@ -24,7 +24,7 @@ from nacre.base.records import dataclass
 from nacre.native import compile_workers, llvm
 from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa, host_machine
 
-OPTIMISATION = 2  # of code generation; no pass pipeline runs, so the text is compiled as written
+OPTIMISATION = 2  # of code generation; a text is compiled as written, unless it begins with `llvm.OPTIMISED`
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,8 @@ def _emit(text: str, target: Target, as_object: bool) -> bytes:
     machine = _machines.get(target)
     # The head shares the text's first line, so that line numbers in messages are those of the text.
     with _understood(text), llvm.VerifiedModule(machine.head + text) as module:
+        if text.startswith(llvm.OPTIMISED):
+            machine.optimise(module.at)
         return _emit_module(module, machine, target, as_object)
 
 
@@ -186,7 +188,7 @@ def compile_together(texts: Iterable[str], target: Target, public: Collection[st
     with llvm.VerifiedModule(machine.head) as whole:
         for text in texts:
             with _understood(text):
-                whole.take_in(machine.head + text)
+                whole.take_in(machine.head + text, machine if text.startswith(llvm.OPTIMISED) else None)
         whole.hide(frozenset(public))
         return _emit_module(whole, machine, target, as_object=True)
 

@@ -27,6 +27,8 @@ REQUIRED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; the oldest and the ne
 AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
 OUT = ctypes.POINTER(AT)
 INTERNAL = 8  # the linkage of functions that only their own module may call
+OPTIMISED = "; optimised"  # the first line of a text on which LLVM's passes run
+LEVEL = 2  # of the passes, as -O2
 OBJECT_IMAGE, PROCESS = 2, 3  # kinds of linker inputs: object code; the symbols of a library, "" for the process
 
 
@@ -81,6 +83,14 @@ class _Functions:
         self.start = _typed(short.LLVMPY_GetBufferStart, AT, AT)
         self.size = _typed(short.LLVMPY_GetBufferSize, SIZE, AT)
         self.drop_buffer = _typed(short.LLVMPY_DisposeMemoryBuffer, None, AT)
+        # passes
+        self.new_tuning = _typed(short.LLVMPY_CreatePipelineTuningOptions, AT)
+        self.drop_tuning = _typed(short.LLVMPY_DisposePipelineTuningOptions, None, AT)
+        self.new_passes = _typed(short.LLVMPY_CreatePassBuilder, AT, AT, AT)
+        self.drop_passes = _typed(short.LLVMPY_DisposePassBuilder, None, AT)
+        self.pipeline = _typed(short.LLVMPY_buildPerModuleDefaultPipeline, AT, AT, NUMBER)
+        self.drop_pipeline = _typed(short.LLVMPY_DisposeNewModulePassManger, None, AT)
+        self.run_passes = _typed(long.LLVMPY_RunNewModulePassManager, None, AT, AT, AT)
         # the linker
         self.new_linker = _typed(short.LLVMPY_CreateLLJITCompiler, AT, AT, ctypes.c_bool, ctypes.c_bool, OUT)
         self.link = _typed(long.LLVMPY_LLJIT_Link, AT, AT, TEXT, element, SIZE, symbol, SIZE, symbol, SIZE, OUT)
@@ -219,9 +229,11 @@ class VerifiedModule:
             raise LLVMError(message.text())
         return found
 
-    def take_in(self, text: str) -> None:
+    def take_in(self, text: str, optimiser: Machine | None = None) -> None:
         """Link another text's definitions; each module may use those of the other."""
         part, message = self._parsed(text), _Diagnostics()
+        if optimiser is not None:
+            optimiser.optimise(part)
         if _llvm().link_modules(self.at, part, message.at):  # LLVM consumes the part in any case
             raise LLVMError(message.text())
 
@@ -272,6 +284,19 @@ class Machine:
         layout = llvm.new_layout(self.at)
         self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
         llvm.drop_layout(layout)
+
+    def optimise(self, module: int | None) -> None:
+        """Run LLVM's passes on a module.  They keep all bits: no instruction has a fast-math flag."""
+        llvm = _llvm()
+        tuning = llvm.new_tuning()
+        passes = llvm.new_passes(self.at, tuning)
+        pipeline = llvm.pipeline(passes, LEVEL)
+        try:
+            llvm.run_passes(pipeline, module, passes)
+        finally:
+            llvm.drop_pipeline(pipeline)
+            llvm.drop_passes(passes)
+            llvm.drop_tuning(tuning)
 
     def emit(self, module: VerifiedModule, as_object: bool) -> bytes:
         """The object code of a module, or its assembly."""

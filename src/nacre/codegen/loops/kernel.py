@@ -24,6 +24,7 @@ from nacre.codegen.loops.statements import Statements
 from nacre.codegen.loops.transposed_copy import Tiles, Tiling
 from nacre.kernel.ast import For, Kernel, Let, Stmt
 from nacre.native.isa import Isa
+from nacre.native.llvm import OPTIMISED
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
@@ -46,14 +47,18 @@ class Generated:
     scratch: Size
 
 
-def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
-    """Write a kernel for an instruction set; results named in `streams` bypass the caches where they can."""
+def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset(), optimised: bool = False) -> Generated:
+    """Write a kernel for an instruction set; results named in `streams` bypass the caches where they can.
+
+    LLVM's passes run on an `optimised` one.
+    """
     name = re.sub(r"\W", "_", kernel.name)
     module = ModuleText(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     writer = Writer(module.function(name, "void", params, isa=isa), isa, kernel, streams)
     extent = writer.write()
-    return Generated(module.text(), name, writer.sizes, extent, writer.scratch_size)
+    text = f"{OPTIMISED}\n{module.text()}" if optimised else module.text()
+    return Generated(text, name, writer.sizes, extent, writer.scratch_size)
 
 
 class Writer:

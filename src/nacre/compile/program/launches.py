@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count
+from typing import Final
 
 from nacre.base.dims import Dim, Size
 from nacre.base.identity_cache import cached_by_identity
@@ -60,6 +61,17 @@ class Stage:
         return None if self.forms is None else self.forms.concrete
 
 
+@dataclass(frozen=True)
+class NestForm:
+    """How a nest is launched: whether a result may overwrite an operand, and whether LLVM's passes run on its code."""
+
+    in_place: bool = True
+    optimised: bool = False
+
+
+PLAIN_NEST: Final = NestForm()
+
+
 @dataclass
 class LaunchWriter:
     """Writes the launches of a graph; all graphs of a program share one list of launches, but each has its own tree."""
@@ -109,11 +121,12 @@ class LaunchWriter:
         label: str,
         equations: Sequence[Equation],
         idle: bool = False,
+        form: NestForm = PLAIN_NEST,
     ) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, omitted where nothing moves."""
         forms = self.forms(kernel)
-        general, pairs = forms.last, overwritable(kernel)
-        made = generated(general.kernel, self.isa, large_results(kernel))
+        general, pairs = forms.last, overwritable(kernel) if form.in_place else ()
+        made = generated(general.kernel, self.isa, large_results(kernel), form.optimised)
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.values.number(view.base), view.offset * buffer.dtype.itemsize))
@@ -265,9 +278,9 @@ class LaunchWriter:
 
 @cached_by_identity
 @lru_cache(maxsize=1024)
-def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
+def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset(), optimised: bool = False) -> Generated:
     """The LLVM text of a general kernel, generated once for equal kernels."""
-    return generate(kernel, isa, streams)
+    return generate(kernel, isa, streams, optimised)
 
 
 def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:

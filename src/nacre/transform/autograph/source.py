@@ -29,8 +29,11 @@ class Source:
     imports: tuple[str, ...]  # names that the file imports; the compiler calls their attributes in another way
 
 
-def source_of(code: CodeType) -> Source:
-    """The definition that a code object was compiled from.  Raises NotConverted, with the reason, if there is none."""
+def source_of(code: CodeType, packages: bool = False) -> Source:
+    """The definition that a code object was compiled from; with `packages`, also in an installed package.
+
+    Raises NotConverted, with the reason, if there is none.
+    """
     file = code.co_filename
     if code.co_flags & FEATURES:
         kind = "a generator" if code.co_flags & CO_GENERATOR else "an async function"
@@ -39,7 +42,7 @@ def source_of(code: CodeType) -> Source:
         )
     if not code.co_flags & CO_NEWLOCALS:
         raise NotConverted(f"{shown_name(code)} is not a function; move the statement into one")
-    if not is_users(file, installed=not os.path.isfile(file)):  # code without a file may still have a source
+    if not is_users(file, installed=packages or not os.path.isfile(file)):  # code without a file may have one
         raise NotConverted(f"{shown_name(code)} belongs to an installed package, whose code is not converted")
     lines = tuple(linecache.getlines(file))
     if not lines:

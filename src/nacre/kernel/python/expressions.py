@@ -1,0 +1,359 @@
+"""Expressions of Python as values of a kernel: loads, operators, conditions, calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+from nacre.base.dims import Size, product
+from nacre.base.dtypes import int64
+from nacre.kernel.ast import Apply, Const, Expr, If, Load, Store, apply, size_expr
+from nacre.kernel.python import functions, operators
+from nacre.kernel.python.frame import Frame, Writer
+from nacre.kernel.python.refusal import Refused
+from nacre.kernel.python.scalars import (
+    TRUTH,
+    Array,
+    Known,
+    Scalar,
+    ScalarType,
+    Value,
+    common,
+    converted,
+    described,
+    number,
+    of_size,
+    truth,
+)
+
+DEEPEST = 16  # nested calls of functions of one's own
+
+
+class Expressions:
+    """Translates expressions of the frame in progress.
+
+    `inlined` writes the body of a called function, and `summed` a reduction; they belong to statements.
+    """
+
+    def __init__(
+        self,
+        w: Writer,
+        inlined: Callable[[Frame, ast.Call], Value],
+        reduced: Callable[[ast.Call, str], Scalar],
+    ) -> None:
+        self.w, self.inlined, self.reduced = w, inlined, reduced
+        self.direct = False  # in the condition of a loop, locals are read where it is evaluated
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        match node:
+            case ast.Constant():
+                return self.constant(node)
+            case ast.Name():
+                return self.name(node)
+            case ast.BinOp():
+                a, b = self.operands(node.left, node.right)
+                return operators.binary(node.op, a, b, node)
+            case ast.UnaryOp():
+                return operators.unary(node.op, self.scalar(node.operand), node)
+            case ast.Compare():
+                return self.comparison(node)
+            case ast.BoolOp():
+                return self.logic(isinstance(node.op, ast.And), node.values, node)
+            case ast.IfExp():
+                return self.choice(node)
+            case ast.Subscript():
+                return self.subscript(node)
+            case ast.Attribute():
+                return self.attribute(node)
+            case ast.Call():
+                return self.call(node)
+            case ast.Tuple():
+                return tuple(self.value(e) for e in node.elts)
+            case _:
+                raise Refused(
+                    node,
+                    "an expression of a kernel must be made of numbers, elements of arrays, operators and functions",
+                    "write a loop over elements",
+                )
+
+    def scalar(self, node: ast.expr) -> Scalar:
+        """The value of an expression that must be a number; that of an array without axes is its element."""
+        return self.number(self.value(node), node)
+
+    def number(self, found: Value, node: ast.AST) -> Scalar:
+        """A value that must be a number."""
+        if isinstance(found, Array) and not found.shape:
+            return self.load(found, node)
+        if not isinstance(found, Scalar):
+            raise Refused(node, "the expression must be a number", "index the array, as in x[i]", described(found))
+        return found
+
+    def operands(self, *nodes: ast.expr) -> list[Scalar]:
+        """Operands that must be numbers, in order."""
+        return [self.scalar(n) for n in nodes]
+
+    def condition(self, node: ast.expr) -> Scalar:
+        """The value of an expression as a condition."""
+        return truth(self.scalar(node))
+
+    # ---- names and attributes
+
+    @staticmethod
+    def constant(node: ast.Constant) -> Value:
+        """A literal."""
+        if isinstance(node.value, bool | int | float):
+            if isinstance(node.value, int) and not -(1 << 63) <= node.value < 1 << 63:
+                raise Refused(node, "an integer must be an int64", "write a float")
+            return number(node.value)
+        if node.value is None or isinstance(node.value, str):
+            return Known(node.value)
+        raise Refused(node, "a literal must be a real number", "write an int, a float or a bool")
+
+    def name(self, node: ast.Name) -> Value:
+        """A local, a parameter, or a name of the module."""
+        frame = self.w.frame
+        if self.direct and node.id in frame.memory and node.id not in frame.env:
+            found = self.w.read(node.id, node, direct=True)
+        else:
+            found = frame.env.get(node.id) or self.w.read(node.id, node)
+        if found is not None:
+            return found
+        if node.id in frame.homes or any(node.id in names for names in [self._targets(frame)]):
+            raise Refused(
+                node, "a local must have a value on every way to its use", "assign it before, as in s = 0.0", node.id
+            )
+        return self.known(frame.definition.object(node), node)
+
+    @staticmethod
+    def _targets(frame: Frame) -> set[str]:
+        return {
+            n.id
+            for f in ast.walk(frame.definition.node)
+            if isinstance(f, ast.For)
+            for n in ast.walk(f.target)
+            if isinstance(n, ast.Name)
+        }
+
+    @staticmethod
+    def known(object: Any, node: ast.AST) -> Value:
+        """An object of the module: a number of it is a constant."""
+        if isinstance(object, bool | int | float):
+            return number(object)
+        if isinstance(object, list | dict | set):
+            raise Refused(
+                node, "a name of the module must be a number or a function", "pass an array as a parameter",
+                f"a {type(object).__name__}",
+            )  # fmt: skip
+        return Known(object)
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        """`x.shape`, `x.ndim`, `x.size`, or a name of a module."""
+        held = self.value(node.value)
+        if isinstance(held, Array):
+            match node.attr:
+                case "shape":
+                    return tuple(map(of_size, held.shape))
+                case "ndim":
+                    return number(len(held.shape))
+                case "size":
+                    return of_size(product(held.shape))
+                case "dtype":
+                    return Known(held.dtype)
+                case _:
+                    raise Refused(
+                        node,
+                        "an attribute of an array must be shape, ndim, size or dtype",
+                        "write a loop over elements",
+                    )
+        if (isinstance(held, Known) and isinstance(held.object, ModuleType | type)) or isinstance(held, Known):
+            found = getattr(held.object, node.attr, None)
+            if found is not None:
+                return self.known(found, node)
+        raise Refused(node, "an attribute must be one of an array or of a module", "write a function of numbers")
+
+    # ---- elements
+
+    def subscript(self, node: ast.Subscript) -> Value:
+        """An element of an array, a row of one, or a part of a tuple."""
+        held = self.value(node.value)
+        if isinstance(held, tuple):
+            place = self.scalar(node.slice)
+            if not isinstance(place.value, int) or not -len(held) <= place.value < len(held):
+                raise Refused(node, f"the index of a tuple of {len(held)} must be a number in it", "write a number")
+            return held[place.value]
+        found = self.element(node, held)
+        return found if found.shape else self.load(found, node)
+
+    def element(self, node: ast.Subscript, held: Value) -> Array:
+        """The place of a subscript of an array."""
+        if not isinstance(held, Array):
+            raise Refused(node, "only an array or a tuple has elements", "pass an array", described(held))
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if len(parts) > len(held.shape):
+            raise Refused(
+                node, f"an array of {len(held.shape)} axes must have as many indices", "index each axis once",
+                f"{len(parts)} indices",
+            )  # fmt: skip
+        places: list[Expr] = []
+        for part, size in zip(parts, held.shape, strict=False):
+            if isinstance(part, ast.Slice | ast.Starred) or (isinstance(part, ast.Constant) and part.value is ...):
+                raise Refused(part, "an index must be an integer", "write a loop over elements, as in x[i]")
+            places.append(self.place(part, size))
+        return Array(held.buffer, held.dtype, held.shape[len(parts) :], (*held.index, *places))
+
+    def place(self, node: ast.expr, size: Size) -> Expr:
+        """An index along an axis; a negative one that is known counts from the end."""
+        x = self.scalar(node)
+        if not x.dtype.is_integer:
+            raise Refused(node, "an index must be an integer", "write int(x)", f"`{ast.unparse(node)}` of {x.type}")
+        if isinstance(x.value, int):
+            outside = isinstance(size, int) and not -size <= x.value < size
+            if outside:
+                raise Refused(node, f"an index must be from {-size} to {size - 1}", "correct it", str(x.value))
+            return size_expr(size + x.value) if x.value < 0 else Const(x.value, int64)
+        if x.size is not None:
+            return size_expr(x.size)
+        e = converted(x, common(x.type, x.type, node), node).expr
+        return self.w.let(e if e.dtype is int64 else Apply("cast", (e,), int64), "at", node)
+
+    def load(self, x: Array, node: ast.AST) -> Scalar:
+        """An element."""
+        e = Load(x.buffer, x.index, x.dtype)
+        return Scalar(self.w.let(e, f"{x.buffer}_at", node), ScalarType(x.dtype))
+
+    # ---- conditions
+
+    def comparison(self, node: ast.Compare) -> Scalar:
+        """A comparison, or a chain of them; `is` and `in` compare objects that are known."""
+        values = [self.value(n) for n in (node.left, *node.comparators)]
+        if any(isinstance(v, Known) for v in values):
+            return self._of_objects(node, values)
+        numbers = [self.number(v, n) for v, n in zip(values, (node.left, *node.comparators), strict=True)]
+        pairs = zip(node.ops, numbers, numbers[1:], strict=False)
+        parts = [operators.compared(op, a, b, node) for op, a, b in pairs]
+        found = parts[0]
+        for p in parts[1:]:
+            if found.value is not None and p.value is not None:
+                found = number(bool(found.value and p.value))
+            else:
+                found = Scalar(apply("and", found.expr, p.expr), TRUTH)
+        return found
+
+    @staticmethod
+    def _of_objects(node: ast.Compare, held: Sequence[Value]) -> Scalar:
+        objects = [v.object if isinstance(v, Known) else v.value if isinstance(v, Scalar) else v for v in held]
+        unknown = any(isinstance(v, Scalar) and v.value is None for v in held)
+        if len(node.ops) != 1 or unknown:
+            raise Refused(node, "objects must be compared one with another", "compare numbers with ==")
+        match node.ops[0]:
+            case ast.Is():
+                return number(objects[0] is objects[1])
+            case ast.IsNot():
+                return number(objects[0] is not objects[1])
+            case ast.Eq():
+                return number(bool(objects[0] == objects[1]))
+            case ast.NotEq():
+                return number(bool(objects[0] != objects[1]))
+            case _:
+                raise Refused(node, "objects must be compared by == or is", "write == for each of the values")
+
+    def logic(self, conjunction: bool, nodes: Sequence[ast.expr], node: ast.AST) -> Scalar:
+        """`and` and `or`: a later part is evaluated only if the earlier ones do not decide, if it reads an array."""
+        first = self.condition(nodes[0])
+        if len(nodes) == 1:
+            return first
+        if first.value is not None:
+            decides = bool(first.value) != conjunction
+            return number(not conjunction) if decides else self.logic(conjunction, nodes[1:], node)
+        with self.w.block() as inside:
+            rest = self.logic(conjunction, nodes[1:], node)
+        if not inside:
+            return Scalar(apply("and" if conjunction else "or", first.expr, rest.expr), TRUTH)
+        memory = self.w.scratch("holds", TRUTH.dtype, node, first.expr)
+        asked = Load(memory, (), TRUTH.dtype) if conjunction else apply("not", Load(memory, (), TRUTH.dtype))
+        self.w.emit(If(asked, (*inside, Store(memory, (), rest.expr))), node)
+        return Scalar(self.w.let(Load(memory, (), TRUTH.dtype), memory, node), TRUTH)
+
+    def choice(self, node: ast.IfExp) -> Value:
+        """`a if condition else b`; only the chosen side is evaluated, if one reads an array."""
+        condition = self.condition(node.test)
+        if condition.value is not None:
+            return self.value(node.body if condition.value else node.orelse)
+        with self.w.block() as then:
+            a = self.scalar(node.body)
+        with self.w.block() as other:
+            b = self.scalar(node.orelse)
+        type = common(a.type, b.type, node)
+        x, y = (converted(v, type, node).expr for v in (a, b))
+        if not then and not other:
+            return Scalar(self.w.let(apply("select", condition.expr, x, y), "chosen", node), type)
+        memory = self.w.scratch("chosen", type.dtype, node)
+        sides = ((*then, Store(memory, (), x)), (*other, Store(memory, (), y)))
+        self.w.emit(If(condition.expr, *sides), node)
+        return Scalar(self.w.let(Load(memory, (), type.dtype), memory, node), type)
+
+    # ---- calls
+
+    def call(self, node: ast.Call) -> Value:
+        """A call of a function on numbers."""
+        f = self.value(node.func)
+        if not isinstance(f, Known):
+            raise Refused(node, "only a function can be called", "write a function of numbers", described(f))
+        held = f.object
+        if getattr(held, "kernel_word", None) == "sum":
+            return self.reduced(node, "sum")
+        if getattr(held, "kernel_word", None) == "parallel" or held is range:
+            raise Refused(node, "a range must be that of a for loop", "write `for i in range(n):`")
+        if node.keywords and not isinstance(held, FunctionType):
+            raise Refused(node, "a function must be called without keywords", "pass the numbers in order")
+        if held is len:
+            return self.length(node)
+        call = functions.PYTHON.get(held) if isinstance(held, type | type(abs)) else None
+        call = call or functions.conversion(held)
+        named = functions.function_named(held)
+        if call is not None or named is not None:
+            args = [self.scalar(a) for a in node.args]
+            return call(args, node) if call is not None else functions.called(*named, args, node)  # type: ignore[misc]
+        return self.own(held, node)
+
+    def length(self, node: ast.Call) -> Scalar:
+        """`len(x)`."""
+        held = self.value(node.args[0]) if len(node.args) == 1 else None
+        if isinstance(held, tuple):
+            return number(len(held))
+        if not isinstance(held, Array) or not held.shape:
+            raise Refused(node, "len must have an array with axes", "pass one")
+        return of_size(held.shape[0])
+
+    def own(self, held: object, node: ast.Call) -> Value:
+        """A call of a function of the user's, which becomes a part of the kernel."""
+        definition = self.w.definitions(held, node)
+        if definition is None:
+            raise Refused(
+                node,
+                "a function in a kernel must be one of math, numpy or nacre on numbers, or a Python function",
+                "write it out, or define it by `def`",
+            )
+        frame = self.w.frame
+        if len(frame.key) >= DEEPEST:
+            raise Refused(node, f"functions must call each other at most {DEEPEST} deep", "write a loop")
+        names = [p.arg for p in (*definition.node.args.posonlyargs, *definition.node.args.args)]
+        env = dict(zip(names, [self.argument(a) for a in node.args], strict=False))
+        for k in node.keywords:
+            if k.arg not in names or k.arg in env:
+                raise Refused(node, f"the arguments must be {', '.join(names)}", "pass each once", str(k.arg))
+            env[k.arg] = self.argument(k.value)
+        missing = [n for n in names if n not in env]
+        if missing or len(node.args) > len(names):
+            raise Refused(node, f"the arguments must be {', '.join(names) or 'none'}", "pass each of them once")
+        return self.inlined(Frame((*frame.key, id(node)), definition, env), node)
+
+    def argument(self, node: ast.expr) -> Value:
+        """An argument, of which a number has a name from now on."""
+        found = self.value(node)
+        if isinstance(found, Scalar) and found.value is None and found.size is None:
+            return Scalar(self.w.let(found.expr, "given", node), found.type)
+        return found

@@ -1,0 +1,129 @@
+"""Conditions around accesses that are not provably inside of their arrays.
+
+A negative index counts from the end, as in Python.  An element outside of an array is 0 when it is read, and a store
+outside has no effect; a kernel in debug mode also reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import DType, bool_
+from nacre.base.records import dataclass
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    Extent,
+    For,
+    If,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    While,
+    apply,
+    const,
+    size_expr,
+)
+from nacre.kernel.value_bounds import GREATEST, ValueBounds
+
+# (the access, axis, size, index): the statements that report an index outside
+Report = Callable[[Stmt, str, int, Size, Expr], Sequence[Stmt]]
+
+
+@dataclass
+class Guards:
+    """Writes a body again, with conditions; `fresh` gives new names."""
+
+    buffers: dict[str, Buffer]
+    fresh: Callable[[str], str]
+    report: Report | None = None
+    lets: dict[str, Expr] = field(default_factory=dict[str, Expr])
+
+    def block(self, body: Sequence[Stmt], values: ValueBounds) -> tuple[Stmt, ...]:
+        """A block, whose values have the bounds given at its beginning."""
+        found: list[Stmt] = []
+        for s in body:
+            for part in self.statement(s, values):
+                if isinstance(part, Let):
+                    values = values.behind(part.name, part.value)
+                found.append(part)
+        return tuple(found)
+
+    def statement(self, s: Stmt, values: ValueBounds) -> Iterator[Stmt]:
+        """The statements in the place of one."""
+        match s:
+            case Let(value=Load() as e) if e.index:
+                yield from self.load(s, e, values)
+            case Store() if s.index:
+                yield from self.store(s, values)
+            case For():
+                inside = values.inside(s.index, s.extent)
+                yield For(s.index, s.extent, self.block(s.body, inside), s.parallel, s.vector)
+            case If():
+                sides = ((s.body, True), (s.orelse, False))
+                yield If(s.condition, *(self.block(b, values.where(s.condition, holds)) for b, holds in sides))
+            case While():
+                yield While(s.condition, self.block(s.body, values.where(s.condition, True)))
+            case _:
+                yield s
+
+    def load(self, s: Let, e: Load, values: ValueBounds) -> Iterator[Stmt]:
+        """A load, whose value is 0 if its index is outside."""
+        before, index, inside, reports = self.guarded(s, e.buffer, e.index, values)
+        if inside is None:
+            yield s
+            return
+        yield from before
+        held = self.fresh(f"{s.name}_held")
+        yield Alloc(Buffer(held, e.dtype, ()))
+        yield Store(held, (), _zero(e.dtype))
+        yield If(inside, (Store(held, (), Load(e.buffer, index, e.dtype)),), tuple(reports))
+        yield Let(s.name, Load(held, (), e.dtype))
+
+    def store(self, s: Store, values: ValueBounds) -> Iterator[Stmt]:
+        """A store, which has no effect if its index is outside."""
+        before, index, inside, reports = self.guarded(s, s.buffer, s.index, values)
+        if inside is None:
+            yield s
+            return
+        yield from before
+        yield If(inside, (Store(s.buffer, index, s.value),), tuple(reports))
+
+    def guarded(
+        self, s: Stmt, buffer: str, index: Sequence[Expr], values: ValueBounds
+    ) -> tuple[list[Stmt], tuple[Expr, ...], Expr | None, list[Stmt]]:
+        """The statements before an access, its index, the condition that it is inside, and the reports if not."""
+        before: list[Stmt] = []
+        places: list[Expr] = []
+        inside: Expr | None = None
+        reports: list[Stmt] = []
+        for axis, (e, size) in enumerate(zip(index, self.buffers[buffer].shape, strict=True)):
+            if values.from_zero_to(e, size - 1):
+                places.append(e)
+                continue
+            place, holds = e, apply("lt", e, size_expr(size))
+            if not values.from_zero_to(e, GREATEST):
+                name = self.fresh("place")
+                moved = apply("select", apply("lt", e, const(0)), apply("add", e, _extent(size)), e)
+                before.append(Let(name, moved))
+                place = Local(name, e.dtype)
+                holds = apply("and", apply("ge", place, const(0)), apply("lt", place, size_expr(size)))
+            if self.report is not None:
+                reports.append(If(apply("not", holds), tuple(self.report(s, buffer, axis, size, e))))
+            places.append(place)
+            inside = holds if inside is None else apply("and", inside, holds)
+        return before, tuple(places), inside, reports
+
+
+def _extent(size: Size) -> Expr:
+    return const(size) if isinstance(size, int) else Extent(size)
+
+
+def _zero(dtype: DType) -> Const:
+    return Const(False if dtype is bool_ else 0, dtype)

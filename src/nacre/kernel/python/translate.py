@@ -1,0 +1,134 @@
+"""The kernel of a Python function, for the types of its arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType
+from nacre.kernel.affine import Scope
+from nacre.kernel.ast import Alloc, Buffer, For, Kernel, Let, Stmt, Store, statements
+from nacre.kernel.python.expressions import Expressions
+from nacre.kernel.python.frame import Definition, Frame, Writer
+from nacre.kernel.python.guards import Guards
+from nacre.kernel.python.independence import require_independent, with_vectors
+from nacre.kernel.python.pruning import pruned
+from nacre.kernel.python.refusal import Refused, error_of
+from nacre.kernel.python.scalars import Array, Value
+from nacre.kernel.python.statements import Statements
+from nacre.kernel.value_bounds import Sizes, ValueBounds
+from nacre.kernel.verify import verify
+
+PASSES: Final = 200  # over a function, until the types of its locals are known
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel: the types of inputs and outputs by name, and numbers and other objects."""
+
+    inputs: Mapping[str, TensorType]
+    outputs: Mapping[str, TensorType]
+    others: Mapping[str, Any]
+
+
+def translated(
+    definition: Definition,
+    signature: Signature,
+    definitions: Callable[[object, ast.AST], Definition | None],
+) -> Kernel:
+    """The kernel of a function.  Elements of outputs that it does not store are not written.
+
+    Raises GraphError, with the file and the line, for a function that is not a kernel.
+    """
+    name = definition.node.name
+    w = Writer(definitions, frozenset(signature.outputs))
+    try:
+        w = _translated(definition, signature, w)
+        body = pruned(w.body, w.outputs)
+        _require_outermost(body, definition.node)
+        require_independent(body, Scope({}, {}), lambda loop, output: _race(loop, output, w))
+        body = _guarded(body, signature, w)
+        buffers = [
+            tuple(Buffer(n, t.dtype, t.shape) for n, t in types.items())
+            for types in (signature.inputs, signature.outputs)
+        ]
+        kernel = with_vectors(Kernel(name, *buffers, _sunk(body)))
+        verify(kernel)
+    except Refused as fault:
+        raise error_of(fault, name, w.frame.definition.file) from None
+    return kernel
+
+
+def _translated(definition: Definition, signature: Signature, first: Writer) -> Writer:
+    """The statements, when the types of all locals are known."""
+    types, w = first.types, first
+    for _ in range(PASSES):
+        w = Writer(first.definitions, first.outputs, types)
+        env: dict[str, Value] = {}
+        for n, t in (*signature.inputs.items(), *signature.outputs.items()):
+            w.names[n] = 1
+            env[n] = Array(n, t.dtype, t.shape)
+        env |= {n: Expressions.known(x, definition.node) for n, x in signature.others.items()}
+        w.frame = Frame((), definition, env)
+        first.frame = w.frame
+        try:
+            s = Statements(w)
+            s.begin(definition.node.body, definition.node)
+            s.block(definition.node.body)
+        except Refused:
+            first.frame = w.frame
+            if not w.changed:
+                raise
+        if not w.changed:
+            break
+    return w
+
+
+def _require_outermost(body: Sequence[Stmt], node: ast.FunctionDef) -> None:
+    """Raise Refused unless a parallel loop is the only statement with an effect."""
+    loops = [s for s in body if isinstance(s, For) and s.parallel]
+    last = body[-1] if body else None
+    behind = [s for s in body if _has_effect(s)]
+    if loops and (len(behind) > 1 or loops[0] is not last):
+        raise Refused(
+            node, "a kernel with a parallel loop must consist of it and of locals before it",
+            "write a kernel for each parallel loop", f"{len(behind)} loops or stores",
+        )  # fmt: skip
+
+
+def _has_effect(s: Stmt) -> bool:
+    """Whether a statement stores to what is not its own."""
+    inner = list(statements((s,)))
+    own = {t.buffer.name for t in inner if isinstance(t, Alloc)}
+    return (isinstance(s, For) and s.parallel) or any(
+        isinstance(t, Store) and t.index and t.buffer not in own for t in inner
+    )
+
+
+def _race(loop: For, output: str, w: Writer) -> Refused:
+    node = next((n for s, n in w.origins.values() if isinstance(s, For) and s.index == loop.index), ast.Pass())
+    return Refused(
+        node,
+        f"rounds of a parallel loop must store to different elements of {output}, and read only their own",
+        "index it by the loop's own counter, or write range",
+    )
+
+
+def _guarded(body: Sequence[Stmt], signature: Signature, w: Writer) -> tuple[Stmt, ...]:
+    types = {**signature.inputs, **signature.outputs}
+    buffers = {n: Buffer(n, t.dtype, t.shape) for n, t in types.items()}
+    values = ValueBounds(Sizes.of(tuple(buffers.values())), frozenset(signature.inputs))
+    return Guards(buffers, w.fresh).block(body, values)
+
+
+def _sunk(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A parallel loop with the statements before it in its body, unless they are only names."""
+    if not body or not isinstance(body[-1], For) or not body[-1].parallel:
+        return body
+    loop, before = body[-1], body[:-1]
+    if all(isinstance(s, Let) for s in before):
+        return body
+    return (replace(loop, body=(*before, *loop.body)),)

@@ -1,0 +1,168 @@
+"""`kernel`: a function of loops over arrays becomes an operation on tensors."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+
+from nacre.base.errors import DTypeError, GradientError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
+from nacre.kernel.ast import Kernel
+from nacre.kernel.python.batching import batched
+from nacre.kernel.python.translate import Signature, translated
+from nacre.ops.shape import front
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+from nacre.transform.arguments import as_value
+from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
+from nacre.transform.kernels.definition import Parameters, PythonSource, encoded, output_types
+
+__all__ = ["kernel"]
+
+Batch = tuple[tuple[bool, ...], ...]  # for each `vmap`, outermost first: which inputs have its axis, which is the first
+
+
+def kernel(f: Callable[..., Any] | None = None, /, *, out: Any, debug: bool = False) -> Any:
+    """A decorator: a Python function of loops over arrays becomes an operation on tensors.
+
+    The function's parameters are its inputs, then its outputs, which it stores element by element.  `out` gives the
+    outputs' types for those of the inputs.
+    """
+    if f is None:
+        return partial(kernel, out=out, debug=debug)
+    return PythonKernel(f, out, debug)
+
+
+class PythonKernel:
+    """An operation on tensors whose kernel is a Python function; `function` is that function itself."""
+
+    def __init__(self, f: Any, out: Any, debug: bool) -> None:
+        self.source, self.out, self.debug = PythonSource.of(f), out, debug
+        self.function = f
+        self.parameters = Parameters.of(self.source.main.function, out)
+        self.primitive = self._primitive()
+        self.rule: CustomJvp | CustomVjp | None = None
+        update_wrapper(self, f)
+        places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.parameters.inputs]
+        named = [
+            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=x) for n, x in self.parameters.others.items()
+        ]
+        self.__signature__ = inspect.Signature([*places, *named])
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.parameters.name}>"
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """The outputs for inputs: a tensor, or a tuple of them."""
+        inputs, others = self.parameters.arranged(args, given)
+        if self.rule is not None:
+            return self.rule(*inputs, *others.values())
+        return self.apply(inputs, others)
+
+    def apply(self, inputs: Sequence[Any], others: Mapping[str, Any]) -> Any:
+        """The outputs, without a derivative."""
+        values = [as_value(x, self.parameters.name) for x in inputs]
+        for n, x in zip(self.parameters.inputs, values, strict=True):
+            if x.type.dtype.is_complex or x.type.dtype.is_storage:
+                raise DTypeError(
+                    f"{self.parameters.name}: {n} must have real numbers or bool; got {x.type.dtype.name}; pass its "
+                    "real and imaginary parts, or x.astype(nacre.float32)"
+                )
+        found = bind(self.primitive, *values, values=encoded(self.source.numbers(), others), batch=())
+        return found[0] if len(found) == 1 else tuple(found)
+
+    # ---- derivatives
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Set the rule of reverse mode, as `nacre.custom_vjp` has it."""
+        self.rule = CustomVjp(self._positional(), self._numbers())
+        self.rule.defvjp(forward, backward)
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule of both modes, as `nacre.custom_jvp` has it."""
+        self.rule = CustomJvp(self._positional(), self._numbers())
+        return self.rule.defjvp(rule)
+
+    def _numbers(self) -> list[int]:
+        first = len(self.parameters.inputs)
+        return list(range(first, first + len(self.parameters.others)))
+
+    def _positional(self) -> Callable[..., Any]:
+        count = len(self.parameters.inputs)
+        names = (*self.parameters.inputs, *self.parameters.others)
+
+        def applied(*args: Any) -> Any:
+            """The kernel, of which all parameters are positional."""
+            return self.apply(args[:count], dict(zip(self.parameters.others, args[count:], strict=True)))
+
+        applied.__name__ = applied.__qualname__ = self.parameters.name
+        places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+        applied.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+        return applied
+
+    # ---- the primitive
+
+    def _primitive(self) -> Primitive:
+        name = f"kernel_{self.parameters.name}"
+        withdraw(name)
+        return Primitive(
+            name,
+            self._types,
+            Nest(self._kernel, partial=True, optimised=True),
+            Jvp(self._no_derivative),
+            self._batched,
+            multiple=True,
+            version=self.source.version,
+        )
+
+    def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
+        """The types of the outputs."""
+        sizes = []
+        inner = list(types)
+        for mapped in batch:
+            sizes.append(next(t.shape[0] for t, m in zip(inner, mapped, strict=True) if m))
+            inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
+        found = self._outputs(inner, json.loads(values)[1])
+        return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
+
+    def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
+        return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
+
+    def _kernel(
+        self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], /, *, values: str, batch: Batch
+    ) -> Kernel:
+        """The kernel IR for types of inputs, with the batches around it."""
+        numbers, others = json.loads(values)
+        source = self.source.with_numbers(numbers)
+        depth = len(batch)
+        levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
+        inner = [t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True)]
+        named = dict(zip(self.parameters.inputs, inner, strict=True))
+        outputs = dict(zip(self.parameters.outputs, [t.with_shape(t.shape[depth:]) for t in results], strict=True))
+        found = translated(source.main, Signature(named, outputs, others), source.part)
+        for k in reversed(range(depth)):
+            found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
+        return found
+
+    def _no_derivative(self, ys: Sequence[Value], xs: Any, ts: Any, /, **params: Any) -> tuple[None, ...]:
+        """Raise GradientError unless no output has a derivative."""
+        if any(y.type.dtype.is_differentiable for y in ys):
+            name = self.parameters.name
+            raise GradientError(
+                f"kernel: {name} must have a rule to be differentiated; got none; set one with {name}.defvjp(forward, "
+                f"backward) or @{name}.defjvp, or pass x.detach()"
+            )
+        return (None,) * len(ys)
+
+    def _batched(
+        self, inputs: Sequence[Value], axes: Sequence[int | None], /, *, values: str, batch: Batch
+    ) -> tuple[Any, Any]:
+        """The outputs of a batch, whose axis comes first."""
+        held = [x if a is None else front(x, a) for x, a in zip(inputs, axes, strict=True)]
+        mapped = tuple(a is not None for a in axes)
+        found = bind(self.primitive, *held, values=values, batch=(mapped, *batch))
+        return found, (0,) * len(found)
