@@ -316,8 +316,18 @@ class Expressions:
         named = functions.function_named(held)
         if call is not None or named is not None:
             args = [self.scalar(a) for a in node.args]
+            if held in (min, max) and len(args) > 2:
+                return self.extremum(functions.PYTHON[held], args, node)
             return call(args, node) if call is not None else functions.called(*named, args, node)  # type: ignore[misc]
         return self.own(held, node)
+
+    def extremum(self, f: functions.Call, args: Sequence[Scalar], node: ast.AST) -> Scalar:
+        """The least or the greatest of several numbers, two at a time."""
+        found = args[0]
+        for x in args[1:]:
+            each = f([found, x], node)
+            found = Scalar(self.w.let(each.expr, "chosen", node), each.type, each.value)
+        return found
 
     def length(self, node: ast.Call) -> Scalar:
         """`len(x)`."""

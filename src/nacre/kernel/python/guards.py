@@ -7,7 +7,7 @@ outside has no effect; a kernel in debug mode also reports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_
@@ -30,10 +30,8 @@ from nacre.kernel.ast import (
     const,
     size_expr,
 )
+from nacre.kernel.python.debug import Recorder
 from nacre.kernel.value_bounds import GREATEST, ValueBounds
-
-# (the access, axis, size, index): the statements that report an index outside
-Report = Callable[[Stmt, str, int, Size, Expr], Sequence[Stmt]]
 
 
 @dataclass
@@ -42,7 +40,7 @@ class Guards:
 
     buffers: dict[str, Buffer]
     fresh: Callable[[str], str]
-    report: Report | None = None
+    recorder: Recorder | None = None  # of debug mode
     lets: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     def block(self, body: Sequence[Stmt], values: ValueBounds) -> tuple[Stmt, ...]:
@@ -64,7 +62,7 @@ class Guards:
                 yield from self.store(s, values)
             case For():
                 inside = values.inside(s.index, s.extent)
-                yield For(s.index, s.extent, self.block(s.body, inside), s.parallel, s.vector)
+                yield self.loop(s, inside)
             case If():
                 sides = ((s.body, True), (s.orelse, False))
                 yield If(s.condition, *(self.block(b, values.where(s.condition, holds)) for b, holds in sides))
@@ -73,27 +71,42 @@ class Guards:
             case _:
                 yield s
 
+    def loop(self, s: For, values: ValueBounds) -> For:
+        """A loop; in debug mode all iterations run in order."""
+        if self.recorder is None:
+            return replace(s, body=self.block(s.body, values))
+        before, self.recorder.rounds = self.recorder.rounds, self.recorder.inside(s)
+        body = self.block(s.body, values)
+        self.recorder.rounds = before
+        return For(s.index, s.extent, body)
+
+    def uses(self, s: Stmt, buffer: str, index: Sequence[Expr], stores: bool) -> list[Stmt]:
+        """The statements of debug mode before an access."""
+        return [] if self.recorder is None else self.recorder.used(s, buffer, index, stores)
+
     def load(self, s: Let, e: Load, values: ValueBounds) -> Iterator[Stmt]:
         """A load, whose value is 0 if its index is outside."""
         before, index, inside, reports = self.guarded(s, e.buffer, e.index, values)
+        uses = self.uses(s, e.buffer, index, False)
         if inside is None:
-            yield s
+            yield from (*uses, s)
             return
         yield from before
         held = self.fresh(f"{s.name}_held")
         yield Alloc(Buffer(held, e.dtype, ()))
         yield Store(held, (), _zero(e.dtype))
-        yield If(inside, (Store(held, (), Load(e.buffer, index, e.dtype)),), tuple(reports))
+        yield If(inside, (*uses, Store(held, (), Load(e.buffer, index, e.dtype))), tuple(reports))
         yield Let(s.name, Load(held, (), e.dtype))
 
     def store(self, s: Store, values: ValueBounds) -> Iterator[Stmt]:
         """A store, which has no effect if its index is outside."""
         before, index, inside, reports = self.guarded(s, s.buffer, s.index, values)
+        uses = self.uses(s, s.buffer, index, True)
         if inside is None:
-            yield s
+            yield from (*uses, s)
             return
         yield from before
-        yield If(inside, (Store(s.buffer, index, s.value),), tuple(reports))
+        yield If(inside, (*uses, Store(s.buffer, index, s.value)), tuple(reports))
 
     def guarded(
         self, s: Stmt, buffer: str, index: Sequence[Expr], values: ValueBounds
@@ -114,8 +127,8 @@ class Guards:
                 before.append(Let(name, moved))
                 place = Local(name, e.dtype)
                 holds = apply("and", apply("ge", place, const(0)), apply("lt", place, size_expr(size)))
-            if self.report is not None:
-                reports.append(If(apply("not", holds), tuple(self.report(s, buffer, axis, size, e))))
+            if self.recorder is not None:
+                reports.append(If(apply("not", holds), tuple(self.recorder.outside(s, buffer, axis, size, e))))
             places.append(place)
             inside = holds if inside is None else apply("and", inside, holds)
         return before, tuple(places), inside, reports

@@ -11,6 +11,7 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Alloc, Buffer, For, Kernel, Let, Stmt, Store, statements
+from nacre.kernel.python.debug import Check, Recorder
 from nacre.kernel.python.expressions import Expressions
 from nacre.kernel.python.frame import Definition, Frame, Writer
 from nacre.kernel.python.guards import Guards
@@ -34,11 +35,20 @@ class Signature:
     others: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Translation:
+    """The kernel of a function, and what must hold for the outputs that debug mode adds behind the function's own."""
+
+    kernel: Kernel
+    checks: tuple[Check, ...] = ()
+
+
 def translated(
     definition: Definition,
     signature: Signature,
     definitions: Callable[[object, ast.AST], Definition | None],
-) -> Kernel:
+    debug: bool = False,
+) -> Translation:
     """The kernel of a function.  Elements of outputs that it does not store are not written.
 
     Raises GraphError, with the file and the line, for a function that is not a kernel.
@@ -50,16 +60,21 @@ def translated(
         body = pruned(w.body, w.outputs)
         _require_outermost(body, definition.node)
         require_independent(body, Scope({}, {}), lambda loop, output: _race(loop, output, w))
-        body = _guarded(body, signature, w)
-        buffers = [
-            tuple(Buffer(n, t.dtype, t.shape) for n, t in types.items())
-            for types in (signature.inputs, signature.outputs)
-        ]
-        kernel = with_vectors(Kernel(name, *buffers, _sunk(body)))
-        verify(kernel)
     except Refused as fault:
         raise error_of(fault, name, w.frame.definition.file) from None
-    return kernel
+    inputs, outputs = (
+        tuple(Buffer(n, t.dtype, t.shape) for n, t in types.items()) for types in (signature.inputs, signature.outputs)
+    )
+    named = {b.name: b for b in (*inputs, *outputs)}
+    values = ValueBounds(Sizes.of(tuple(named.values())), frozenset(signature.inputs))
+    recorder = Recorder(name, definition.file, w.origins, {b.name: b for b in outputs}) if debug else None
+    body = Guards(named, w.fresh, recorder).block(body, values)
+    if recorder is not None:
+        found = Kernel(name, inputs, (*outputs, *recorder.buffers), (*recorder.begin(), *body))
+    else:
+        found = with_vectors(Kernel(name, inputs, outputs, _sunk(body)))
+    verify(found)
+    return Translation(found, () if recorder is None else tuple(recorder.checks))
 
 
 def _translated(definition: Definition, signature: Signature, first: Writer) -> Writer:
@@ -115,13 +130,6 @@ def _race(loop: For, output: str, w: Writer) -> Refused:
         f"rounds of a parallel loop must store to different elements of {output}, and read only their own",
         "index it by the loop's own counter, or write range",
     )
-
-
-def _guarded(body: Sequence[Stmt], signature: Signature, w: Writer) -> tuple[Stmt, ...]:
-    types = {**signature.inputs, **signature.outputs}
-    buffers = {n: Buffer(n, t.dtype, t.shape) for n, t in types.items()}
-    values = ValueBounds(Sizes.of(tuple(buffers.values())), frozenset(signature.inputs))
-    return Guards(buffers, w.fresh).block(body, values)
 
 
 def _sunk(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -6,14 +6,16 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import Any, Final
 
+from nacre.base.dims import Size
 from nacre.base.errors import DTypeError, GradientError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
 from nacre.kernel.ast import Kernel
 from nacre.kernel.python.batching import batched
-from nacre.kernel.python.translate import Signature, translated
+from nacre.kernel.python.translate import Signature, Translation, translated
+from nacre.ops.check import check
 from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -22,7 +24,7 @@ from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
 from nacre.transform.kernels.definition import Parameters, PythonSource, encoded, output_types
 
 __all__ = ["kernel"]
-
+KEPT: Final = 64  # translations of a kernel; then it starts again
 Batch = tuple[tuple[bool, ...], ...]  # for each `vmap`, outermost first: which inputs have its axis, which is the first
 
 
@@ -45,6 +47,7 @@ class PythonKernel:
         self.function = f
         self.parameters = Parameters.of(self.source.main.function, out)
         self.primitive = self._primitive()
+        self.translations: dict[tuple[object, str], Translation] = {}
         self.rule: CustomJvp | CustomVjp | None = None
         update_wrapper(self, f)
         places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.parameters.inputs]
@@ -72,7 +75,14 @@ class PythonKernel:
                     f"{self.parameters.name}: {n} must have real numbers or bool; got {x.type.dtype.name}; pass its "
                     "real and imaginary parts, or x.astype(nacre.float32)"
                 )
-        found = bind(self.primitive, *values, values=encoded(self.source.numbers(), others), batch=())
+        params = {"values": encoded(self.source.numbers(), others), "batch": ()}
+        found = bind(self.primitive, *values, **params)
+        if self.debug:
+            count = len(self.parameters.outputs)
+            checks = self._translation(tuple(x.type for x in values), **params).checks
+            for c, value in zip(checks, found[count:], strict=False):
+                check(value, c.low, c.high, c.kind, c.text)
+            found = found[:count]
         return found[0] if len(found) == 1 else tuple(found)
 
     # ---- derivatives
@@ -120,31 +130,42 @@ class PythonKernel:
         )
 
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
-        """The types of the outputs."""
-        sizes = []
-        inner = list(types)
+        """The types of the outputs, and of those of debug mode."""
+        inner, sizes = list(types), list[Size]()
         for mapped in batch:
             sizes.append(next(t.shape[0] for t, m in zip(inner, mapped, strict=True) if m))
             inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
         found = self._outputs(inner, json.loads(values)[1])
+        if self.debug:
+            outputs = self._translation(tuple(inner), values, ()).kernel.outputs
+            found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
         return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
 
     def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
         return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
 
+    def _translation(self, types: tuple[TensorType, ...], values: str, batch: Batch) -> Translation:
+        """The kernel for types of inputs without a batch."""
+        key = types, values
+        if key not in self.translations:
+            numbers, others = json.loads(values)
+            source = self.source.with_numbers(numbers)
+            inputs = dict(zip(self.parameters.inputs, types, strict=True))
+            outputs = dict(zip(self.parameters.outputs, self._outputs(types, others), strict=True))
+            if len(self.translations) >= KEPT:
+                self.translations.clear()
+            made = translated(source.main, Signature(inputs, outputs, others), source.part, self.debug)
+            self.translations[key] = made
+        return self.translations[key]
+
     def _kernel(
         self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], /, *, values: str, batch: Batch
     ) -> Kernel:
         """The kernel IR for types of inputs, with the batches around it."""
-        numbers, others = json.loads(values)
-        source = self.source.with_numbers(numbers)
-        depth = len(batch)
         levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
-        inner = [t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True)]
-        named = dict(zip(self.parameters.inputs, inner, strict=True))
-        outputs = dict(zip(self.parameters.outputs, [t.with_shape(t.shape[depth:]) for t in results], strict=True))
-        found = translated(source.main, Signature(named, outputs, others), source.part)
-        for k in reversed(range(depth)):
+        inner = tuple(t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True))
+        found = self._translation(inner, values, ()).kernel
+        for k in reversed(range(len(batch))):
             found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
         return found
 
