@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import_module("nacre.base.forks")  # before another thread imports the rest
+import_module("nacre.kernel")  # whose name in this package is that of the decorator
+del globals()["kernel"]
 
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md

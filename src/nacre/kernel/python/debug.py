@@ -102,7 +102,7 @@ class Recorder:
         if all(c.buffer != place for c in self.checks):
             text = (
                 f"kernel {self.name} ({self.file}:{self.line(s)}): rounds of a parallel loop must use different "
-                f"elements of {buffer}; got round {{got}} (the first is 1), which uses one of another round; index it by the "
+                f"elements of {buffer}; got round {{got}} (the first is 1), which uses one of another; index it by the "
                 "loop's own counter, or write range"
             )
             self.checks.append(Check(place, 0, 1, "axis", text))

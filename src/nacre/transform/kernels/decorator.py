@@ -75,7 +75,7 @@ class PythonKernel:
                     f"{self.parameters.name}: {n} must have real numbers or bool; got {x.type.dtype.name}; pass its "
                     "real and imaginary parts, or x.astype(nacre.float32)"
                 )
-        params = {"values": encoded(self.source.numbers(), others), "batch": ()}
+        params = self.primitive_params(**others)
         found = bind(self.primitive, *values, **params)
         if self.debug:
             count = len(self.parameters.outputs)
@@ -84,6 +84,10 @@ class PythonKernel:
                 check(value, c.low, c.high, c.kind, c.text)
             found = found[:count]
         return found[0] if len(found) == 1 else tuple(found)
+
+    def primitive_params(self, **others: Any) -> dict[str, Any]:
+        """The parameters of the primitive for those of a call, without a batch."""
+        return {"values": encoded(self.source.numbers(), self.parameters.arranged_others(others)), "batch": ()}
 
     # ---- derivatives
 

@@ -142,14 +142,17 @@ class Parameters:
                 f"{', '.join(named) or 'no names'}; the outputs {', '.join(self.outputs)} are returned"
             )
         inputs = [*args, *(given[n] for n in self.inputs[len(args) :])]
-        rest = {n: x for n, x in given.items() if n not in self.inputs}
+        return inputs, self.arranged_others({n: x for n, x in given.items() if n not in self.inputs})
+
+    def arranged_others(self, rest: Mapping[str, Any]) -> dict[str, Plain]:
+        """The parameters that are not arrays, with defaults."""
         missing = [n for n, x in self.others.items() if x is inspect.Parameter.empty and n not in rest]
         if missing or rest.keys() - self.others.keys():
             raise ArgumentError(
                 f"{self.name}: the parameters must be {', '.join(self.others) or 'none'}; got "
                 f"{', '.join(rest) or 'none'}; pass each that has no default by its name"
             )
-        return inputs, {n: self._plain(n, rest.get(n, x)) for n, x in self.others.items()}
+        return {n: self._plain(n, rest.get(n, x)) for n, x in self.others.items()}
 
     def _plain(self, name: str, value: Any) -> Plain:
         if value is None or isinstance(value, bool | int | float | str):
