@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
@@ -145,7 +145,7 @@ class Expressions:
         if isinstance(object, list | dict | set):
             raise Refused(
                 node, "a name of the module must be a number or a function", "pass an array as a parameter",
-                f"a {type(object).__name__}",
+                f"a {type(cast('Any', object)).__name__}",
             )  # fmt: skip
         return Known(object)
 

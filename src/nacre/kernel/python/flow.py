@@ -97,6 +97,18 @@ def _of_statement(s: ast.stmt, name: str) -> Exposure:
             return Exposure(name in read_in([s]), False)
 
 
+def exposed(body: Iterable[ast.stmt], name: str) -> ast.stmt | None:
+    """The innermost statement that may read a name before statements assign it; None if there is none."""
+    for s in body:
+        found = _of_statement(s, name)
+        if found.reads:
+            parts = [getattr(s, word, []) for word in ("body", "orelse")]
+            return next((inner for part in parts if (inner := exposed(part, name)) is not None), s)
+        if found.assigns:
+            return None
+    return None
+
+
 def _side(body: Sequence[ast.stmt], name: str) -> Exposure:
     """A side of an if; what ends the iteration needs no assignment for the statements behind."""
     found = exposure(body, name)

@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from types import FunctionType
 from typing import Any
 
 from nacre.base.dtypes import DType
@@ -16,8 +15,8 @@ from nacre.kernel.ast import OPERATIONS, Alloc, Buffer, Const, Expr, Extent, Ind
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import Scalar, ScalarType, Value, joined
 
-TAKEN = frozenset((*OPERATIONS, "let", "alloc", "for", "parallel", "vector", "if", "while", "else", "accumulate"))
-TAKEN |= {"pass", "size", "true", "false", "inf", "nan", "where", "kernel", "strides"}  # words of kernel IR
+WORDS = "let alloc for parallel vector if while else accumulate pass size true false inf nan where kernel strides"
+TAKEN = frozenset((*OPERATIONS, *WORDS.split()))  # words of kernel IR
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Definition:
     """A function that a kernel consists of: its tree, and the function, which has its globals and its closure."""
 
     node: ast.FunctionDef
-    function: FunctionType
+    function: Any
     file: str  # without its folder
     numbers: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of names of the module
 

@@ -23,7 +23,6 @@ from nacre.kernel.python.scalars import (
     Value,
     common,
     converted,
-    described,
     number,
 )
 
@@ -157,18 +156,10 @@ def conversion(object: Any) -> Call | None:
 def dtype_of(value: Value) -> DType | None:
     """The dtype that a value names; None for others."""
     held = value.object if isinstance(value, Known) else None
-    if not isinstance(held, DType | np.dtype | type | str):
+    if not isinstance(held, DType | type | str):
         return None
     try:
         found = as_dtype(held)
     except DTypeError:
         return None
     return None if found.is_complex or found.is_storage else found
-
-
-def scalars(values: Sequence[Value], node: ast.AST) -> list[Scalar]:
-    """Arguments that must be numbers."""
-    for v in values:
-        if not isinstance(v, Scalar):
-            raise Refused(node, "an argument must be a number", "index the array, as in x[i]", described(v))
-    return [v for v in values if isinstance(v, Scalar)]

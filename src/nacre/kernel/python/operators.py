@@ -29,9 +29,15 @@ BITS: Final[dict[type, str]] = {
     **{ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr"}
 }
 PYTHON: Final[dict[type, Callable[[Any, Any], Any]]] = {
-    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
-    **{ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.BitAnd: operator.and_},
-    **{ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift},
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: lambda a, b: a / b},
+    **{
+        ast.FloorDiv: lambda a, b: a // b,
+        ast.Mod: operator.mod,
+        ast.Pow: lambda a, b: a**b,
+        ast.BitAnd: lambda a, b: a & b,
+    },
+    **{ast.BitOr: lambda a, b: a | b, ast.BitXor: lambda a, b: a ^ b},
+    **{ast.LShift: lambda a, b: a << b, ast.RShift: lambda a, b: a >> b},
     **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
     **{ast.Gt: operator.gt, ast.GtE: operator.ge},
 }
@@ -192,7 +198,7 @@ def unary(op: ast.unaryop, x: Scalar, node: ast.AST) -> Scalar:
             return Scalar(apply("neg", x.expr), x.type)
         case ast.Invert() if not x.dtype.is_float:
             if x.value is not None and not isinstance(x.value, float) and not x.dtype.is_bool:
-                return number(~x.value)
+                return number(-1 - x.value)
             return Scalar(apply("not", x.expr), x.type)
         case _:
             raise Refused(node, "an operator must fit its number", "convert the number", f"{x.type}")

@@ -15,7 +15,7 @@ from nacre.kernel.ast import (
     apply,
 )
 from nacre.kernel.python.expressions import Expressions
-from nacre.kernel.python.flow import always_ends, ends_round, homes, stored_in
+from nacre.kernel.python.flow import always_ends, ends_round, exposed, homes, stored_in
 from nacre.kernel.python.frame import Frame, Writer
 from nacre.kernel.python.loops import Loops
 from nacre.kernel.python.operators import binary
@@ -246,6 +246,12 @@ class Statements(Loops):
         w, frame = self.w, self.w.frame
         changed = stored_in(body) & frame.env.keys()
         frame.homes = {**homes(body), **dict.fromkeys(changed, None)}
+        for name in frame.homes.keys() - changed:
+            reader = exposed(body, name)
+            if reader is not None:
+                raise Refused(
+                    reader, "a local must have a value on every way to its use", "assign it before, as in s = 0.0", name
+                )
         w.declare(None, node)
         for name in sorted(changed):
             target: Any = ast.copy_location(ast.Name(name, ast.Store()), node)

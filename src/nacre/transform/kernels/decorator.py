@@ -79,7 +79,7 @@ class PythonKernel:
         found = bind(self.primitive, *values, **params)
         if self.debug:
             count = len(self.parameters.outputs)
-            checks = self._translation(tuple(x.type for x in values), **params).checks
+            checks = self._translation(tuple(x.type for x in values), params["values"]).checks
             for c, value in zip(checks, found[count:], strict=False):
                 check(value, c.low, c.high, c.kind, c.text)
             found = found[:count]
@@ -141,14 +141,14 @@ class PythonKernel:
             inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
         found = self._outputs(inner, json.loads(values)[1])
         if self.debug:
-            outputs = self._translation(tuple(inner), values, ()).kernel.outputs
+            outputs = self._translation(tuple(inner), values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
         return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
 
     def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
         return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
 
-    def _translation(self, types: tuple[TensorType, ...], values: str, batch: Batch) -> Translation:
+    def _translation(self, types: tuple[TensorType, ...], values: str) -> Translation:
         """The kernel for types of inputs without a batch."""
         key = types, values
         if key not in self.translations:
@@ -168,7 +168,7 @@ class PythonKernel:
         """The kernel IR for types of inputs, with the batches around it."""
         levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
         inner = tuple(t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True))
-        found = self._translation(inner, values, ()).kernel
+        found = self._translation(inner, values).kernel
         for k in reversed(range(len(batch))):
             found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
         return found

@@ -32,8 +32,8 @@ def pairwise_sum(values: Iterable[Any], /) -> Any:
     >>> nc.pairwise_sum(k * 0.5 for k in range(4))
     3.0
     """
-    numbers = list(values)
-    strong = [x.dtype for x in numbers if isinstance(x, np.generic)]
+    numbers: list[Any] = list(values)
+    strong = [np.asarray(x).dtype for x in numbers if isinstance(x, np.generic)]
     if not strong and all(isinstance(x, int) for x in numbers):
         return sum(numbers)
     held = np.array(numbers, np.result_type(*strong) if strong else np.float64)
