@@ -34,7 +34,7 @@ class Definition:
             return self.numbers[node.id]
         code = self.function.__code__
         if node.id in code.co_freevars:
-            cell = (self.function.__closure__ or ())[code.co_freevars.index(node.id)]
+            cell: Any = self.function.__closure__[code.co_freevars.index(node.id)]
             try:
                 return cell.cell_contents
             except ValueError:

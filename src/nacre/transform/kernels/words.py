@@ -33,7 +33,7 @@ def pairwise_sum(values: Iterable[Any], /) -> Any:
     3.0
     """
     numbers: list[Any] = list(values)
-    strong = [np.asarray(x).dtype for x in numbers if isinstance(x, np.generic)]
+    strong: list[Any] = [np.dtype(type(x)) for x in numbers if _is_numpys(x)]
     if not strong and all(isinstance(x, int) for x in numbers):
         return sum(numbers)
     held = np.array(numbers, np.result_type(*strong) if strong else np.float64)
@@ -41,6 +41,10 @@ def pairwise_sum(values: Iterable[Any], /) -> Any:
         return 0.0
     found = tree(held, np.add)
     return found if strong else float(found)
+
+
+def _is_numpys(x: object) -> bool:
+    return isinstance(x, np.generic)
 
 
 for _word, _function in (("parallel", prange), ("sum", pairwise_sum)):
