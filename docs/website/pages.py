@@ -60,6 +60,7 @@ CONTENTS: dict[str, tuple[Page, ...]] = {
         Page("deploy", "Deployment"),
         Page("profiling", "Profiling"),
         Page("doctor", "Numerics doctor"),
+        Page("kernels", "Kernels in Python"),
         Page("extending", "Extending"),
         Page("cli", "Command line"),
     ),

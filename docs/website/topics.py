@@ -203,7 +203,7 @@ PROGRAMS = Group(
             "extending",
             "Extensions",
             "Operations, kernels and compiler passes that are defined outside of the package.",
-            {"nacre": "primitive register_kernel register_pass"},
+            {"nacre": "kernel prange pairwise_sum primitive register_kernel register_pass"},
         ),
     ),
 )

@@ -374,7 +374,7 @@ REASONS: dict[str, str] = {
         "while_loop checkpoint freeze load save load_program save_program printoptions set_printoptions "
         "primitive register_kernel register_pass associative_scan custom_jvp custom_vjp inference_mode "
         "detect_anomalies is_inference_mode_enabled map name placeholder set_grad_enabled set_loop_options switch "
-        "check_grads derivative_graph hvp autocast autocast_policy get_autocast_dtype",
+        "check_grads derivative_graph hvp autocast autocast_policy get_autocast_dtype kernel prange pairwise_sum",
         _TOOL,
     ),
 }

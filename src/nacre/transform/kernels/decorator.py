@@ -31,8 +31,24 @@ Batch = tuple[tuple[bool, ...], ...]  # for each `vmap`, outermost first: which 
 def kernel(f: Callable[..., Any] | None = None, /, *, out: Any, debug: bool = False) -> Any:
     """A decorator: a Python function of loops over arrays becomes an operation on tensors.
 
-    The function's parameters are its inputs, then its outputs, which it stores element by element.  `out` gives the
-    outputs' types for those of the inputs.
+    The function's parameters are its inputs, then its outputs, which it stores element by element; elements that it
+    does not store are 0.  Inputs are tensors of real numbers or bool.  `out` gives the outputs' types for those of the
+    inputs: a type, a shape and a dtype, or a list of these.  Keyword-only parameters are numbers, strings or None.
+
+    The kernel returns the outputs.  Its `function` is the Python function, which computes the same in NumPy arrays.
+    `defvjp(forward, backward)` and `defjvp(rule)` give it a derivative, as in `nacre.custom_vjp` and
+    `nacre.custom_jvp`.
+
+    An index outside of an array reads 0, and a store there has no effect.  With `debug`, the call raises AxisError, as
+    it does where rounds of a `nacre.prange` use the same element.  Raises GraphError, with the line, for a function
+    that is not a kernel.
+
+    >>> @nc.kernel(out=lambda x, y: x)
+    ... def hypotenuse(x, y, out):
+    ...     for i in nc.prange(x.shape[0]):
+    ...         out[i] = (x[i] * x[i] + y[i] * y[i]) ** 0.5
+    >>> hypotenuse(nc.tensor([3.0, 5.0]), nc.tensor([4.0, 12.0]))
+    Tensor([ 5., 13.], f32[2])
     """
     if f is None:
         return partial(kernel, out=out, debug=debug)
