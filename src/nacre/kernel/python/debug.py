@@ -33,7 +33,7 @@ MANY = const(-1)  # the reader of an element that several rounds read
 
 
 @dataclass(frozen=True)
-class Check:
+class RecordedCheck:
     """What must hold for a scalar that a kernel records: it is in [low, high)."""
 
     buffer: str
@@ -52,7 +52,7 @@ class Recorder:
     origins: Mapping[int, tuple[Stmt, ast.AST]]
     outputs: Mapping[str, Buffer]
     rounds: Expr | None = None  # the number of the round in progress, from 1; None outside of parallel loops
-    checks: list[Check] = field(default_factory=list[Check])
+    checks: list[RecordedCheck] = field(default_factory=list[RecordedCheck])
     owners: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
 
     @property
@@ -78,7 +78,7 @@ class Recorder:
             value, high = apply("select", apply("ge", e, const(0)), index_add(e, const(1)), e), size + 1
             counted = ", counted from 1,"
         required = f"an index of axis {axis} of {buffer}{counted} must be in [{{low}}, {{high}})"
-        self.checks.append(Check(place, size * -1, high, "axis", f"{where}: {required}; got {{got}}; {advice}"))
+        self.checks.append(RecordedCheck(place, size * -1, high, "axis", f"{where}: {required}; got {{got}}; {advice}"))
         return [If(apply("eq", Load(place, (), int64), const(0)), (Store(place, (), value),))]
 
     def used(self, s: Stmt, buffer: str, index: Sequence[Expr], stores: bool) -> list[Stmt]:
@@ -105,7 +105,7 @@ class Recorder:
                 f"elements of {buffer}; got round {{got}} (the first is 1), which uses one of another; index it by the "
                 "loop's own counter, or write range"
             )
-            self.checks.append(Check(place, 0, 1, "axis", text))
+            self.checks.append(RecordedCheck(place, 0, 1, "axis", text))
         return Store(place, (), me)
 
     def inside(self, s: For) -> Expr | None:

@@ -11,7 +11,7 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
 from nacre.kernel.ast import Apply, Const, Expr, If, Load, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
-from nacre.kernel.python.frame import Frame, Writer
+from nacre.kernel.python.frame import CallFrame, KernelWriter
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import (
     TRUTH,
@@ -28,10 +28,10 @@ from nacre.kernel.python.scalars import (
     truth,
 )
 
-DEEPEST = 16  # nested calls of functions of one's own
+DEEPEST = 16  # nested calls of Python functions
 
 
-class Expressions:
+class ExpressionTranslator:
     """Translates expressions of the frame in progress.
 
     `inlined` writes the body of a called function, and `summed` a reduction; they belong to statements.
@@ -39,8 +39,8 @@ class Expressions:
 
     def __init__(
         self,
-        w: Writer,
-        inlined: Callable[[Frame, ast.Call], Value],
+        w: KernelWriter,
+        inlined: Callable[[CallFrame, ast.Call], Value],
         reduced: Callable[[ast.Call, str], Scalar],
     ) -> None:
         self.w, self.inlined, self.reduced = w, inlined, reduced
@@ -128,7 +128,7 @@ class Expressions:
         return self.known(frame.definition.object(node), node)
 
     @staticmethod
-    def _targets(frame: Frame) -> set[str]:
+    def _targets(frame: CallFrame) -> set[str]:
         return {
             n.id
             for f in ast.walk(frame.definition.node)
@@ -359,7 +359,7 @@ class Expressions:
         missing = [n for n in names if n not in env]
         if missing or len(node.args) > len(names):
             raise Refused(node, f"the arguments must be {', '.join(names) or 'none'}", "pass each of them once")
-        return self.inlined(Frame((*frame.key, id(node)), definition, env), node)
+        return self.inlined(CallFrame((*frame.key, id(node)), definition, env), node)
 
     def argument(self, node: ast.expr) -> Value:
         """An argument, of which a number has a name from now on."""

@@ -20,7 +20,7 @@ TAKEN = frozenset((*OPERATIONS, *WORDS.split()))  # words of kernel IR
 
 
 @dataclass(frozen=True)
-class Definition:
+class FunctionSource:
     """A function that a kernel consists of: its tree, and the function, which has its globals and its closure."""
 
     node: ast.FunctionDef
@@ -46,11 +46,11 @@ class Definition:
 
 
 @dataclass
-class Frame:
+class CallFrame:
     """A function in translation: what its names have at this position."""
 
     key: tuple[int, ...]  # of the call that it is inlined at; () is the kernel itself
-    definition: Definition
+    definition: FunctionSource
     env: dict[str, Value]
     homes: dict[str, ast.stmt | None] = field(default_factory=dict[str, "ast.stmt | None"])  # of locals
     memory: dict[str, str] = field(default_factory=dict[str, str])  # the scratch of locals in scope
@@ -58,17 +58,17 @@ class Frame:
 
 
 @dataclass
-class Writer:
+class KernelWriter:
     """The statements that are written, with the constructs that they come from."""
 
-    definitions: Callable[[object, ast.AST], Definition | None]  # of functions that a kernel calls
+    definitions: Callable[[object, ast.AST], FunctionSource | None]  # of functions that a kernel calls
     outputs: frozenset[str]
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
     origins: dict[int, tuple[Stmt, ast.AST]] = field(default_factory=dict[int, tuple[Stmt, ast.AST]])
-    frame: Frame = None  # type: ignore[assignment]
+    frame: CallFrame = None  # type: ignore[assignment]
 
     def fresh(self, stem: str) -> str:
         """A new name that begins with a stem."""

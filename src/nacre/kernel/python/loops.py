@@ -26,9 +26,9 @@ from nacre.kernel.ast import (
     index_mul,
     size_expr,
 )
-from nacre.kernel.python.expressions import Expressions
+from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.flow import breaks, ends_round, stored_in
-from nacre.kernel.python.frame import Writer
+from nacre.kernel.python.frame import KernelWriter
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import WEAK_INT, Known, Scalar, ScalarType, converted, number
 
@@ -46,16 +46,16 @@ class Rounds:
 
 @dataclass
 class LoopState:
-    """A loop in progress: the scratch that holds whether it goes on, and whether the iteration does."""
+    """A loop in progress: the scratch that holds whether it continues, and whether the iteration does."""
 
     going: str | None
     skip: str | None = None
 
 
-class Loops:
-    """Translates loops; `block`, for the statements in them, belongs to `Statements`."""
+class LoopTranslator:
+    """Translates loops; `block`, for the statements in them, belongs to `StatementTranslator`."""
 
-    def __init__(self, w: Writer, e: Expressions) -> None:
+    def __init__(self, w: KernelWriter, e: ExpressionTranslator) -> None:
         self.w, self.e = w, e
         self.loops: list[LoopState] = []
         self.parallel: list[ast.For] = []  # parallel loops around the position

@@ -14,10 +14,10 @@ from nacre.kernel.ast import (
     Store,
     apply,
 )
-from nacre.kernel.python.expressions import Expressions
+from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.flow import always_ends, ends_round, exposed, homes, stored_in
-from nacre.kernel.python.frame import Frame, Writer
-from nacre.kernel.python.loops import Loops
+from nacre.kernel.python.frame import CallFrame, KernelWriter
+from nacre.kernel.python.loops import LoopTranslator
 from nacre.kernel.python.operators import binary
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.returns import in_tail_position
@@ -31,11 +31,11 @@ from nacre.kernel.python.scalars import (
 )
 
 
-class Statements(Loops):
+class StatementTranslator(LoopTranslator):
     """Translates the statements of the frame in progress."""
 
-    def __init__(self, w: Writer) -> None:
-        super().__init__(w, Expressions(w, self.inlined, self.reduced))
+    def __init__(self, w: KernelWriter) -> None:
+        super().__init__(w, ExpressionTranslator(w, self.inlined, self.reduced))
 
     # ---- blocks
 
@@ -257,7 +257,7 @@ class Statements(Loops):
             target: Any = ast.copy_location(ast.Name(name, ast.Store()), node)
             self.assign_local(target, frame.env.pop(name), node)
 
-    def inlined(self, frame: Frame, node: ast.Call) -> Value:
+    def inlined(self, frame: CallFrame, node: ast.Call) -> Value:
         """The value of a function of the user's, whose statements become a part of the kernel."""
         w, outer, loops = self.w, self.w.frame, self.loops
         body, result = in_tail_position(frame.definition.node)

@@ -11,15 +11,15 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Alloc, Buffer, For, Kernel, Let, Stmt, Store, statements
-from nacre.kernel.python.debug import Check, Recorder
-from nacre.kernel.python.expressions import Expressions
-from nacre.kernel.python.frame import Definition, Frame, Writer
+from nacre.kernel.python.debug import RecordedCheck, Recorder
+from nacre.kernel.python.expressions import ExpressionTranslator
+from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
 from nacre.kernel.python.guards import Guards
 from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
 from nacre.kernel.python.refusal import Refused, error_of
 from nacre.kernel.python.scalars import Array, Value
-from nacre.kernel.python.statements import Statements
+from nacre.kernel.python.statements import StatementTranslator
 from nacre.kernel.value_bounds import Sizes, ValueBounds
 from nacre.kernel.verify import verify
 
@@ -40,13 +40,13 @@ class Translation:
     """The kernel of a function, and what must hold for the outputs that debug mode adds behind the function's own."""
 
     kernel: Kernel
-    checks: tuple[Check, ...] = ()
+    checks: tuple[RecordedCheck, ...] = ()
 
 
 def translated(
-    definition: Definition,
+    definition: FunctionSource,
     signature: Signature,
-    definitions: Callable[[object, ast.AST], Definition | None],
+    definitions: Callable[[object, ast.AST], FunctionSource | None],
     debug: bool = False,
 ) -> Translation:
     """The kernel of a function.  Elements of outputs that it does not store are not written.
@@ -54,7 +54,7 @@ def translated(
     Raises GraphError, with the file and the line, for a function that is not a kernel.
     """
     name = definition.node.name
-    w = Writer(definitions, frozenset(signature.outputs))
+    w = KernelWriter(definitions, frozenset(signature.outputs))
     try:
         w = _translated(definition, signature, w)
         body = pruned(w.body, w.outputs)
@@ -77,20 +77,20 @@ def translated(
     return Translation(found, () if recorder is None else tuple(recorder.checks))
 
 
-def _translated(definition: Definition, signature: Signature, first: Writer) -> Writer:
+def _translated(definition: FunctionSource, signature: Signature, first: KernelWriter) -> KernelWriter:
     """The statements, when the types of all locals are known."""
     types, w = first.types, first
     for _ in range(PASSES):
-        w = Writer(first.definitions, first.outputs, types)
+        w = KernelWriter(first.definitions, first.outputs, types)
         env: dict[str, Value] = {}
         for n, t in (*signature.inputs.items(), *signature.outputs.items()):
             w.names[n] = 1
             env[n] = Array(n, t.dtype, t.shape)
-        env |= {n: Expressions.known(x, definition.node) for n, x in signature.others.items()}
-        w.frame = Frame((), definition, env)
+        env |= {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
+        w.frame = CallFrame((), definition, env)
         first.frame = w.frame
         try:
-            s = Statements(w)
+            s = StatementTranslator(w)
             s.begin(definition.node.body, definition.node)
             s.block(definition.node.body)
         except Refused:
@@ -115,7 +115,7 @@ def _require_outermost(body: Sequence[Stmt], node: ast.FunctionDef) -> None:
 
 
 def _has_effect(s: Stmt) -> bool:
-    """Whether a statement stores to what is not its own."""
+    """Whether a statement stores to an output."""
     inner = list(statements((s,)))
     own = {t.buffer.name for t in inner if isinstance(t, Alloc)}
     return (isinstance(s, For) and s.parallel) or any(
@@ -123,7 +123,7 @@ def _has_effect(s: Stmt) -> bool:
     )
 
 
-def _race(loop: For, output: str, w: Writer) -> Refused:
+def _race(loop: For, output: str, w: KernelWriter) -> Refused:
     node = next((n for s, n in w.origins.values() if isinstance(s, For) and s.index == loop.index), ast.Pass())
     return Refused(
         node,

@@ -1,1 +1,1 @@
-"""Kernels of one's own: loops over tensors in plain Python, compiled with the rest of a program."""
+"""Custom kernels: loops over tensors in plain Python, compiled with the rest of a program."""

@@ -21,7 +21,7 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
-from nacre.transform.kernels.definition import Parameters, PythonSource, encoded, output_types
+from nacre.transform.kernels.definition import KernelParameters, PythonSource, encoded, output_types
 
 __all__ = ["kernel"]
 KEPT: Final = 64  # translations of a kernel; then it starts again
@@ -61,7 +61,7 @@ class PythonKernel:
     def __init__(self, f: Any, out: Any, debug: bool) -> None:
         self.source, self.out, self.debug = PythonSource.of(f), out, debug
         self.function = f
-        self.parameters = Parameters.of(self.source.main.function, out)
+        self.parameters = KernelParameters.of(self.source.main.function, out)
         self.primitive = self._primitive()
         self.translations: dict[tuple[object, str], Translation] = {}
         self.rule: CustomJvp | CustomVjp | None = None

@@ -18,7 +18,7 @@ from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.kernel.python.frame import Definition
+from nacre.kernel.python.frame import FunctionSource
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.source import source_of
 
@@ -26,7 +26,7 @@ Plain = bool | int | float | str | None
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
 
-def definition_of(f: Any, name: str) -> Definition:
+def definition_of(f: Any, name: str) -> FunctionSource:
     """A function with its tree.  Raises ArgumentError if its source is not to be had."""
     if not isinstance(f, FunctionType):
         raise KindError(f"kernel: the decorated object must be a function; got {shown(f)}; write it with def")
@@ -36,21 +36,21 @@ def definition_of(f: Any, name: str) -> Definition:
         raise ArgumentError(f"kernel: {name} must be a function with a source; {fault}") from None
     if not isinstance(node, ast.FunctionDef):
         raise KindError(f"kernel: {name} must be a function of def; got a lambda; write def")
-    return Definition(node, f, os.path.basename(f.__code__.co_filename))
+    return FunctionSource(node, f, os.path.basename(f.__code__.co_filename))
 
 
 @dataclass(frozen=True)
 class PythonSource:
     """A kernel's function, and the functions that it calls, by their identity."""
 
-    main: Definition
-    parts: Mapping[int, Definition]
+    main: FunctionSource
+    parts: Mapping[int, FunctionSource]
 
     @staticmethod
     def of(f: Any) -> PythonSource:
         """The source of a kernel, and of the functions that its names have when it is defined."""
         main = definition_of(f, getattr(f, "__qualname__", "a function"))
-        found: dict[int, Definition] = {}
+        found: dict[int, FunctionSource] = {}
         todo = [main]
         while todo:
             for part in _functions(todo.pop().function):
@@ -60,7 +60,7 @@ class PythonSource:
         return PythonSource(main, found)
 
     @property
-    def all(self) -> list[Definition]:
+    def all(self) -> list[FunctionSource]:
         """The kernel's function first."""
         return [self.main, *self.parts.values()]
 
@@ -79,7 +79,7 @@ class PythonSource:
         held = [replace(d, numbers=n) for d, n in zip(self.all, numbers, strict=True)]
         return PythonSource(held[0], dict(zip(self.parts, held[1:], strict=True)))
 
-    def part(self, object: object, node: ast.AST) -> Definition | None:
+    def part(self, object: object, node: ast.AST) -> FunctionSource | None:
         """The definition of a function that the kernel calls; None for other objects."""
         return self.parts.get(id(object))
 
@@ -108,7 +108,7 @@ def _functions(f: FunctionType) -> list[FunctionType]:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class KernelParameters:
     """The parameters of a kernel: arrays that it reads, arrays that it writes, and others, with their defaults."""
 
     name: str
@@ -117,7 +117,7 @@ class Parameters:
     others: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @staticmethod
-    def of(f: FunctionType, out: Any) -> Parameters:
+    def of(f: FunctionType, out: Any) -> KernelParameters:
         """The parameters of a function, of which `out` describes the last."""
         listed = list(inspect.signature(f).parameters.values())
         kinds = {p.kind for p in listed}
@@ -131,7 +131,7 @@ class Parameters:
                 f"kernel: {f.__name__} must have a parameter for each output, behind the inputs; got the parameters "
                 f"{', '.join(places) or 'none'}, and out={shown(out)}; give out a parameter for each input, {ADVICE}"
             )
-        return Parameters(f.__name__, tuple(places[:-count]), tuple(places[-count:]), others)
+        return KernelParameters(f.__name__, tuple(places[:-count]), tuple(places[-count:]), others)
 
     def arranged(self, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Plain]]:
         """The inputs and the other parameters of a call."""
