@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from deploy.calls import can_link
 from nacre.compile.program import launches
 
 ROOT = Path(__file__).parents[3]
@@ -163,6 +165,15 @@ def test_programs_with_kernels_are_saved(tmp_path: Path) -> None:
     wanted = f(x).tolist()
     nc.save_program(nc.freeze(f, x), tmp_path / "f.nacre")
     assert nc.load_program(tmp_path / "f.nacre")(x).tolist() == wanted
+
+
+@pytest.mark.skipif(not can_link(), reason="the machine has no linker for executables")
+def test_executables_with_kernels(tmp_path: Path) -> None:
+    x = np.arange(9, dtype=np.float32) ** 2
+    np.save(tmp_path / "x.npy", x)
+    nc.deploy.compile(lambda x: smooth(x, weight=0.3), [nc.asarray(x)], tmp_path / "program")
+    subprocess.run([tmp_path / "program", tmp_path / "x.npy", tmp_path / "y.npy"], check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), smooth(x, weight=0.3).numpy())
 
 
 def test_plain_functions() -> None:

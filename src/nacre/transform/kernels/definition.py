@@ -210,5 +210,5 @@ def _type(name: str, found: Any) -> TensorType:
 
 
 def encoded(numbers: Sequence[Mapping[str, Plain]], others: Mapping[str, Plain]) -> str:
-    """The values on which a kernel's code depends, as text that tells 1, 1.0 and True apart."""
+    """The values on which a kernel's code depends, as text in which 1, 1.0 and True differ."""
     return json.dumps([list(map(dict, numbers)), dict(others)])

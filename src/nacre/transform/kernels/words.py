@@ -33,7 +33,7 @@ def pairwise_sum(values: Iterable[Any], /) -> Any:
     3.0
     """
     numbers: list[Any] = list(values)
-    strong: list[Any] = [np.dtype(type(x)) for x in numbers if _is_numpys(x)]
+    strong: list[Any] = [x.dtype for x in numbers if _is_numpys(x)]
     if not strong and all(isinstance(x, int) for x in numbers):
         return sum(numbers)
     held = np.array(numbers, np.result_type(*strong) if strong else np.float64)
