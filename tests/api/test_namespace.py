@@ -46,7 +46,7 @@ def test_dtypes_and_errors_are_public() -> None:
 def test_importing_loads_nothing_heavy() -> None:
     code = (
         "import sys, nacre as nc; heavy = {m for m in sys.modules if m.startswith(('nacre.', 'numpy', 'llvmlite'))}; "
-        "assert heavy == {'nacre.base', 'nacre.base.forks'}, heavy; "
+        "assert heavy == {'nacre.base', 'nacre.base.forks', 'nacre.kernel'}, heavy; "
         "from nacre import nn, optim, train; assert 'numpy' not in sys.modules; "
         "nn.Linear; assert 'nacre.nn.modules.linear_maps' in sys.modules; "
         "assert 'nacre.nn.modules.recurrent' not in sys.modules"

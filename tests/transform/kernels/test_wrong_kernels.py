@@ -76,6 +76,12 @@ def overlapping(x, out):
             out[i + j] = x[i]
 
 
+@wrong(line="for i in nc.prange(x.shape[0]):", says="must provably be inside")
+def wraps(x, out):
+    for i in nc.prange(x.shape[0]):
+        out[i - 1] = x[i]
+
+
 # ---- types
 
 

@@ -55,20 +55,21 @@ def translated(
     """
     name = definition.node.name
     w = KernelWriter(definitions, frozenset(signature.outputs))
-    try:
-        w = _translated(definition, signature, w)
-        body = pruned(w.body, w.outputs)
-        _require_outermost(body, definition.node)
-        require_independent(body, Scope({}, {}), lambda loop, output: _race(loop, output, w))
-    except Refused as fault:
-        raise error_of(fault, name, w.frame.definition.file) from None
     inputs, outputs = (
         tuple(Buffer(n, t.dtype, t.shape) for n, t in types.items()) for types in (signature.inputs, signature.outputs)
     )
     named = {b.name: b for b in (*inputs, *outputs)}
     values = ValueBounds(Sizes.of(tuple(named.values())), frozenset(signature.inputs))
-    recorder = Recorder(name, definition.file, w.origins, {b.name: b for b in outputs}) if debug else None
-    body = Guards(named, w.fresh, recorder).block(body, values)
+    try:
+        w = _translated(definition, signature, w)
+        body = pruned(w.body, w.outputs)
+        _require_outermost(body, definition.node)
+        require_independent(body, Scope({}, {}), lambda loop, output: _race(loop, output, w))
+        recorder = Recorder(name, definition.file, w.origins, {b.name: b for b in outputs}) if debug else None
+        body = Guards(named, w.fresh, recorder).block(body, values)
+        require_independent(body, Scope({}, {}), lambda loop, output: _wrapping(loop, output, w))
+    except Refused as fault:
+        raise error_of(fault, name, w.frame.definition.file) from None
     if recorder is not None:
         found = Kernel(name, inputs, (*outputs, *recorder.buffers), (*recorder.begin(), *body))
     else:
@@ -124,12 +125,24 @@ def _has_effect(s: Stmt) -> bool:
 
 
 def _race(loop: For, output: str, w: KernelWriter) -> Refused:
-    node = next((n for s, n in w.origins.values() if isinstance(s, For) and s.index == loop.index), ast.Pass())
     return Refused(
-        node,
+        _origin(loop, w),
         f"rounds of a parallel loop must store to different elements of {output}, and read only their own",
         "index it by the loop's own counter, or write range",
     )
+
+
+def _wrapping(loop: For, output: str, w: KernelWriter) -> Refused:
+    return Refused(
+        _origin(loop, w),
+        f"indices of {output} in a parallel loop must provably be inside of it",
+        "begin and end the range so that they are, or write range for this loop",
+    )
+
+
+def _origin(loop: For, w: KernelWriter) -> ast.AST:
+    """The loop in Python."""
+    return next((n for s, n in w.origins.values() if isinstance(s, For) and s.index == loop.index), ast.Pass())
 
 
 def _sunk(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
