@@ -14,7 +14,7 @@ from nacre.base.dims import LIMIT, Size, lower, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import GraphError
 from nacre.base.records import dataclass
-from nacre.kernel.affine import any_of
+from nacre.kernel.affine import Scope, affine, any_of
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -207,6 +207,45 @@ def _writes(s: Stmt, output: Buffer, around: tuple[For, ...]) -> bool:
         all(loops[n] == size for n, size in zip(names, output.shape, strict=True))
         and min(map(lower, rest), default=1) >= 1
     )
+
+
+def stored_box(kernel: Kernel, output: Buffer) -> tuple[tuple[Size, Size], ...] | None:
+    """For each axis the first index that a kernel stores for all inputs, and the end; None if it stores no such box.
+
+    A kernel that reads the output has none, because it may read elements before it stores them.
+    """
+    if any(_reads(e, output.name) for s in statements(kernel.body) for e in expressions(s)):
+        return None
+    return _box(kernel.body, output, Scope({}, {}))
+
+
+def _box(body: Sequence[Stmt], output: Buffer, scope: Scope) -> tuple[tuple[Size, Size], ...] | None:
+    for s in body:
+        match s:
+            case Let():
+                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
+            case For():
+                found = _box(s.body, output, Scope({**scope.extents, s.index: s.extent}, scope.lets))
+                if found is not None:
+                    return found
+            case Store() if s.buffer == output.name:
+                found = _box_of_store(s, output, scope)
+                if found is not None:
+                    return found
+            case _:
+                pass
+    return None
+
+
+def _box_of_store(s: Store, output: Buffer, scope: Scope) -> tuple[tuple[Size, Size], ...] | None:
+    forms = [affine(e, scope) for e in s.index]
+    loops = [f.terms[0][0].name for f in forms if len(f.terms) == 1 and isinstance(f.terms[0][0], Index)]
+    rest = [n for name, n in scope.extents.items() if name not in loops]
+    if len(set(loops)) < len(forms) or any(f.terms[0][1] != 1 for f in forms) or min(map(lower, rest), default=1) < 1:
+        return None
+    found = tuple((f.constant, f.constant + scope.extents[name]) for f, name in zip(forms, loops, strict=True))
+    inside = all(lower(a) >= 0 and lower(n - b) >= 0 for (a, b), n in zip(found, output.shape, strict=True))
+    return found if inside else None
 
 
 def zeros(output: Buffer) -> Stmt:

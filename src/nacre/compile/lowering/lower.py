@@ -26,7 +26,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Const,
     Expr,
     For,
     Index,
@@ -458,16 +457,6 @@ def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int
             if not all(adjacent(group[:k], group[k], first.domain, s) for s in first.own_strides):
                 return None
     return _Lowering(fusion, node, name, groups).build()
-
-
-def zero_kernel(b: Buffer) -> Kernel:
-    """A kernel that stores zero in each element of a result."""
-    zero = Const(False if b.dtype.is_bool else 0, b.dtype)
-    index = tuple(Index(f"c{k}") for k in range(len(b.shape)))
-    body: tuple[Stmt, ...] = (Store(b.name, index, zero),)
-    for k in reversed(range(len(b.shape))):
-        body = (For(f"c{k}", b.shape[k], body, parallel=True, vector=k == len(b.shape) - 1),)
-    return Kernel("zeros", (), (b,), body)
 
 
 def copy_kernel(type: TensorType, strides: tuple[Size, ...], dtype: DType, name: str) -> Kernel:

@@ -19,8 +19,9 @@ from nacre.compile.lowering import sized_convolution as sized_convolution  # reg
 from nacre.compile.lowering.cache import lower
 from nacre.compile.lowering.cost import round_cost
 from nacre.compile.lowering.kernel_registry import Builder, kernel_for
-from nacre.compile.lowering.lower import Lowered, copy_kernel, zero_kernel
+from nacre.compile.lowering.lower import Lowered, copy_kernel
 from nacre.compile.lowering.template_step import Scratch, TemplateStep
+from nacre.compile.lowering.zeros import zeros_before
 from nacre.compile.program.control import Place, write_flow
 from nacre.compile.program.launches import LaunchWriter, NestForm
 from nacre.compile.program.values import ValueNumbers
@@ -28,7 +29,6 @@ from nacre.compile.scheduling.sequence import sequence
 from nacre.ir.graph import Equation, Graph, Var
 from nacre.ir.primitive import Flow, Host, Nest, RangeCheck, Template
 from nacre.kernel.ast import Kernel
-from nacre.kernel.bounds import written_first
 from nacre.kernel.split import split
 
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -123,13 +123,13 @@ class KernelSelection:
         inputs = tuple(type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
         outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
         kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
-        zeroed = [b for b in outputs if low.partial and not written_first(kernel.body, b)]
-        for b, v in zip(outputs, e.outputs, strict=True):
-            if b in zeroed:
-                self.launches.nest(zero_kernel(b), [], [self.values.number(v)], 2, "zeros", [e])
+        before = [zeros_before(kernel, b) for b in outputs] if low.partial else []
+        for v, zeros in zip(e.outputs, before, strict=False):
+            if zeros is not None:
+                self.launches.nest(zeros, [], [self.values.number(v)], 2, "zeros", [e])
         cost = round_cost(kernel, self.launches.isa.lanes("float"))
         writes = [self.values.number(v) for v in e.outputs]
-        form = NestForm(in_place=not zeroed, optimised=low.optimised)
+        form = NestForm(in_place=not any(before), optimised=low.optimised)
         self.launches.nest(kernel, views, writes, cost, e.primitive.name, [e], form=form)
 
     # ---- registered kernels
