@@ -18,8 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nacre.compile.pipeline import compile_graph
+from nacre.examples.workloads import WORKLOADS
 from nacre.inspect.work import work
-from nacre.inspect.workloads import WORKLOADS
 from nacre.native.engine import cross_target
 
 FILE = Path(__file__).with_name("baseline.json")

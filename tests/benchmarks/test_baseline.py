@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from nacre.inspect.workloads import WORKLOADS
+from nacre.examples.workloads import WORKLOADS
+from nacre.examples.workloads.networks import NETWORKS
+from nacre.examples.workloads.standard import STANDARD
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -30,8 +32,14 @@ def check(name: str, size: str) -> None:
     assert not faults, "\n".join([*faults, "if that is meant: python3 run.py bench baseline --write"])
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [w.name for w in STANDARD])
 def test_tiny_workloads_have_not_grown(name: str) -> None:
+    check(name, "tiny")
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", [w.name for w in NETWORKS])
+def test_tiny_networks_have_not_grown(name: str) -> None:
     check(name, "tiny")
 
 

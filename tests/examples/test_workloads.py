@@ -7,17 +7,30 @@ import pytest
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError
-from nacre.inspect.workloads import WORKLOADS, chosen
+from nacre.examples.workloads import WORKLOADS, chosen
+from nacre.examples.workloads.networks import NETWORKS
+from nacre.examples.workloads.standard import STANDARD
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_compiled_and_eager_have_the_same_bits(name: str) -> None:
+def check(name: str) -> None:
+    """Compiled and eager results of two calls: the second training step depends on the first update."""
     compiled, arguments = WORKLOADS[name].ready(tiny=True)
     eager, _ = WORKLOADS[name].plain(tiny=True)
-    for _ in range(2):  # the second training step depends on the first update
+    for _ in range(2):
         ours, theirs = (tree.flatten(f(*arguments))[0] for f in (compiled, eager))
         assert len(ours) == len(theirs) and all(np.isfinite(x.numpy()).all() for x in ours)
         assert all(np.array_equal(x.numpy(), y.numpy()) for x, y in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("name", [w.name for w in STANDARD])
+def test_compiled_and_eager_have_the_same_bits(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", [w.name for w in NETWORKS])
+def test_compiled_and_eager_networks_have_the_same_bits(name: str) -> None:
+    check(name)
 
 
 def test_names_are_checked() -> None:
