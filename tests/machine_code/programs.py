@@ -17,7 +17,6 @@ from nacre.api.tensor import Tensor
 from nacre.base.dims import Dim
 from nacre.base.types import TensorType
 from nacre.examples.workloads import WORKLOADS
-from nacre.examples.workloads.networks import NETWORKS
 from nacre.examples.workloads.standard import STANDARD
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
@@ -86,13 +85,11 @@ def normal(*shapes: Sequence[int], dtype: Any = nc.float32, whole: int = 0) -> l
 
 
 def workloads() -> Iterator[Program]:
-    """Both sizes exact, and the small ones fast; of the networks the small ones alone."""
+    """Both sizes exact, and the small ones fast."""
     for name in (w.name for w in STANDARD):
         for tiny in (False, True):
             yield Program(f"workload {name} {'tiny' if tiny else 'full'}", partial(_workload, name, tiny))
         yield Program(f"workload {name} tiny fast", partial(_workload, name, True), "fast")
-    for name in (w.name for w in NETWORKS):
-        yield Program(f"workload {name} tiny", partial(_workload, name, True))
 
 
 def _workload(name: str, tiny: bool) -> Made:

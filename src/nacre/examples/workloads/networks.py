@@ -62,7 +62,7 @@ def _mobilenet(train: bool, tiny: bool) -> Made:
 
 
 def _unet(train: bool, tiny: bool) -> Made:
-    rows, columns, batch = (19, 22, 1) if tiny else (256, 256, 2 if train else 1)
+    rows, columns, batch = (33, 36, 1) if tiny else (256, 256, 2 if train else 1)
     model = UNet(1, 2, 4) if tiny else UNet(3, 2, 32)
     x = floats(batch, 1 if tiny else 3, rows, columns)
     if not train:
@@ -163,7 +163,7 @@ NETWORKS: tuple[Workload, ...] = (
         _unet,
         "U-Net from 32 channels, 256 × 256 pixels",
         ("batch 2, Adam", "batch 1"),
-        "U-Net from 4 channels, 19 × 22 pixels, batch 1",
+        "U-Net from 4 channels, 33 × 36 pixels, batch 1",
     ),
     *_pair(
         "lstm",
