@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from nacre.inspect.workloads import WORKLOADS
+from nacre.examples.workloads.standard import STANDARD
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -30,13 +30,13 @@ def check(name: str, size: str) -> None:
     assert not faults, "\n".join([*faults, "if that is meant: python3 run.py bench baseline --write"])
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [w.name for w in STANDARD])
 def test_tiny_workloads_have_not_grown(name: str) -> None:
     check(name, "tiny")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [w.name for w in STANDARD])
 def test_workloads_have_not_grown(name: str) -> None:
     check(name, "full")
 

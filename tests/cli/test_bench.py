@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.main import main
+from nacre.examples.workloads import WORKLOADS
 from nacre.inspect import ceilings
-from nacre.inspect.workloads import WORKLOADS
 
 
 @pytest.fixture(autouse=True)

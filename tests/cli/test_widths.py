@@ -19,11 +19,11 @@ from nacre.cli.commands import commands
 from nacre.cli.demo import command as demo
 from nacre.compile.program.tune import Choice
 from nacre.data import TensorDataset
+from nacre.examples.workloads import WORKLOADS
 from nacre.inspect.ceilings import Ceilings
 from nacre.inspect.machine import Check
 from nacre.inspect.profile import Profile, Row
 from nacre.inspect.timing import Times
-from nacre.inspect.workloads import WORKLOADS
 from nacre.train.display import Display
 from nacre.train.history import History
 

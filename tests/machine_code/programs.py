@@ -16,7 +16,8 @@ from nacre.api.random import seed
 from nacre.api.tensor import Tensor
 from nacre.base.dims import Dim
 from nacre.base.types import TensorType
-from nacre.inspect.workloads import WORKLOADS
+from nacre.examples.workloads import WORKLOADS
+from nacre.examples.workloads.standard import STANDARD
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
@@ -85,7 +86,7 @@ def normal(*shapes: Sequence[int], dtype: Any = nc.float32, whole: int = 0) -> l
 
 def workloads() -> Iterator[Program]:
     """Both sizes exact, and the small ones fast."""
-    for name in WORKLOADS:
+    for name in (w.name for w in STANDARD):
         for tiny in (False, True):
             yield Program(f"workload {name} {'tiny' if tiny else 'full'}", partial(_workload, name, tiny))
         yield Program(f"workload {name} tiny fast", partial(_workload, name, True), "fast")

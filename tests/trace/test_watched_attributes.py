@@ -12,6 +12,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
+from nacre.trace import reads
 
 X = nc.ones(2)
 
@@ -164,3 +165,25 @@ def test_equal_objects_are_not_the_same_object() -> None:
     f = nc.jit(lambda x, c: x * c.k)
     assert [f(X, Equal(k)).tolist() for k in (2.0, 3.0)] == [[2.0, 2.0], [3.0, 3.0]]
     assert f(X, held.it).tolist() == f(X, held.it).tolist() == [3.0, 3.0]
+
+
+def test_objects_are_not_searched_again_for_each_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a function with variables of another one, which may be another function each time that it runs."""
+    searched: list[Any] = []
+    search = reads.attributes
+    monkeypatch.setattr(reads, "attributes", lambda *given: searched.append(given[0]) or search(*given))
+
+    def searches(count: int) -> int:
+        searched.clear()
+        settings = SimpleNamespace(factor=2.0)
+
+        @nc.jit
+        def f(x: nc.Tensor) -> nc.Tensor:
+            for _ in range(count):
+                x = x * settings.factor
+            return x
+
+        assert f(nc.ones(2)).tolist() == [2.0**count] * 2
+        return len(searched)
+
+    assert 0 < searches(4) == searches(20)

@@ -405,7 +405,7 @@ def _wrapped(place: Size, size: Size) -> Size:
     raise ShapeError(f"roll: the shift must be within {ROUNDS - 1} times the size {size}; got more; shift by less")
 
 
-def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
+def tile(x: TensorLike, repetitions: Size | Sequence[Size], /) -> Tensor:
     """x repeated as a whole along its axes.
 
     >>> nc.tile([1, 2], (2,))

@@ -19,11 +19,11 @@ from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
 from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
+from nacre.examples.workloads import WORKLOADS, Workload, chosen
 from nacre.inspect import machine, roofline
 from nacre.inspect.ceilings import Ceilings, measure
 from nacre.inspect.profile import Profile, Row, measured
 from nacre.inspect.timing import Times, interleaved
-from nacre.inspect.workloads import WORKLOADS, Workload, chosen
 from nacre.native.pool import pool
 
 GIGA = 1e9

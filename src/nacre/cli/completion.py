@@ -12,7 +12,7 @@ from nacre.base.records import dataclass
 from nacre.cli.grammar import Parser
 from nacre.cli.topics import TOPICS
 from nacre.deploy.target import names as targets
-from nacre.inspect.workloads import WORKLOADS
+from nacre.examples.workloads import WORKLOADS
 
 EXAMPLES = (
     ("source <(nacre completion bash)", "complete in this bash; put the line into ~/.bashrc for all"),

@@ -15,7 +15,7 @@ from nacre.cli.stages import duration, stages
 from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
 from nacre.compile.program.tune import Choice, tune
-from nacre.inspect.workloads import WORKLOADS, chosen
+from nacre.examples.workloads import WORKLOADS, chosen
 from nacre.runtime import tunables
 from nacre.transform.jit import Jitted, jit
 

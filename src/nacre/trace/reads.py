@@ -122,6 +122,7 @@ class Reads:
         self._loads = set[str]()  # names of attributes that are read
         self._probed = set[str]()  # of those that may be absent
         self._classes: dict[type[Any], None] = {}
+        self._searched: tuple[int, ...] = ()  # how many of each were known when all of them were last searched
         self._within = set[int]()  # objects that were found in containers and modules alone, by identity
         self._objects: dict[int, tuple[Any, str]] = {}  # modules of users, and objects with attributes; their names
 
@@ -132,13 +133,13 @@ class Reads:
 
     def add(self, x: Any, name: str = "") -> None:
         """Follow a function, a method or an object of a user's class, and all that it calls."""
-        waiting, known = [(x, name)], ()
+        waiting = [(x, name)]
         self._within.discard(id(x))
         while waiting:
             self._follow(*waiting.pop(), waiting)
-            now = tuple(map(len, (self._names, self._loads, self._probed, self._classes, self._objects)))
-            if not waiting and known != now:
-                known = now
+            now = tuple(map(len, (self._names, self._loads, self._probed, self._classes, self._objects, self._within)))
+            if not waiting and self._searched != now:
+                self._searched = now
                 waiting += [(f, "") for c in self._classes for f in self._methods(c)]
                 for x, name in list(self._objects.values()):
                     names = self._loads if id(x) in self._within else self._names

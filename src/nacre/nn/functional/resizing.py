@@ -38,7 +38,7 @@ BYTES_OF_PLACE = 96  # while an axis is resized: positions and weights as int64 
 # ---- padding
 
 
-def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float | None = None) -> Tensor:
     """x with margins: `pad` lists those of the last axis, before and after, then those of the axis before it, …
 
     The mode "constant" (the default) fills with `value`, 0 by default.  "replicate" repeats the edge, "reflect" mirrors

@@ -1,7 +1,4 @@
-"""The workloads of `nacre bench`: well-known computations, written as users would write them.
-
-Each has two sizes: the known one, and a tiny one for tests.  Weights and data are drawn from fixed seeds.
-"""
+"""Computations that benchmarks commonly have: small networks, ResNet, GPT, and single operations."""
 
 from __future__ import annotations
 
@@ -12,56 +9,17 @@ from typing import Any
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import creation, manipulation, random, slices, taking
+from nacre.api import creation, manipulation, slices, taking
 from nacre.api.creation import asarray
 from nacre.api.elementwise import arithmetic, transcendental
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import float32
-from nacre.base.errors import ArgumentError
-from nacre.base.records import dataclass
+from nacre.examples.workloads.workload import Made, Workload, floats, whole
 from nacre.trace.variable import Variable
 from nacre.transform.grad import vjp
-from nacre.transform.jit import Jitted, jit
 
 F = nn.functional
-
-
-Made = tuple[Callable[..., Any], tuple[Any, ...]]  # a function and its arguments
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A named computation; `make(tiny)` returns a new function and its arguments.
-
-    `title` describes the known size, `tiny` the one for tests.
-    """
-
-    name: str
-    title: str
-    tiny: str
-    make: Callable[[bool], Made]
-
-    def plain(self, tiny: bool = False) -> Made:
-        """The function, with weights from the same seed each time, and its arguments."""
-        random.seed(0)
-        return self.make(tiny)
-
-    def ready(self, tiny: bool = False) -> tuple[Jitted[..., Any], tuple[Any, ...]]:
-        """The function compiled, and its arguments."""
-        function, arguments = self.plain(tiny)
-        return jit(function), arguments
-
-
-# ---- data
-
-
-def _floats(*shape: int, seed: int = 1) -> Tensor:
-    return asarray(np.random.default_rng(seed).standard_normal(shape, np.float32))
-
-
-def _whole(limit: int, *shape: int, seed: int = 2) -> Tensor:
-    return asarray(np.random.default_rng(seed).integers(0, limit, shape).astype(np.int32))
 
 
 def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor, Tensor], Any]:
@@ -81,7 +39,7 @@ def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor,
 # ---- models
 
 
-class GptBlock(nn.Module):
+class ResNetBlock(nn.Module):
     """Two 3 × 3 convolutions with a shortcut (He et al. 2015)."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
@@ -112,7 +70,7 @@ def resnet18(first: int = 64, classes: int = 1000) -> nn.Module:
     channels = first
     for stage in range(4):
         width = first << stage
-        layers += [GptBlock(channels, width, 2 if stage else 1), GptBlock(width, width, 1)]
+        layers += [ResNetBlock(channels, width, 2 if stage else 1), ResNetBlock(width, width, 1)]
         channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
@@ -184,7 +142,7 @@ class RoundedLinear(nn.Module):
 
     def __init__(self, inward: int, outward: int) -> None:
         self.weight, self.scale = _rounded(nn.Linear(inward, outward).weight.value.T, axis=0)
-        self.bias = nn.Buffer(_floats(outward))
+        self.bias = nn.Buffer(floats(outward))
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., inward] → [..., outward]."""
@@ -245,7 +203,7 @@ def _mlp(tiny: bool) -> Made:
     sizes, batch = ((20, 24, 16, 10), 8) if tiny else ((784, 512, 512, 10), 128)
     a, b, c, d = sizes
     model = nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, c), nn.ReLU(), nn.Linear(c, d))
-    return _training(model, optim.Adam(model.parameters(), lr=1e-3)), (_floats(batch, a), _whole(10, batch))
+    return _training(model, optim.Adam(model.parameters(), lr=1e-3)), (floats(batch, a), whole(10, batch))
 
 
 def _convnet(tiny: bool) -> Made:
@@ -264,14 +222,14 @@ def _convnet(tiny: bool) -> Made:
     )
     return (
         _training(model, optim.Adam(model.parameters(), lr=1e-3)),
-        (_floats(batch, 1, side, side), _whole(10, batch)),
+        (floats(batch, 1, side, side), whole(10, batch)),
     )
 
 
 def _resnet(batch: int) -> Callable[[bool], Made]:
     def make(tiny: bool) -> Made:
         model = (resnet18(16, 10) if tiny else resnet18()).eval()
-        return no_grad()(model.__call__), (_floats(batch, 3, 32, 32) if tiny else _floats(batch, 3, 224, 224),)
+        return no_grad()(model.__call__), (floats(batch, 3, 32, 32) if tiny else floats(batch, 3, 224, 224),)
 
     return make
 
@@ -281,7 +239,7 @@ def _gpt(tiny: bool) -> Made:
     model = GptModel(layers, width, heads, 65, length)
     return (
         _training(model, optim.AdamW(model.parameters(), lr=1e-3)),
-        (_whole(65, batch, length), _whole(65, batch, length, seed=3)),
+        (whole(65, batch, length), whole(65, batch, length, seed=3)),
     )
 
 
@@ -297,23 +255,21 @@ def _prefill(tiny: bool) -> Made:
         """The scores of the token after the last one."""
         return model.scores(model.hidden(ids)[:, -1])
 
-    return prefill, (_whole(97, 1, 24 if tiny else 256),)
+    return prefill, (whole(97, 1, 24 if tiny else 256),)
 
 
 def _decode(kind: type[GptModel], tiny: bool) -> Made:
     model, past = _gpt2(tiny, kind), 24 if tiny else 256
     blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
     shape = 1, model.heads, room, width // model.heads
-    cache_pairs = [
-        (Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)
-    ]
+    cache_pairs = [(Variable(floats(*shape, seed=4 + k)), Variable(floats(*shape, seed=40 + k))) for k in range(blocks)]
 
     @no_grad()
     def decode(token: Tensor, place: Tensor) -> Tensor:
         """One token, and its cached keys and values."""
         return model.decode(token, place, cache_pairs)
 
-    return decode, (_whole(97, 1, 1), asarray(np.int32(past)))
+    return decode, (whole(97, 1, 1), asarray(np.int32(past)))
 
 
 def _chain(x: Tensor) -> Tensor:
@@ -334,7 +290,7 @@ def _layer_norm(x: Tensor) -> Tensor:
 def _matmul(n: int) -> Callable[[bool], Made]:
     def make(tiny: bool) -> Made:
         side = n // 32 if tiny else n
-        return _product, (_floats(side, side), _floats(side, side, seed=2))
+        return _product, (floats(side, side), floats(side, side, seed=2))
 
     return make
 
@@ -348,88 +304,77 @@ def _attention(backward: bool) -> Callable[[bool], Made]:
 
     def make(tiny: bool) -> Made:
         shape = (2, 2, 20, 16) if tiny else (8, 6, 256, 64)
-        given = tuple(_floats(*shape, seed=k) for k in range(4 if backward else 3))
+        given = tuple(floats(*shape, seed=k) for k in range(4 if backward else 3))
         return (gradients if backward else attend), given
 
     return make
 
 
 def _rows(function: Callable[..., Any], *shape: int) -> Callable[[bool], Made]:
-    return lambda tiny: (function, (_floats(*((n // 64 + 3 for n in shape) if tiny else shape)),))
+    return lambda tiny: (function, (floats(*((n // 64 + 3 for n in shape) if tiny else shape)),))
 
 
-WORKLOADS: dict[str, Workload] = {
-    w.name: w
-    for w in (
-        Workload(
-            "mlp",
-            "training step of a 784-512-512-10 MLP, batch 128, Adam",
-            "training step of a 20-24-16-10 MLP, batch 8, Adam",
-            _mlp,
-        ),
-        Workload(
-            "convnet",
-            "training step of a small convnet, batch 64, Adam",
-            "training step of a tiny convnet, batch 4, Adam",
-            _convnet,
-        ),
-        Workload(
-            "resnet18",
-            "ResNet-18 inference, batch 1",
-            "narrow ResNet-18 inference, 32 × 32 pixels, batch 1",
-            _resnet(1),
-        ),
-        Workload(
-            "resnet18-8",
-            "ResNet-18 inference, batch 8",
-            "narrow ResNet-18 inference, 32 × 32 pixels, batch 8",
-            _resnet(8),
-        ),
-        Workload(
-            "gpt",
-            "training step of a 6-layer GPT, 8 × 256 tokens, AdamW",
-            "training step of a 2-layer GPT, 2 × 12 tokens, AdamW",
-            _gpt,
-        ),
-        Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
-        Workload(
-            "decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, GptModel)
-        ),
-        Workload(
-            "decode-int8",
-            "GPT-2-small, one token after 256, int8 weights",
-            "2-layer GPT, one token after 24, int8 weights",
-            partial(_decode, RoundedGpt),
-        ),
-        Workload(
-            "chain",
-            "ten pointwise operations on 10 M elements",
-            "ten pointwise operations on 156253 elements",
-            _rows(_chain, 10_000_000),
-        ),
-        Workload("softmax", "softmax 4096 × 1024", "softmax 67 × 19", _rows(F.softmax, 4096, 1024)),
-        Workload("layernorm", "layer norm 4096 × 768", "layer norm 67 × 15", _rows(_layer_norm, 4096, 768)),
-        Workload("matmul-1024", "matrix product 1024³", "matrix product 32³", _matmul(1024)),
-        Workload("matmul-2048", "matrix product 2048³", "matrix product 64³", _matmul(2048)),
-        Workload(
-            "attention",
-            "causal attention, 8 × 6 heads, 256 × 64",
-            "causal attention, 2 × 2 heads, 20 × 16",
-            _attention(False),
-        ),
-        Workload(
-            "attention-gradient",
-            "causal attention, 8 × 6 heads, 256 × 64, forward and backward",
-            "causal attention, 2 × 2 heads, 20 × 16, forward and backward",
-            _attention(True),
-        ),
-    )
-}
-
-
-def chosen(names: list[str]) -> list[Workload]:
-    """The workloads with these names, or all without names; raises ArgumentError for an unknown name."""
-    for name in names:
-        if name not in WORKLOADS:
-            raise ArgumentError(f"workloads: the name must be one of {', '.join(WORKLOADS)}; got {name!r}")
-    return [WORKLOADS[n] for n in names] if names else list(WORKLOADS.values())
+STANDARD = (
+    Workload(
+        "mlp",
+        "training step of a 784-512-512-10 MLP, batch 128, Adam",
+        "training step of a 20-24-16-10 MLP, batch 8, Adam",
+        _mlp,
+    ),
+    Workload(
+        "convnet",
+        "training step of a small convnet, batch 64, Adam",
+        "training step of a tiny convnet, batch 4, Adam",
+        _convnet,
+    ),
+    Workload(
+        "resnet18",
+        "ResNet-18 inference, batch 1",
+        "narrow ResNet-18 inference, 32 × 32 pixels, batch 1",
+        _resnet(1),
+    ),
+    Workload(
+        "resnet18-8",
+        "ResNet-18 inference, batch 8",
+        "narrow ResNet-18 inference, 32 × 32 pixels, batch 8",
+        _resnet(8),
+    ),
+    Workload(
+        "gpt",
+        "training step of a 6-layer GPT, 8 × 256 tokens, AdamW",
+        "training step of a 2-layer GPT, 2 × 12 tokens, AdamW",
+        _gpt,
+    ),
+    Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
+    Workload(
+        "decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, GptModel)
+    ),
+    Workload(
+        "decode-int8",
+        "GPT-2-small, one token after 256, int8 weights",
+        "2-layer GPT, one token after 24, int8 weights",
+        partial(_decode, RoundedGpt),
+    ),
+    Workload(
+        "chain",
+        "ten pointwise operations on 10 M elements",
+        "ten pointwise operations on 156253 elements",
+        _rows(_chain, 10_000_000),
+    ),
+    Workload("softmax", "softmax 4096 × 1024", "softmax 67 × 19", _rows(F.softmax, 4096, 1024)),
+    Workload("layernorm", "layer norm 4096 × 768", "layer norm 67 × 15", _rows(_layer_norm, 4096, 768)),
+    Workload("matmul-1024", "matrix product 1024³", "matrix product 32³", _matmul(1024)),
+    Workload("matmul-2048", "matrix product 2048³", "matrix product 64³", _matmul(2048)),
+    Workload(
+        "attention",
+        "causal attention, 8 × 6 heads, 256 × 64",
+        "causal attention, 2 × 2 heads, 20 × 16",
+        _attention(False),
+    ),
+    Workload(
+        "attention-gradient",
+        "causal attention, 8 × 6 heads, 256 × 64, forward and backward",
+        "causal attention, 2 × 2 heads, 20 × 16, forward and backward",
+        _attention(True),
+    ),
+)
