@@ -66,6 +66,11 @@ def is_scalar(x: object) -> bool:
     return isinstance(x, bool | int | float | complex | Dim)
 
 
+def default_float(x: Any) -> Any:
+    """A Python number that is real as a tensor of the default dtype; others unchanged."""
+    return as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) and not isinstance(x, complex) else x
+
+
 def constant(value: Number, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number, cached by number and dtype."""
     given: Any = value
