@@ -16,7 +16,7 @@ import numpy as np
 
 from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
-from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
+from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain, require_unmasked
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import (
     FLOATING,
@@ -161,11 +161,7 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
 
 
 def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
-        raise DTypeError(
-            "tensor: an array must not have a mask; got a masked array; write array.filled(0), for example, and keep "
-            "the mask as another tensor"
-        )
+    require_unmasked("tensor", array)
     held = array_capture(array, lambda: from_numpy(array)) if STATE.word else None
     held = from_numpy(array) if held is None else held  # in the byte order of the machine
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
