@@ -214,7 +214,7 @@ def test_all_hostile_values(name: str) -> None:
         (lambda: nc.jit(nc.exp)(np.ma.masked_array([1.0, 2.0], [0, 1])), nc.DTypeError, "must not have a mask"),
         (lambda: nc.grad(nc.sum)(np.ma.masked_array([1.0, 2.0], [0, 1])), nc.DTypeError, "must not have a mask"),
         (lambda: nc.vmap(nc.exp)(np.ma.masked_array([1.0, 2.0], [0, 1])), nc.DTypeError, "must not have a mask"),
-        (lambda: nc.from_dlpack(np.ma.masked_array([1.0], [0])), nc.DTypeError, "from_dlpack: an array must not have a mask"),
+        (lambda: nc.from_dlpack(np.ma.masked_array([1.0], [0])), nc.DTypeError, "from_dlpack: an array must not"),
         (lambda: nc.asarray(np.zeros(3, [("a", "f4"), ("b", "i4")])), nc.DTypeError, "take a field, as in array['x']"),
         (lambda: nc.jit(nc.exp)(np.zeros(3, [("a", "f4")])), nc.DTypeError, "got records"),
         (lambda: nc.ones(3) + np.rec.array([(1, 2.0)], [("a", int), ("b", float)]), nc.DTypeError, "got records"),

@@ -76,12 +76,12 @@ def test_half_types_are_rounded_from_float32(name: str) -> None:
     assert short.dtype is nc.float16 and nc.array_equal(short, wide.astype(nc.float16))
 
 
-# ---- no two numbers are alike
+# ---- all numbers differ
 
 
 @pytest.mark.usefixtures("divided")
 @pytest.mark.parametrize("shape", [(200_000,), (2, 100_000), (400, 500), (50, 40, 100), (1, 200_000, 1)])
-def test_no_two_numbers_of_a_key_are_alike(shape: Any) -> None:
+def test_no_two_numbers_of_a_key_are_the_same(shape: Any) -> None:
     """The 64 bits of each place differ, whatever the shape and the number of threads, and depend on the place alone."""
     flat = R.bits((200_000,), nc.uint64, key=R.key(8)).numpy()
     for threads in (1, 2):
@@ -90,7 +90,7 @@ def test_no_two_numbers_of_a_key_are_alike(shape: Any) -> None:
         assert len(np.unique(found)) == found.size and (found == flat).all()
 
 
-def test_no_two_numbers_of_a_batch_are_alike() -> None:
+def test_no_two_numbers_of_a_batch_are_the_same() -> None:
     keys = R.bits((300, 2), key=R.key(1))
     found = nc.vmap(lambda k: R.bits((40, 20), nc.uint64, key=k))(keys).numpy()
     assert len(np.unique(found)) == found.size

@@ -1,4 +1,4 @@
-"""Parameters of distributions: their edges, dtypes and shapes, what is refused, and gradients by them."""
+"""Parameters of distributions: their edges, dtypes and shapes, refusals, and gradients by them."""
 
 from __future__ import annotations
 

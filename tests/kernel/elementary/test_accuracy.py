@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from kernel.elementary.ulps import EXACT, evaluate, ulps_of_float32, ulps_of_float64, worst
+from kernel.elementary.ulps import EXACT, FORMATS, evaluate, ulps_of_float32, ulps_of_float64, worst
 from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 
 TIGHTER = {
@@ -63,6 +63,14 @@ def test_half_types_round_the_float32_result_once(op: str, dtype: DType) -> None
         got = evaluate(op, dtype, every)
         got, wide = got.astype(np.float32), wide.astype(np.float32)
     assert ((got == wide) | (np.isnan(got) & np.isnan(wide))).all()
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+@pytest.mark.parametrize("op", EXACT)
+def test_half_types(op: str, dtype: DType) -> None:
+    """At every number of one operand, the error of rounding once, from float32."""
+    error, where = worst(op, dtype, 0)
+    assert error <= 0.5 + 2.0 ** (FORMATS[dtype][0] - 23), f"{op}{where}: {error} ulp"
 
 
 @pytest.mark.slow
