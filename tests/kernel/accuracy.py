@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kernel.elementary import ulps
@@ -25,10 +26,7 @@ Errors = dict[str, dict[str, float]]  # by function and dtype
 def elementary(points: int) -> Errors:
     """The largest error of each elementary function; float32 has a hundred times as many points."""
     counts = {float32: 100 * points}
-    return {
-        op: {dtype.name: round(ulps.worst(op, dtype, counts.get(dtype, points))[0], 3) for dtype in DTYPES}
-        for op in ulps.EXACT
-    }
+    return {op: _printed(op, lambda d, op=op: ulps.worst(op, d, counts.get(d, points))[0]) for op in ulps.EXACT}
 
 
 def special(points: int) -> Errors:
@@ -37,8 +35,15 @@ def special(points: int) -> Errors:
     for subject in accuracy.SUBJECTS:
         if subject.name != "implicit_gamma":  # which is exact
             name = subject.name + (", x < 0" if subject.least == 1 and len(subject.boxes[0]) == 1 else "")
-            found[name] = {d.name: round(accuracy.worst(subject, d, points)[0], 3) for d in DTYPES}
+            found[name] = _printed(name, lambda d, s=subject: accuracy.worst(s, d, points)[0])
     return found
+
+
+def _printed(name: str, error: Callable[[DType], float]) -> dict[str, float]:
+    """The error of a function in each dtype."""
+    errors = {dtype.name: round(error(dtype), 3) for dtype in DTYPES}
+    print(f"{name:16}", *(f"{dtype} {error:9.3f}" for dtype, error in errors.items()), flush=True)
+    return errors
 
 
 def recorded() -> dict[str, Errors]:
@@ -53,11 +58,9 @@ def record(**parts: Errors) -> None:
 
 
 def main(points: int) -> None:
-    """Measure, print and record."""
-    for part, found in (("elementary", elementary(points)), ("special", special(max(points // 10, 4)))):
-        for name, errors in found.items():
-            print(f"{name:16}", *(f"{dtype} {error:9.3f}" for dtype, error in errors.items()), flush=True)
-        record(**{part: found})
+    """Measure, print and record; a tenth of the points for special functions."""
+    record(elementary=elementary(points))
+    record(special=special(max(points // 10, 4)))
 
 
 if __name__ == "__main__":

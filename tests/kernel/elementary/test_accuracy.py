@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from kernel.accuracy import recorded
 from kernel.elementary.ulps import EXACT, FORMATS, evaluate, ulps_of_float32, ulps_of_float64, worst
 from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 
@@ -79,3 +80,13 @@ def test_many_points(op: str) -> None:
     assert worst(op, float32, 1_000_000, seed=2)[0] < 2
     with mpmath.workprec(200):
         assert worst(op, float64, 5_000, seed=2)[0] < 2
+
+
+def test_the_recorded_errors_are_within_the_promise() -> None:
+    """Those of the table in the documents: 2 ulp, and half types are rounded once."""
+    for table in (recorded()["elementary"], recorded().get("exhaustive", {})):
+        for op, errors in table.items():
+            assert op in EXACT
+            for dtype, error in errors.items():
+                assert error <= (0.51 if dtype in ("float16", "bfloat16") else 2.0), (op, dtype)
+    assert set(recorded()["elementary"]) == set(EXACT)

@@ -142,12 +142,15 @@ def draw(box: Box, dtype: DType, count: int, rng: np.random.Generator) -> list[A
 
 
 def exact_at(subject: Subject, numbers: tuple[float, ...], got: float) -> Any:
-    """The exact value; infinity at a pole, where the function must not be finite."""
+    """The exact value; infinity where it is none, and where the function must not be finite."""
     try:
-        return subject.exact(*map(mpmath.mpf, numbers))
-    except ValueError:
-        assert not np.isfinite(got), (subject.name, numbers, got)
-        return mp.inf
+        exact = subject.exact(*map(mpmath.mpf, numbers))
+    except (ValueError, ZeroDivisionError):  # at a pole
+        exact = mp.nan
+    if mpmath.isfinite(exact):
+        return exact
+    assert not np.isfinite(got), (subject.name, numbers, got)
+    return mp.inf
 
 
 def worst(subject: Subject, dtype: DType, count: int, seed: int = 1) -> tuple[float, tuple[float, ...]]:
