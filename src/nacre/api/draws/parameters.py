@@ -16,7 +16,7 @@ from nacre.base.types import Shape, broadcast_shapes
 from nacre.ops.rules import show
 from nacre.trace.value import is_concrete
 
-Check = Callable[[np.ndarray], Any]  # the numbers of a parameter → which of them are possible
+Check = Callable[[Any], Any]  # the numbers of a parameter → which of them are possible
 
 
 def parameters(operation: str, shape: Any, *xs: TensorLike, positive: bool = True) -> tuple[list[Any], DType]:
@@ -46,11 +46,13 @@ def _filling(operation: str, x: Any, sizes: Shape) -> Any:
 
 def require(operation: str, text: str, x: Any, check: Check) -> None:
     """Raise ArgumentError with the first number that is not possible; traced numbers are not known."""
-    if isinstance(x, int | float) or is_concrete(x):
-        listed = np.asarray(x) if isinstance(x, int | float) else numbers(x, operation)
-        wrong = listed[~check(listed)]
-        if wrong.size:
-            raise ArgumentError(f"{operation}: {text}; got {wrong.flat[0]}")
+    if isinstance(x, int | float):
+        wrong = [] if check(x) else [x]
+    else:
+        listed = numbers(x, operation) if is_concrete(x) else np.empty(0)
+        wrong = listed[~check(listed)].ravel()
+    if len(wrong):
+        raise ArgumentError(f"{operation}: {text}; got {wrong[0]}")
 
 
 def in_one_shape(operation: str, shape: Any, *xs: Any) -> list[Any]:
