@@ -35,7 +35,7 @@ def test_laws_of_counts(name: str) -> None:
     assert all(abs(size) < 4 for _, size in deviations(numbers, subject.law))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(6)
 @pytest.mark.parametrize("name", EVERY)
 def test_laws_of_ten_million_numbers(name: str) -> None:
     """Deviations that one set of draws in ten thousand would have."""
