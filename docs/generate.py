@@ -18,7 +18,8 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,25 @@ def transformations() -> str:
     return text + "".join(_refusals(rows))
 
 
-TABLES = {"transformations": transformations}
+def _errors(part: str) -> str:
+    """The largest errors of functions by dtype, from the runs that are recorded."""
+    recorded: dict[str, dict[str, dict[str, float]]] = json.loads(
+        (ROOT / "docs" / "accuracy.json").read_text(encoding="utf-8")
+    )
+    rows = recorded[part]
+    columns = list(next(iter(rows.values())))
+    text = _row("function", *columns) + "|---" * (len(columns) + 1) + "|\n"
+    for name, errors in rows.items():
+        function, comma, where = name.partition(",")
+        text += _row(f"`{function}`{comma}{where}", *(f"{error:.2f}" for error in errors.values()))
+    return text
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "transformations": transformations,
+    "elementary_accuracy": partial(_errors, "elementary"),
+    "special_accuracy": partial(_errors, "special"),
+}
 
 
 def with_tables(text: str) -> str:

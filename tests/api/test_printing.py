@@ -110,3 +110,52 @@ def test_notebooks_get_tables() -> None:
     shown: list[str] = []
     nc.jit(lambda x: (shown.append(x._repr_html_()), x)[1])(X)
     assert shown == ["<pre>Tensor(f32[3], traced)</pre>"]
+
+
+@pytest.mark.parametrize(("x", "spec", "text"), [
+    (1.23456, ".3f", "1.235"), (3, "5d", "    3"), (3, "b", "11"), (1 + 2j, ".1f", "1.0+2.0j"), (True, ">3", "  1"),
+    ([[0.5]], ".1%", "50.0%"), (1234567.0, ",.0f", "1,234,567"), (float("nan"), ".2f", "nan"), (2.5, "", "2.5"),
+])  # fmt: skip
+def test_formats_of_one_number(x: Any, spec: str, text: str) -> None:
+    assert format(nc.tensor(x), spec) == text
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float64"])
+def test_formats_of_floats(name: str) -> None:
+    assert f"{nc.tensor(0.5).astype(getattr(nc, name)):.3f}" == "0.500"
+
+
+def test_formats_that_are_refused() -> None:
+    with pytest.raises(
+        nc.ShapeError, match=r"format: the tensor must have one element for the format '.3f'; got .*\(2,\)"
+    ):
+        format(nc.tensor([1.0, 2.0]), ".3f")
+    with pytest.raises(
+        nc.ArgumentError, match=r"format: the format must fit a number of dtype float32; got 'd'; Python"
+    ):
+        format(nc.tensor(1.5), "d")
+    with pytest.raises(nc.TraceError, match="format: the tensor must have known numbers"):
+        nc.jit(lambda x: (f"{x:.3f}", x)[1])(nc.tensor(1.0))
+    assert f"{nc.tensor([1.0, 2.0])}" == "[1. 2.]"
+
+
+@pytest.mark.parametrize(("x", "text"), [
+    (nc.zeros((0, 3)), "Tensor([], f32[0, 3])"),
+    (nc.zeros((2, 0), dtype=nc.int64), "Tensor([], i64[2, 0])"),
+    (nc.tensor([1 + 2j, complex("nan")], dtype=nc.complex64), "Tensor([ 1.+2.j, nan+0.j], c64[2])"),
+    (nc.tensor([True, False]), "Tensor([ True, False], bool[2])"),
+    (nc.tensor(True), "Tensor(True, bool[])"),
+    (nc.tensor([0.3], dtype=nc.bfloat16), "Tensor([0.30078125], bf16[1])"),
+    (nc.tensor([65504.0, 1e-4], dtype=nc.float16), "Tensor([6.55e+04, 1.00e-04], f16[2])"),
+    (nc.tensor([0.3]).astype(nc.float8_e5m2), "Tensor([0.3125], f8e5m2[1])"),
+    (nc.tensor([-8, 7], dtype=nc.int4), "Tensor([-8,  7], i4[2])"),
+    (nc.tensor([1.0, -nc.inf, nc.nan, -0.0]), "Tensor([  1., -inf,  nan,  -0.], f32[4])"),
+    (nc.tensor([2**64 - 1], dtype=nc.uint64), "Tensor([18446744073709551615], u64[1])"),
+    (nc.broadcast_to(nc.tensor(1.5), (1 << 15, 1 << 15)), None),
+])  # fmt: skip
+def test_texts_of_all_kinds_of_tensors(x: nc.Tensor, text: str | None) -> None:
+    if text is None:  # a huge tensor
+        shown = repr(x)
+        assert shown.endswith("f32[32768, 32768])") and len(shown) < 700
+    else:
+        assert repr(x) == text

@@ -11,6 +11,7 @@ import scipy.stats
 
 from nacre.base.dtypes import FLOATS, DType
 from nacre.ops import special
+from nacre.ops.special.drawn import drawn
 from ops.row import Inputs, Row, normal, uniform
 from ops.samples import Array, Arrays
 
@@ -99,6 +100,8 @@ ROWS = [
     row("gammaincc", sp.gammaincc, PAIR, 2, 30.0, active=(1,)),
     row("gammainc_slope", slope, PAIR, 2, active=(1,), ulps=3e9),
     row("gamma_density", density, PAIR, 2, 30.0, np.inf),
+    Row("drawn-von_mises", lambda *xs: drawn("von_mises", *xs), lambda x, k: x, points(2), FLOATS),
+    Row("drawn-poisson", lambda *xs: drawn("poisson", *xs), lambda x, rate: x, points(2), FLOATS),
     Row("implicit_gamma", special.implicit_gamma, lambda a, x: x, points(2), FLOATS),
     row("betainc", sp.betainc, smooth_beta, 3, 30.0, active=(2,)),
     row("beta_density", of_beta, smooth_beta, 3, 30.0),

@@ -68,8 +68,8 @@ def required(function: Any) -> tuple[str, ...]:
 
 
 PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for name in module.__all__}
-for module in (random, tree):
-    publish_all(module.__name__)
+publish_all(random.__name__, random.__all__)
+publish_all(tree.__name__)
 for cls in (Tensor, Variable):
     public_class(cls)
 FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments

@@ -16,7 +16,7 @@ import numpy as np
 
 from nacre.api.primitives import checking, pointwise, view
 from nacre.base.arguments import few, is_whole, plain_number, shown
-from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain
+from nacre.base.conversion import Number, bounds, element, elements, natural_dtype, not_numbers, plain, require_unmasked
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import (
     FLOATING,
@@ -64,6 +64,11 @@ _constants: dict[tuple[DType, Any], Value] = {}
 def is_scalar(x: object) -> bool:
     """Whether x is a Python number, or a symbolic size."""
     return isinstance(x, bool | int | float | complex | Dim)
+
+
+def default_float(x: Any) -> Any:
+    """A Python number that is real as a tensor of the default dtype; others unchanged."""
+    return as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) and not isinstance(x, complex) else x
 
 
 def constant(value: Number, dtype: DType) -> Any:
@@ -156,11 +161,7 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
 
 
 def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
-        raise DTypeError(
-            "tensor: an array must not have a mask; got a masked array; write array.filled(0), for example, and keep "
-            "the mask as another tensor"
-        )
+    require_unmasked("tensor", array)
     held = array_capture(array, lambda: from_numpy(array)) if STATE.word else None
     held = from_numpy(array) if held is None else held  # in the byte order of the machine
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)

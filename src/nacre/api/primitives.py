@@ -27,6 +27,7 @@ checking: Final[Any] = nacre.ops.check
 contract: Final[Any] = nacre.ops.dot
 control: Final[Any] = nacre.ops.control
 convolve: Final[Any] = nacre.ops.convolution
+drawing: Final[Any] = LateModule("nacre.ops.special.drawn")
 fourier: Final[Any] = LateModule("nacre.ops.fft")
 identity: Final[Any] = nacre.ops.identity
 matrices: Final[Any] = LateModule("nacre.ops.linalg")

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from nacre.api.operands import numbers
 from nacre.base.dtypes import bfloat16
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, ShapeError
 from nacre.interpret.evaluate import to_numpy
 from nacre.trace.value import DonatedValue, Value, is_concrete
 
@@ -128,6 +129,25 @@ def represent(x: Value, requires_grad: bool | None = None) -> str:
 def as_text(x: Value) -> str:
     """The numbers without the type, as `print` shows them."""
     return _text(printable(x)) if is_concrete(x) else represent(x)
+
+
+def formatted(x: Value, spec: str) -> str:
+    """The number of a tensor of one element, as `format` writes a Python number.
+
+    Raises ShapeError for another number of elements, ArgumentError for a format that Python does not know.
+    """
+    if x.type.static and x.type.size != 1:
+        raise ShapeError(
+            f"format: the tensor must have one element for the format {spec!r}; got shape {x.type.shape}; format an "
+            "element, or print the tensor inside `with nacre.printoptions(precision=3):`"
+        )
+    number = numbers(x, "format").item()
+    try:
+        return format(number, spec)
+    except ValueError as fault:
+        raise ArgumentError(
+            f"format: the format must fit a number of dtype {x.type.dtype.name}; got {spec!r}; Python says: {fault}"
+        ) from None
 
 
 def as_html(x: Value) -> str:

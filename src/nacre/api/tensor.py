@@ -17,7 +17,7 @@ from nacre.api.constants import require_version
 from nacre.api.interchange.conversions import deep_copy, finite, real_number, reduced, to_array, to_buffer, whole
 from nacre.api.operands import TensorLike, numbers, plain_numbers
 from nacre.api.other_names.methods import FUNCTIONS, Axes, Methods
-from nacre.api.printing import as_html, as_text, represent
+from nacre.api.printing import as_html, as_text, formatted, represent
 from nacre.base.arguments import require_device
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
@@ -187,7 +187,7 @@ class Tensor(Methods, metaclass=ListedClass):
         return as_text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(_one(self, "format"), spec) if spec else str(self)
+        return formatted(self, spec) if spec else str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self)

@@ -160,7 +160,7 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
             advice = "the numbers must be one argument; pass the numbers as a tuple"
             if name == "shape":
                 advice = "the shape must be one argument; pass the shape as a tuple"
-            path = "nacre.random." if function.__module__.endswith(".random") else "nacre."
+            path = "nacre.random." if function.__module__ in RANDOM_MODULES else "nacre."
             before, after = listed[:k], [str(arg) for arg in args[last:]]
             written = ", ".join([*before, str(tuple(args[k:last])), *after])
             others = f"; or write {listed[k + 1]}= by its name" if operation in ("normal", "uniform") else ""
@@ -315,7 +315,8 @@ def _is_activation(function: FunctionType) -> bool:
 
 WIDER: Final = ("round",)  # functions of tensors only that have other parameters in other libraries
 UNCHECKED: Final = ("nacre.api.", "nacre.nn.functional.")  # called in loops; arguments are checked after a failure
-CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
+RANDOM_MODULES: Final = tuple(f"nacre.api.draws.{name}" for name in ("continuous", "discrete", "keys"))
+CHECKED: Final = (*RANDOM_MODULES, "nacre.api.settings")
 
 
 def publish(home: ModuleType, name: str) -> Any:

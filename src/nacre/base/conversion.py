@@ -36,6 +36,10 @@ NAMES = "to number the names of classes, write names, y = numpy.unique(labels, r
 REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are not numbers, by NumPy's scalar types
     (np.str_, np.bytes_, str): ("text", NAMES),
     (np.datetime64, np.timedelta64): ("dates or durations", "convert them with array.astype('int64')"),
+    (np.void,): (
+        "records",
+        "take a field, as in array['x'], or write numpy.lib.recfunctions.structured_to_unstructured(array)",
+    ),
     (np.object_,): ("objects", f"convert them with array.astype(float); {NAMES}"),
 }
 NO_NUMBERS = tuple(t for types in REMEDIES for t in types)
@@ -181,6 +185,15 @@ def not_numbers(operation: str, given: object) -> DTypeError:
     what, remedy = next((words for types, words in REMEDIES.items() if issubclass(scalar, types)), ("others", ""))
     name = given.__name__ if isinstance(given, type) else f"NumPy's dtype {given}"
     return DTypeError(f"{operation}: elements must be numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
+
+
+def require_unmasked(operation: str, array: object) -> None:
+    """Raise DTypeError for a masked array, whose mask a tensor would lose."""
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{operation}: an array must not have a mask; got a masked array; write array.filled(0), for example, and "
+            "keep the mask as another tensor"
+        )
 
 
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.conversion import NO_NUMBERS, not_numbers
+from nacre.base.conversion import NO_NUMBERS, not_numbers, require_unmasked
 from nacre.base.dtypes import as_dtype
 from nacre.base.errors import OutOfMemory, TraceError
 from nacre.base.state import STATE
@@ -23,6 +23,7 @@ from nacre.trace.value import DonatedValue, Value, is_concrete, layout_of, make
 
 def from_numpy(array: Any) -> Value:
     """A value with a copy of an array's numbers (any array that NumPy reads, of one of Nacre's dtypes)."""
+    require_unmasked("tensor", array)
     source = np.asarray(array)
     if source.dtype.byteorder == ">":
         source = source.astype(source.dtype.newbyteorder("="))

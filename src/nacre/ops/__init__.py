@@ -73,5 +73,6 @@ LATE: Final = {  # the names of the primitives that each module defines
     "nacre.ops.linalg.triangular": "triangular_solve",
     "nacre.ops.special": "beta_density betainc betaln digamma entr erfcinv erfcx erfinv gamma gamma_density gammainc "
     "gammainc_slope gammaincc i0 i0e i1 i1e implicit_gamma lgamma log_ndtr logit ndtr sinc xlog1py xlogy zeta",
+    "nacre.ops.special.drawn": "drawn",
 }
 declare_late(LATE, OWN)

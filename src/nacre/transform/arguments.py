@@ -51,7 +51,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     if isinstance(x, Dim):
         return dimension(x)
     if isinstance(x, np.ndarray | np.generic):
-        return from_numpy(np.asarray(cast("np.ndarray", x)))
+        return from_numpy(x)
     raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")
 
 

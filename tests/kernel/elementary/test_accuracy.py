@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from kernel.elementary.ulps import EXACT, evaluate, ulps_of_float32, ulps_of_float64, worst
+from kernel.accuracy import recorded
+from kernel.elementary.ulps import EXACT, FORMATS, evaluate, ulps_of_float32, ulps_of_float64, worst
 from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 
 TIGHTER = {
@@ -65,9 +66,27 @@ def test_half_types_round_the_float32_result_once(op: str, dtype: DType) -> None
     assert ((got == wide) | (np.isnan(got) & np.isnan(wide))).all()
 
 
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+@pytest.mark.parametrize("op", EXACT)
+def test_half_types(op: str, dtype: DType) -> None:
+    """At every number of one operand, the error of rounding once, from float32."""
+    error, where = worst(op, dtype, 0)
+    assert error <= 0.5 + 2.0 ** (FORMATS[dtype][0] - 23), f"{op}{where}: {error} ulp"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", EXACT)
 def test_many_points(op: str) -> None:
     assert worst(op, float32, 1_000_000, seed=2)[0] < 2
     with mpmath.workprec(200):
         assert worst(op, float64, 5_000, seed=2)[0] < 2
+
+
+def test_the_recorded_errors_are_within_the_promise() -> None:
+    """Those of the table in the documents: 2 ulp, and half types are rounded once."""
+    for table in (recorded()["elementary"], recorded().get("exhaustive", {})):
+        for op, errors in table.items():
+            assert op in EXACT
+            for dtype, error in errors.items():
+                assert error <= (0.51 if dtype in ("float16", "bfloat16") else 2.0), (op, dtype)
+    assert set(recorded()["elementary"]) == set(EXACT)

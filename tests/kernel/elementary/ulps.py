@@ -1,15 +1,12 @@
 """Errors of elementary functions in units in the last place, against mpmath or a wider format.
 
-As a program, it prints the largest error found for each function::
-
-    python tests/kernel/elementary/ulps.py [points]
+`tests/kernel/accuracy.py` makes the table of the documents of them.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -17,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
-from nacre.base.dtypes import DType, float32, float64
+from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 from nacre.kernel.elementary import apply
 from nacre.kernel.elementary.arrays import Arrays
 
@@ -111,26 +108,53 @@ def evaluate(op: str, dtype: DType, *args: Array) -> Array:
     return apply(arrays, op, [arrays.operand(a) for a in args], dtype)
 
 
-def ulps_of_float32(op: str, args: list[Array]) -> Array:
-    """Errors against float64; a wrong special value counts as infinite."""
-    got = evaluate(op, float32, *args)
+# of each format shorter than float64: digits, the exponent of its least normal number, and its greatest number
+FORMATS: dict[DType, tuple[int, int, float]] = {
+    float16: (11, -14, 65504.0),
+    bfloat16: (8, -126, (2 - 2.0**-7) * 2.0**127),
+    float32: (24, -126, (2 - 2.0**-23) * 2.0**127),
+}
+
+
+def ulps_by_float64(got: Array, exact: Array, dtype: DType) -> Array:
+    """Errors of a short format against float64; a wrong special value counts as infinite."""
+    digits, least, top = FORMATS[dtype]
     with np.errstate(all="ignore"):
-        exact = WIDE[op](*(a.astype(np.float64) for a in args))
-        rounded = exact.astype(np.float32)
-        _, exponent = np.frexp(exact)
-        unit = np.ldexp(1.0, np.maximum(exponent - 24, -149))
-        error = np.abs(got.astype(np.float64) - exact) / unit
-        special = ~np.isfinite(rounded) | ~np.isfinite(got)
-        same = (rounded == got) | (np.isnan(rounded) & np.isnan(got))
+        wide = got.astype(np.float64)
+        exponent = (exact.view(np.int64) >> 52) & 0x7FF
+        unit = ((np.maximum(exponent, least + 1023) - digits + 1) << 52).view(np.float64)
+        error = np.abs(wide - exact) / unit
+        size, margin = np.abs(exact), 2.0 ** (2 - digits)
+        beyond = size >= top * (1 + 2.0 ** -(digits + 1))
+        special = beyond | ~np.isfinite(wide) | np.isnan(exact)
+        if not special.any():
+            return error
+        same = (np.isinf(wide) & beyond & (np.signbit(wide) == np.signbit(exact))) | (np.isnan(wide) & np.isnan(exact))
         # an exact value beyond the largest number may round either way only within the bound
-        edge = np.isinf(rounded) ^ np.isinf(got)
-        edge &= np.abs(exact) < 3.4028236e38 * (1 + 2.0**-22)
-        edge &= np.abs(exact) > 3.4028233e38 * (1 - 2.0**-22)
+        edge = (size < top * (1 + margin)) & (size > top * (1 - margin)) & ~np.isnan(wide)
     return np.where(special, np.where(same | edge, 0.0, np.inf), error)
 
 
+def ulps_of_short(op: str, dtype: DType, args: list[Array]) -> Array:
+    """Errors of float16, bfloat16 or float32 against float64."""
+    with np.errstate(all="ignore"):
+        exact = WIDE[op](*(a.astype(np.float64) for a in args))
+    return ulps_by_float64(evaluate(op, dtype, *args), exact, dtype)
+
+
+def ulps_of_float32(op: str, args: list[Array]) -> Array:
+    return ulps_of_short(op, float32, args)
+
+
+def every(dtype: DType) -> Array:
+    """All numbers of a format of 16 bits."""
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+
+
 def beyond_reach(op: str, x: float, y: float = 0.0) -> bool:
-    """Whether the result over- or underflows so far that mpmath would take very long."""
+    """Whether the result over- or underflows so far that mpmath would take very long, or depends on a zero's sign."""
+    if op in BINARY and x == 0:
+        return True
     if op in ("exp", "exp2", "expm1", "sinh", "cosh", "sigmoid"):
         return abs(x) > 1100
     if op == "pow":
@@ -158,22 +182,30 @@ def ulps_of_float64(op: str, args: list[Array]) -> Array:
     return errors
 
 
+def special_points(op: str, dtype: DType) -> list[Array]:
+    """Zeros, infinities, NaN, the least and greatest numbers, and both ends of the hard intervals with neighbours."""
+    finite = np.finfo(dtype.numpy)
+    with np.errstate(over="ignore"):
+        ends = np.array([end for pair in HARD.get(op, []) for end in pair] + [0.5, 1.0, 2.0, 10.0]).astype(dtype.numpy)
+    low, high = (np.nextafter(ends, dtype.numpy.type(to)) for to in (-np.inf, np.inf))
+    extreme = np.array(
+        [0.0, finite.smallest_subnormal, finite.smallest_normal, finite.max, np.inf, np.nan], dtype.numpy
+    )
+    points = np.concatenate([ends, low, high, extreme])
+    points = np.concatenate([points, -points])
+    if op not in BINARY:
+        return [points]
+    return [part.ravel() for part in np.meshgrid(points, points)]
+
+
 def worst(op: str, dtype: DType, count: int, seed: int = 1) -> tuple[float, tuple[float, ...]]:
-    """The largest error found, and where."""
-    args = samples(op, dtype, count, np.random.default_rng(seed))
-    errors = ulps_of_float32(op, args) if dtype is float32 else ulps_of_float64(op, args)
+    """The largest error found, and where: at special and random points, or at all numbers of a format of 16 bits."""
+    if dtype.bits == 16:
+        rng = np.random.default_rng(seed)
+        args = [every(dtype)] if op not in BINARY else [rng.permutation(every(dtype)) for _ in range(2)]
+    else:
+        drawn = samples(op, dtype, count, np.random.default_rng(seed))
+        args = [np.concatenate(pair) for pair in zip(drawn, special_points(op, dtype), strict=True)]
+    errors = ulps_of_float64(op, args) if dtype is float64 else ulps_of_short(op, dtype, args)
     i = int(np.argmax(errors))
     return float(errors[i]), tuple(float(a[i]) for a in args)
-
-
-def table(count: int) -> Iterator[str]:
-    """Lines of a table of the largest errors."""
-    yield f"{'':8} {'float32':>9} {'float64':>9}"
-    for op in EXACT:
-        a, b = worst(op, float32, 100 * count), worst(op, float64, count)
-        yield f"{op:8} {a[0]:9.3f} {b[0]:9.3f}   at {a[1]} and {b[1]}"
-
-
-if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 500):
-        print(line, flush=True)

@@ -21,6 +21,7 @@ from nacre.ops import pointwise as pw
 from nacre.ops.identity import copy, fence
 from nacre.ops.linalg import cholesky, eigen, householder
 from nacre.ops.special import implicit_gamma
+from nacre.ops.special.drawn import drawn
 from ops.row import Row
 from ops.table import ROWS
 from transform.completeness.case import DERIVATIVES, Case
@@ -113,6 +114,12 @@ TABLED: dict[str, Sequence[Case]] = {
             *("implicit_gamma", implicit_gamma, (SHAPE, DRAWN)),
             {"hessian": r"^special\.gammainc: no derivative by a twice is known"},
             like=_quantiles,
+        ),
+    ),
+    "drawn": (
+        Case(
+            *("drawn", lambda x, rate: drawn("poisson", x, rate), (np.round(DRAWN), SHAPE)),
+            dict.fromkeys(DERIVATIVES, r"^random\.poisson: the derivative of counts by a parameter does not exist"),
         ),
     ),
     "check": (Case("check", lambda x: x[nc.tensor([2, 0])], (A[0],)),),

@@ -25,9 +25,16 @@ def located(drawn: Any, loc: TensorLike, scale: TensorLike, dtype: DType) -> Any
     """loc + scale · drawn, of a dtype; loc and scale broadcast to the shape of the numbers."""
     if isinstance(loc, int | float) and isinstance(scale, int | float) and loc == 0 and scale == 1:
         return as_tensor(drawn, dtype)
-    held: DType = drawn.type.dtype
-    factor, shift = (spread(as_tensor(x, held), drawn.type.shape) for x in (scale, loc))
+    factor, shift = (everywhere(x, drawn) for x in (scale, loc))
     return as_tensor(pointwise.fma(drawn, factor, shift), dtype)
+
+
+def everywhere(x: TensorLike, drawn: Any) -> Any:
+    """A parameter in the type of the numbers."""
+    if isinstance(x, int | float):
+        return filled(drawn, float(x))
+    held: DType = drawn.type.dtype
+    return spread(as_tensor(x, held), drawn.type.shape)
 
 
 def keys_of(key: Any, count: int) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from math import isnan
 from typing import Any, cast
 
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, distinct, is_scalar, operands, require
+from nacre.api.operands import TensorLike, as_tensor, default_float, distinct, operands, require
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import INEXACT, NUMERIC, DTypeSet
 from nacre.base.state import STATE, without_autocast
@@ -39,8 +39,7 @@ def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> 
 
 def of_float(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = INEXACT) -> Any:
     """Apply a primitive of one operand to inexact numbers; a Python number that is real has the default dtype."""
-    real = is_scalar(x) and not isinstance(x, complex)
-    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if real else x, accepted)
+    return unary(op, operation, default_float(x), accepted)
 
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:

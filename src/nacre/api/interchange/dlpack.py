@@ -8,6 +8,7 @@ from nacre.api.interchange.borrow import of_capsule, require_no_record
 from nacre.api.operands import distinct
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_flag, require_device, shown
+from nacre.base.conversion import require_unmasked
 from nacre.base.errors import ArgumentError, Error, ExchangeError, KindError
 from nacre.runtime import dlpack
 from nacre.trace.value import Value, is_concrete, owned, stripped
@@ -37,6 +38,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         raise KindError(f"from_dlpack: copy must be True, False or None; got {shown(copy)}; leave it out")
     if isinstance(x, Value | Variable):
         return _of_tensor(x.value if isinstance(x, Variable) else x, copy)
+    require_unmasked("from_dlpack", x)
     kind = cast("Any", type(x))
     if not (hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")):
         raise KindError(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import binary, of_float, of_tensors, require
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, in_double, is_scalar, operands
+from nacre.api.operands import TensorLike, as_tensor, default_float, filled, in_double, operands
 from nacre.api.primitives import pointwise, reduce, special, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
@@ -62,7 +62,7 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
         raise ArgumentError(f"special.polygamma: n must be from 0 to {MOST_DERIVATIVES}; got {order}")
     if order == 0:
         return digamma(x)
-    return of_tensors("special.polygamma", partial(_polygamma, order), (_number(x),), n=order)
+    return of_tensors("special.polygamma", partial(_polygamma, order), (default_float(x),), n=order)
 
 
 def zeta(s: TensorLike, q: TensorLike, /) -> Tensor:
@@ -106,12 +106,7 @@ def multigammaln(a: TensorLike, d: int, /) -> Tensor:
     count = whole_number(d, "special.multigammaln", "d")
     if not 1 <= count <= MOST_DIMENSIONS:
         raise ArgumentError(f"special.multigammaln: d must be from 1 to {MOST_DIMENSIONS}; got {count}")
-    return of_tensors("special.multigammaln", partial(_multigammaln, count), (_number(a),), d=count)
-
-
-def _number(x: TensorLike) -> TensorLike:
-    """A Python number as a tensor of the default dtype; others unchanged."""
-    return as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x
+    return of_tensors("special.multigammaln", partial(_multigammaln, count), (default_float(a),), d=count)
 
 
 def _polygamma(order: int, x: TensorLike) -> Any:
