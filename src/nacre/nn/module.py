@@ -125,7 +125,8 @@ class Module(WithHooks):
         found = vars(self).get(FINGERPRINT)
         if found is None:
             held = _attributes(self)
-            found = Fingerprint((k, frozen(v)) for k, v in {"training": self.training, **held}.items())
+            plain = ((k, frozen(v)) for k, v in {"training": self.training, **held}.items())
+            found = Fingerprint((*plain, ("__class__", Same(type(self)))))
             vars(self)[FINGERPRINT] = found
             now = _attributes(self)
             if now.keys() != held.keys() or any(now[k] is not v for k, v in held.items()):

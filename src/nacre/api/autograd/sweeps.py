@@ -60,8 +60,8 @@ def grad(
     its output's type; None is allowed for an output of one element.  Only the operations between outputs and inputs are
     computed, and released unless `retain_graph`, whose default is `create_graph`.  `create_graph` records the backward
     pass, so that the gradients can be differentiated.  An input without influence has the gradient None with
-    `allow_unused`, zeros with `materialize_grads`, and otherwise raises GradientError.  With `is_grads_batched`, each of
-    `grad_outputs` has a batch axis in front, and so has each gradient: one pass gives a whole Jacobian.
+    `allow_unused`, zeros with `materialize_grads`, and otherwise raises GradientError.  With `is_grads_batched`, all
+    `grad_outputs` have a batch axis in front, and so have the gradients: one pass gives a whole Jacobian.
 
     `nacre.grad(f)` is another function: it differentiates a function, also inside `jit` and `vmap`.
 
