@@ -183,13 +183,14 @@ class Sweep:
         nodes = reachable(self.pending)
         ends = {id(p): p for node in nodes for p in node.parents if not isinstance(p, TapeNode | Part)}
         if self.wanted:
-            wanted = {id(_place(t)[0]) for t in self.targets}
+            wanted = {id(_place(t)[0]) for t in self.targets} | {k for k, end in ends.items() if type(end) is TapeEnd}
             leading: set[int] = set()  # to a target behind it
             for node in sorted(nodes, key=_number):
                 parents = [id(_place(p)[0]) for p in node.parents]
                 if not leading.isdisjoint(parents) or not wanted.isdisjoint(parents):
                     leading.add(id(node))
-            self.idle = {id(n): n for n in nodes if id(n) not in leading} | ends
+            self.idle = {id(n): n for n in nodes if id(n) not in leading}  # a TapeEnd may depend on a target
+            self.idle |= {k: end for k, end in ends.items() if type(end) is not TapeEnd}
             self.ends = {k: end for k, end in self.ends.items() if k in self.wanted}
         last = {k: inf for k, (end, _) in self.ends.items() if hooks_of(end) is not None}
         watched = {k for k, end in ends.items() if hooks_of(end) is not None}
