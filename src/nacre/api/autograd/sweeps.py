@@ -93,7 +93,7 @@ def grad(
 
 def _pulled_together(pulled: Callable[[Gradients], list[Value | None]], given: Gradients) -> list[Value | None]:
     """The gradients for a batch of cotangents, by one pass over all of them."""
-    seeds = [given] if isinstance(given, Value) else list(given or ())
+    seeds: list[Any] = [given] if isinstance(given, Value) else list(given or ())
     if not seeds or any(not isinstance(c, Value) or not c.type.shape for c in seeds):
         raise ArgumentError(
             "grad: with is_grads_batched, grad_outputs must be tensors with a batch axis in front; got "

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
+def uniform_parameter(shape: tuple[Any, ...], bound: float, dtype: Any = None) -> Parameter:
     """A parameter of uniform random numbers in [−bound, bound)."""
     return Parameter(drawn.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
 
