@@ -237,7 +237,7 @@ def _is_of(staging: Any, x: Any) -> bool:
 
 
 def _replaced(atoms: Sequence[Atom], own: Sequence[Atom], by: Sequence[Atom], inputs: Sequence[Var]) -> list[Atom]:
-    """Atoms, with those of `own` replaced; arguments stay what they are."""
+    """Atoms, of which those of `own` are replaced; arguments are unchanged."""
     same = {a: y for a, y in zip(own, by, strict=True) if isinstance(a, Var) and a not in inputs}
     return [same.get(a, a) if isinstance(a, Var) else a for a in atoms]
 
