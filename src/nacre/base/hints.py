@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NoReturn, cast
 
 from nacre.base.errors import KindError, MissingAttribute
-from nacre.base.porting.functions import NACRE, RANDOM
+from nacre.base.porting.functions import AUTOGRAD, NACRE, RANDOM
 from nacre.base.porting.methods import MODULE, OPTIMIZER, TENSOR
 from nacre.base.porting.networks import DATA, FUNCTIONAL, INIT, NN, OPTIM, UTILS
 
@@ -25,6 +25,7 @@ PLACES: Final = {
     "nacre.data": DATA,
     "nacre.optim": OPTIM,
     "nacre.random": RANDOM,
+    "nacre.autograd": AUTOGRAD,
     "Tensor": TENSOR,
     "Module": MODULE,
     "Optimizer": OPTIMIZER,

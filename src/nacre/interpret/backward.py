@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from nacre.base.errors import GradientError
+from nacre.base.errors import GradientError, StateError
 from nacre.base.state import STATE, without_autocast
 from nacre.interpret import tape_errors
 from nacre.interpret.conjugation import conjugated
@@ -22,6 +22,7 @@ from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
 from nacre.interpret.tape import (
     CHANGED,
+    Alias,
     AnyNode,
     CalledPull,
     Part,
@@ -33,13 +34,27 @@ from nacre.interpret.tape import (
     retain,
 )
 from nacre.interpret.unfused import unfuse
+from nacre.ir.primitive import Primitive
 from nacre.ir.rewrite import specialised
 from nacre.ops.pointwise import add
-from nacre.trace.bind import executor
+from nacre.trace.bind import bind, executor, inside, next_level
 from nacre.trace.hooks import LIVE, GradientHooks
 from nacre.trace.modes import gradients
 from nacre.trace.value import Payload, Value, make
 from nacre.trace.variable import Leaf, scope
+
+
+class TapeScope:
+    """A separate level for a functional `vjp`; operations are recorded only through nodes."""
+
+    dynamic = False
+
+    def __init__(self) -> None:
+        self.level = next_level()
+
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
+        """Raise an error: the tape records at nodes and never interprets payloads."""
+        raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
 
 
 class Sweep:
@@ -108,6 +123,9 @@ class Sweep:
                     continue
             if self.create and isinstance(node.rule.whole, FusedRule):
                 unfuse(node, node.rule.whole.reverse, self.saved(node))
+            if self.create and node.rule.origin is not None:
+                self.again(node, given)
+                continue
             present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
             parents, rule = node.parents, node.rule
             if rule.onto is None or (not rule.repeats and len(parents) == 1):
@@ -165,13 +183,14 @@ class Sweep:
         nodes = reachable(self.pending)
         ends = {id(p): p for node in nodes for p in node.parents if not isinstance(p, TapeNode | Part)}
         if self.wanted:
-            wanted = {id(_place(t)[0]) for t in self.targets}
+            wanted = {id(_place(t)[0]) for t in self.targets} | {k for k, end in ends.items() if type(end) is TapeEnd}
             leading: set[int] = set()  # to a target behind it
             for node in sorted(nodes, key=_number):
                 parents = [id(_place(p)[0]) for p in node.parents]
                 if not leading.isdisjoint(parents) or not wanted.isdisjoint(parents):
                     leading.add(id(node))
-            self.idle = {id(n): n for n in nodes if id(n) not in leading} | ends
+            self.idle = {id(n): n for n in nodes if id(n) not in leading}  # a TapeEnd may depend on a target
+            self.idle |= {k: end for k, end in ends.items() if type(end) is not TapeEnd}
             self.ends = {k: end for k, end in self.ends.items() if k in self.wanted}
         last = {k: inf for k, (end, _) in self.ends.items() if hooks_of(end) is not None}
         watched = {k for k, end in ends.items() if hooks_of(end) is not None}
@@ -247,6 +266,33 @@ class Sweep:
             return [lowered(x, self.level) for x in held]
         n = node.rule.operands
         return [x if k < n else _with_node(x, node, k - n) for k, x in zip(node.rule.saved, held, strict=True)]
+
+    def again(self, node: TapeNode, given: Mapping[int, Value]) -> None:
+        """Put the cotangents of the operands of an equation, which runs again so that all of its values have nodes."""
+        rule, own = node.rule, TapeScope()
+        assert rule.origin is not None
+        primitive, params = rule.origin
+        if rule.sizes is not None:
+            params = {**params, "graph": specialised(params["graph"], rule.sizes)}
+        operands, sweep = list(self.saved(node)[: rule.operands]), Sweep(own.level, True, False, ())
+        ends: dict[object, tuple[AnyNode, Alias]] = {}
+        for place, (k, parent) in enumerate(zip(rule.active, node.parents, strict=True)):
+            key = place if rule.onto is None else _key(parent)  # a call adds to the cotangents of one value
+            if key not in ends:
+                ends[key] = parent, Alias(own.level, operands[k].node)
+                before = None if rule.onto is None else self.take(parent)
+                if before is not None:
+                    sweep.put(ends[key][1], before)
+            x = operands[k]
+            operands[k] = make(x.type, x.content, x.layout, ends[key][1])
+        results = inside(own, lambda: bind(primitive, *operands, **params))
+        for k, c in given.items():
+            if results[k].node is not None and results[k].node.level == own.level:
+                sweep.put(results[k].node, c)
+        sweep.run()
+        for parent, end in ends.values():
+            if id(end) in sweep.ends:
+                self.put(parent, sweep.ends[id(end)][1])
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: as one compiled program for plain values, otherwise equation by equation."""

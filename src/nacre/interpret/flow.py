@@ -101,10 +101,22 @@ def _again(back: Reverse, saved: int) -> Graph:
 Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
 
 
-def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
-    """The rule of a call, whose pullback adds cotangents as the equations would without the call."""
+def _called(
+    primitive: Primitive,
+    params: Params,
+    counts: tuple[int, int, int],
+    back: Reverse,
+    onto: Onto,
+    own: Params | None = None,
+) -> Rule:
+    """The rule of a call, whose pullback adds cotangents as the equations would without the call.
+
+    `own` are the parameters of the call, if `params` also give values that were not recorded.
+    """
     rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
     rule.onto, rule.repeats, rule.aliases, rule.pulls_residuals = onto, back.repeats, back.aliases, True
+    if own is not None and any(s.rule.origin is not None for s in back.steps):
+        rule.running_again(primitive, own)
     return rule.prepare()
 
 
@@ -132,7 +144,7 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
         cotangents = [b.input(t) for t in pull.input_types[len(whole.needed) :]]
         return b.finish(inline(b, pull, [*(values[v] for v in whole.needed), *cotangents])), targets
 
-    return _called(primitive, {"graph": forward}, (n, m, len(atoms)), back, onto)
+    return _called(primitive, {"graph": forward}, (n, m, len(atoms)), back, onto, params)
 
 
 def _masked(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
@@ -188,7 +200,8 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
 
     n, m = len(types), len(results)
     chosen = {"then": forward[0], "orelse": forward[1]}
-    return Rule(primitive, chosen, n, m, n + m + len(slots), traced, active, make).prepare()
+    rule = Rule(primitive, chosen, n, m, n + m + len(slots), traced, active, make)
+    return rule.running_again(primitive, params).prepare() if slots else rule.prepare()
 
 
 def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Sequence[TensorType]) -> Graph:
@@ -407,7 +420,7 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
         return None
     forward = scan.forward()
     known = scan.known_types(primitive, forward)
-    return Rule(
+    rule = Rule(
         primitive,
         forward,
         len(types),
@@ -416,7 +429,8 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
         scan.traced,
         active,
         lambda present: scan.pull(primitive, known, present, {}),
-    ).prepare()
+    )
+    return rule.running_again(primitive, params).prepare() if scan.stacked else rule.prepare()
 
 
 register_rule(control.call_p, REVERSE, _call)

@@ -83,6 +83,9 @@ class Rule:
     `pulls_residuals` is whether residuals may have cotangents, too, which a recorded backward pass needs.  Those at
     `constants`, positions behind the results, have no derivative.
 
+    `origin` is the equation's own primitive and parameters, where residuals have derivatives that were not recorded: a
+    recorded backward pass runs the equation again (`backward.Sweep.again`), from operands that are all saved.
+
     `swept` is the pullback that the native backward pass calls, made once the rule has had a few nodes (`runs`).
     """
 
@@ -102,6 +105,7 @@ class Rule:
     aliases: tuple[int | None, ...] = ()
     pulls_residuals: bool = False
     constants: Positions = ()
+    origin: tuple[Primitive, Mapping[str, Any]] | None = None
     pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
     forms: dict[object, Rule] = field(default_factory=dict[object, Any])  # for given sizes
     sizes: Mapping[str, int] | None = None  # of symbols, in a form for given sizes
@@ -111,6 +115,11 @@ class Rule:
     @property
     def whole(self) -> Rule:
         """The rule of which this is a form."""
+        return self
+
+    def running_again(self, primitive: Primitive, params: Mapping[str, Any]) -> Rule:
+        """The rule of an equation that a recorded backward pass runs again, unless it calls the host."""
+        self.origin = None if calls_host(primitive, params) else (primitive, params)
         return self
 
     def prepare(self, others: Sequence[Positions] = ()) -> Rule:
@@ -125,7 +134,7 @@ class Rule:
             if isinstance(fault, DepthError):
                 raise
             return self
-        used: set[int] = set()
+        used: set[int] = set() if self.origin is None else set(range(self.operands))
         for each in (graph, *partial):
             _, live = live_equations(each.equations, each.outputs)
             used.update(k for k, v in enumerate(each.inputs[: self.total]) if v in live)

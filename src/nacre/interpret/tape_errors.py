@@ -76,8 +76,10 @@ def unrecorded(what: str) -> GradientError:
     """The error for a recorded backward pass that needs the derivative of values inside loops or branches."""
     return GradientError(
         explain(
-            f"backward: create_graph must not meet loops or branches whose inner values the gradient needs; got {what}",
-            "y = nc.scan(step, x, xs)[0]\ny.sum().backward(create_graph=True)\nx.grad.sum().backward()",
+            "backward: with create_graph, the gradient must not need inner values of a loop or branch that calls the "
+            f"host, or residuals of a rule; got {what}",
+            "y = nc.scan(step, x, xs)[0]          # step calls nc.host_call\n"
+            "y.sum().backward(create_graph=True)\nx.grad.sum().backward()",
             "The tape keeps the numbers of the values inside, and not their derivatives.",
             "def total(x):\n    return nc.scan(step, x, xs)[0].sum()\nnc.grad(lambda x: nc.grad(total)(x).sum())(x)",
         )

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from nacre.base.errors import GradientError, StateError
+from nacre.base.errors import GradientError
 from nacre.base.state import STATE
-from nacre.interpret.backward import Sweep
+from nacre.interpret.backward import Sweep, TapeScope
 from nacre.interpret.conjugation import conjugated
 from nacre.interpret.tape import Alias, AnyNode, lowered
-from nacre.ir.primitive import Primitive
 from nacre.ops.identity import detach
 from nacre.ops.pointwise import zeros_like
-from nacre.trace.bind import inside, next_level
+from nacre.trace.bind import inside
 from nacre.trace.modes import gradients
 from nacre.trace.value import Value, make, stripped
-
-
-class TapeScope:
-    """A separate level for a functional `vjp`; operations are recorded only through nodes."""
-
-    dynamic = False
-
-    def __init__(self) -> None:
-        self.level = next_level()
-
-    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """Raise an error: the tape records at nodes and never interprets payloads."""
-        raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
 
 
 def tracked(x: Value, level: int) -> Value:

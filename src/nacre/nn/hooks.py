@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GradientError
 from nacre.interpret.tape import watched
+from nacre.trace.hooks import HookHandle
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
@@ -20,22 +22,41 @@ class ModuleHook(NamedTuple):
     call: Callable[..., Any]
     when: When
     with_kwargs: bool = False
+    always: bool = False  # also if an error ends the call
 
 
 def hooked(module: Any, hooks: Sequence[ModuleHook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `forward` of a module, with the hooks' changes to its arguments, its result and their gradients."""
-    for hook in hooks:
-        if hook.when == "before":
-            args, kwargs = _changed(hook, args, kwargs, hook.call(module, args, *hook.with_kwargs * [kwargs]))
-    backward = _Backward(module, hooks)
-    if backward.needed:
-        args = backward.inputs(args)
-    result = module.forward(*args, **kwargs)
-    for hook in hooks:
-        if hook.when == "after":
-            changed = hook.call(module, args, *hook.with_kwargs * [kwargs], result)
-            result = result if changed is None else changed
+    result: Any = None
+    always = [hook for hook in hooks if hook.always]
+    try:
+        for hook in hooks:
+            if hook.when == "before":
+                args, kwargs = _changed(hook, args, kwargs, hook.call(module, args, *hook.with_kwargs * [kwargs]))
+        backward = _Backward(module, hooks)
+        if backward.needed:
+            args = backward.inputs(args)
+        result = module.forward(*args, **kwargs)
+        for hook in hooks:
+            if hook.when == "after":
+                always = [h for h in always if h is not hook]
+                changed = hook.call(module, args, *hook.with_kwargs * [kwargs], result)
+                result = result if changed is None else changed
+    except Exception as fault:
+        for hook in always:
+            _call_after(fault, hook, module, args, kwargs, result)
+        raise
     return backward.outputs(result) if backward.needed else result
+
+
+def _call_after(
+    fault: Exception, hook: ModuleHook, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> None:
+    """Call a hook after an error, to which an error of the hook becomes a note."""
+    try:
+        hook.call(module, args, *hook.with_kwargs * [kwargs], result)
+    except Exception as another:
+        fault.add_note(f"register_forward_hook: a hook with always_call raised {type(another).__name__}: {another}")
 
 
 def _changed(hook: ModuleHook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -122,3 +143,81 @@ def _answer(what: str, before: Gradients, found: Any) -> Gradients:
 
 def _shown(types: Sequence[Any]) -> str:
     return f"({', '.join(map(str, types))})"
+
+
+class WithHooks:
+    """A module's hooks, in the order in which those of one kind run."""
+
+    _hooks: tuple[ModuleHook, ...] = ()
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], with_kwargs: bool = False, *, prepend: bool = False
+    ) -> HookHandle:
+        """Call `hook(module, args)` before every `forward`; a result other than None replaces the arguments.
+
+        With `with_kwargs` the call is `hook(module, args, kwargs)`, which returns both.  With `prepend` it runs before
+        the other hooks.  Returns a handle; `remove()` removes the hook.
+
+        >>> double = nn.Identity()
+        >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
+        >>> double(nc.ones(1)), handle.remove(), double(nc.ones(1))
+        (Tensor([2.], f32[1]), None, Tensor([1.], f32[1]))
+        """
+        return self._register(ModuleHook(hook, "before", with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        with_kwargs: bool = False,
+        *,
+        prepend: bool = False,
+        always_call: bool = False,
+    ) -> HookHandle:
+        """Call `hook(module, args, result)` after every `forward`; a result other than None replaces the result.
+
+        With `with_kwargs` the call is `hook(module, args, kwargs, result)`.  With `prepend` it runs before the other
+        hooks.  With `always_call` it also runs if the call raises an error, with the result so far or None.  Returns a
+        handle; `remove()` removes the hook.
+
+        >>> layer = nn.Linear(2, 3)
+        >>> handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
+        >>> _ = layer(nc.ones((4, 2)))
+        (4, 3)
+        """
+        return self._register(ModuleHook(hook, "after", with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
+        """Call `hook(module, grad_input, grad_output)` after the backward pass has gone through the module.
+
+        Both are tuples of gradients, of the positional arguments and of the results; None stands for no gradient.  A
+        result other than None replaces `grad_input`; other types raise GradientError.  With `prepend` it runs before
+        other hooks of its kind.  Eager hooks get numbers; in a traced function (`nc.jit`, `nc.grad`) they get traced
+        values.  No hook is called if a function is differentiated as a whole: in `nc.vmap`, `nc.jvp`, `nc.checkpoint`
+        and control flow.
+
+        >>> layer = nn.Identity()
+        >>> handle = layer.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 10,))
+        >>> x = nc.tensor([1.0, 2.0]).requires_grad_()
+        >>> (layer(x) * 3).sum().backward(); x.grad.tolist()
+        [30.0, 30.0]
+        """
+        return self._register(ModuleHook(hook, "backward"), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
+        """Call `hook(module, grad_output)` before the backward pass goes through the module.
+
+        A result other than None replaces the gradients of the results; see `register_full_backward_hook`.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, outer: print(outer[0].tolist()))
+        >>> layer(nc.ones((1, 2))).sum().backward()
+        [[1.0]]
+        """
+        return self._register(ModuleHook(hook, "backward before"), prepend)
+
+    def _register(self, hook: ModuleHook, prepend: bool) -> HookHandle:
+        self._hooks = (hook, *self._hooks) if prepend else (*self._hooks, hook)
+        return HookHandle(partial(self._forget, hook))
+
+    def _forget(self, hook: ModuleHook) -> None:
+        self._hooks = tuple(h for h in self._hooks if h is not hook)

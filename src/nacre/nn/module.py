@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -29,14 +28,13 @@ from nacre.base.tree import register
 from nacre.interpret.called import user_line
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.tape import require_no_record
-from nacre.nn.hooks import ModuleHook, hooked
+from nacre.nn.hooks import WithHooks, hooked
 from nacre.nn.parameter import Buffer as Buffer
 from nacre.nn.parameter import ModuleVariable as ModuleVariable
 from nacre.nn.parameter import Parameter as Parameter
 from nacre.nn.place import note_place
 from nacre.trace.function_types import Computation, P, R
 from nacre.trace.guards import keep, report, stands_for
-from nacre.trace.hooks import HookHandle
 from nacre.trace.traced import find_traced
 from nacre.trace.value import Value, is_concrete, stripped
 from nacre.trace.variable import Variable, scope
@@ -53,7 +51,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(WithHooks):
     """A function with parameters: set parameters and modules as attributes, and define `forward`.
 
     >>> class Scale(nn.Module):
@@ -69,7 +67,6 @@ class Module:
     """
 
     training: bool = True
-    _hooks: tuple[ModuleHook, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation of the module; every subclass defines it."""
@@ -96,67 +93,6 @@ class Module:
         def __call__(self: Computation[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     else:
         __call__ = _call
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
-        """Call `hook(module, args)` before every `forward`; a result other than None replaces the arguments.
-
-        With `with_kwargs` the call is `hook(module, args, kwargs)`, which returns both.  Returns a handle; `remove()`
-        removes the hook.
-
-        >>> double = nn.Identity()
-        >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
-        >>> double(nc.ones(1)), handle.remove(), double(nc.ones(1))
-        (Tensor([2.], f32[1]), None, Tensor([1.], f32[1]))
-        """
-        return self._register(ModuleHook(hook, "before", with_kwargs))
-
-    def register_forward_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
-        """Call `hook(module, args, result)` after every `forward`; a result other than None replaces the result.
-
-        With `with_kwargs` the call is `hook(module, args, kwargs, result)`.  Returns a handle; `remove()` removes the
-        hook.
-
-        >>> layer = nn.Linear(2, 3)
-        >>> handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
-        >>> _ = layer(nc.ones((4, 2)))
-        (4, 3)
-        """
-        return self._register(ModuleHook(hook, "after", with_kwargs))
-
-    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, grad_input, grad_output)` after the backward pass has gone through the module.
-
-        Both are tuples of gradients, of the positional arguments and of the results; None stands for no gradient.  A
-        result other than None replaces `grad_input`; other types raise GradientError.  Eager hooks get numbers; in a
-        traced function (`nc.jit`, `nc.grad`) they get traced values.  No hook is called if a function is differentiated
-        as a whole: in `nc.vmap`, `nc.jvp`, `nc.checkpoint` and control flow.
-
-        >>> layer = nn.Identity()
-        >>> handle = layer.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 10,))
-        >>> x = nc.tensor([1.0, 2.0]).requires_grad_()
-        >>> (layer(x) * 3).sum().backward(); x.grad.tolist()
-        [30.0, 30.0]
-        """
-        return self._register(ModuleHook(hook, "backward"))
-
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, grad_output)` before the backward pass goes through the module.
-
-        A result other than None replaces the gradients of the results; see `register_full_backward_hook`.
-
-        >>> layer = nn.Linear(2, 1)
-        >>> handle = layer.register_full_backward_pre_hook(lambda module, outer: print(outer[0].tolist()))
-        >>> layer(nc.ones((1, 2))).sum().backward()
-        [[1.0]]
-        """
-        return self._register(ModuleHook(hook, "backward before"))
-
-    def _register(self, hook: ModuleHook) -> HookHandle:
-        self._hooks = (*self._hooks, hook)
-        return HookHandle(partial(self._forget, hook))
-
-    def _forget(self, hook: ModuleHook) -> None:
-        self._hooks = tuple(h for h in self._hooks if h is not hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
         held = vars(self).get(name)
@@ -189,7 +125,8 @@ class Module:
         found = vars(self).get(FINGERPRINT)
         if found is None:
             held = _attributes(self)
-            found = Fingerprint((k, frozen(v)) for k, v in {"training": self.training, **held}.items())
+            plain = ((k, frozen(v)) for k, v in {"training": self.training, **held}.items())
+            found = Fingerprint((*plain, ("__class__", Same(type(self)))))
             vars(self)[FINGERPRINT] = found
             now = _attributes(self)
             if now.keys() != held.keys() or any(now[k] is not v for k, v in held.items()):
@@ -411,7 +348,12 @@ class Module:
 
 
 mark_absent(Module, MODULE)
-METHODS = frozenset(name for name, held in vars(Module).items() if callable(held) and not name.startswith("_"))
+METHODS = frozenset(
+    name
+    for cls in (WithHooks, Module)
+    for name, held in vars(cls).items()
+    if callable(held) and not name.startswith("_")
+)
 
 
 def assigned(module: Module, name: str, held: Any, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Set
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any, cast
@@ -37,6 +38,9 @@ def attributes(x: Any, shown: str, names: Set[str], loads: Set[str], probed: Set
             yield from (CapturePlace("attribute", base, name, f"{shown}.{name}") for base in bases)
             if free and not isinstance(found, property) and not name.startswith("__"):
                 yield CapturePlace("name", own, name, f"{shown}.{name}")
+        elif _is_bound_anew(found):
+            for base in (base for base in cls.__mro__ if _is_bound_anew(base.__dict__.get(name))):
+                yield CapturePlace("name", _own_names(base), name, f"{shown}.{name}")
         elif isinstance(found, MemberDescriptorType) or not hasattr(found, "__get__"):
             yield CapturePlace("attribute", x, name, f"{shown}.{name}")
 
@@ -50,6 +54,19 @@ def function_of_users(x: Any) -> FunctionType | None:
 def _is_method(x: Any) -> bool:
     """Whether an attribute of a class is a function or a property of users; its class gives always the same object."""
     return isinstance(x, FunctionType | staticmethod | property) and function_of_users(x) is not None
+
+
+def _is_bound_anew(x: Any) -> bool:
+    """Whether an attribute of a class is a class method or a descriptor of users; its class gives another object."""
+    if isinstance(x, classmethod):
+        return function_of_users(x) is not None
+    return descriptor_reader(x) is not None
+
+
+def _own_names(cls: type[Any]) -> dict[str, Any]:
+    """The dict in which Python keeps the attributes of a class; `vars` only shows it."""
+    (own,) = gc.get_referents(vars(cls))
+    return own
 
 
 def _of_classes(cls: type[Any], names: Set[str]) -> dict[str, Any]:

@@ -38,7 +38,9 @@ class Guard:
         owner = self.owner()
         name = type(owner).__name__ if owner is not None else "an object that is gone"
         now = _get(owner, self.path) if owner is not None else None
-        return f"{name}.{'.'.join(self.path)} is {now!r}, was {self.value!r}"
+        texts = repr(now), repr(self.value)
+        hidden = "; its class, or an object in it, is another one" if texts[0] == texts[1] else ""
+        return f"{name}.{'.'.join(self.path)} is {texts[0]}, was {texts[1]}{hidden}"
 
 
 def _get(owner: Any, path: tuple[str, ...]) -> Any:

@@ -54,7 +54,7 @@ OF_VALUES: Final = frozenset(
 )
 OF_ITEMS: Final = frozenset({"__getitem__", "__iter__", "__next__", "__contains__", "__getattr__", "__getattribute__"})
 SPECIAL: Final = OPERATORS | OF_VALUES | OF_ITEMS  # methods of objects that Python itself calls
-CALLED: Final = NEW | {"forward", "__call__"} | SPECIAL  # methods that are called without a name
+CALLED: Final = NEW | {"forward", "backward", "setup_context", "__call__"} | SPECIAL  # called without a name
 CHANGES: Final = ADDS | {"pop", "remove", "sort", "reverse", "update", "setdefault", "popitem"}
 
 
@@ -265,6 +265,10 @@ class Reads:
         self._within.update([id(x) for x, _ in parts if id(x) not in self._objects])
         waiting += parts
 
+    def note(self, place: CapturePlace) -> None:
+        """Note a place that something other than the functions' code reads."""
+        self._note(place, [])
+
     def include(self, captures: Captures) -> None:
         """Note the places of another function that is called."""
         for place, pattern in zip(captures.places, captures.contents, strict=True):
@@ -413,6 +417,12 @@ def note_captures(captures: Captures) -> None:
     """Note the captures of a compiled function that is called while another one is traced."""
     if STATE.word and _STACK.reads:
         _STACK.reads[-1].include(captures)
+
+
+def note_attribute(x: Any, name: str, shown: str) -> None:
+    """Note that an attribute is read which the object has itself, and which users' code does not name."""
+    if STATE.word and _STACK.reads:
+        _STACK.reads[-1].note(CapturePlace("name", names_of(x), name, shown))
 
 
 def note_numbers(x: Value, numbers: np.ndarray[Any, Any]) -> None:

@@ -10,11 +10,12 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.errors import ArgumentError, TraceError, explain
+from nacre.base.errors import ArgumentError, GradientError, TraceError, explain
 from nacre.interpret.tape import require_no_leaf
 from nacre.trace.guards import attribute_changes, reported
 from nacre.trace.traced import contents, find_traced, shared
 from nacre.trace.value import Value
+from nacre.trace.variable import Leaf
 
 Opened = tuple[list[Any], Hashable] | None
 
@@ -32,6 +33,35 @@ def require_plain(name: str, leaf: Any) -> None:
                 "@dataclass\nclass Output:\n    y: nc.Tensor\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
             )
         )
+
+
+def require_no_leaves(name: str, arguments: Sequence[Value], results: Sequence[Value]) -> None:
+    """Raise GradientError for an argument that `requires_grad_` has made a leaf, and for a leaf among the results.
+
+    A call would leave the caller's tensor, and its `grad`, as they are.
+    """
+    for x in arguments:
+        if isinstance(x.node, Leaf):
+            raise GradientError(
+                explain(
+                    f"requires_grad_: compiled code ({name}) must not change an argument; got one of type {x.type}",
+                    "@nc.jit\ndef f(x):\n    x.requires_grad_()\n    error(x).backward()\n    return x.grad",
+                    "A call runs without Python: the tensor of the caller would get neither requires_grad nor a grad.",
+                    "@nc.jit\ndef f(x):\n    x = x.detach().requires_grad_()      # a tensor of the function's own\n"
+                    "    error(x).backward()\n    return x.grad",
+                )
+            )
+    for y in results:
+        if isinstance(y.node, Leaf) and y.node.owner is None:
+            raise GradientError(
+                explain(
+                    f"{name}: results of compiled code must not be leaves made there with requires_grad_; got one of "
+                    f"type {y.type}",
+                    "@nc.jit\ndef f(x):\n    x = x.detach().requires_grad_()\n    error(x).backward()\n    return x",
+                    "A call returns numbers: its result would have neither requires_grad nor the grad.",
+                    "    return x.detach(), x.grad",
+                )
+            )
 
 
 def require_nothing_kept(name: str, function: Any) -> None:

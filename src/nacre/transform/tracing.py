@@ -24,7 +24,7 @@ from nacre.transform.arguments import require_results
 from nacre.transform.autograph.appends import AppendedList
 from nacre.transform.autograph.conversions import Conversions, explained, forget_unbound, unbound
 from nacre.transform.concrete import ConcreteFunction
-from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
+from nacre.transform.leftover import require_no_leaves, require_nothing_kept, require_plain, require_unchanged
 
 Traced = tuple[Trace, tuple[Guard, ...], Captures, tuple[int | None, ...]]
 
@@ -77,6 +77,7 @@ class _Tracing:
                 leaf = itself(leaf)
                 require_plain(self.name, leaf)
                 self.statics.append((k, leaf))
+        require_no_leaves(self.name, staged, tensors)
         self.tracked, self.superseded = _followed(cast("Staging", scope()), tensors)
         self.changed = [k for k, x in enumerate(staged) if x.content is not given_data[k]]
         return tensors + [staged[k] for k in self.changed]

@@ -13,9 +13,9 @@ from nacre.base.errors import GradientError, KindError, StateError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.interpret import tape
+from nacre.interpret.backward import TapeScope
 from nacre.interpret.pullback import Positions, Pull, Rule
 from nacre.interpret.stage import Staging
-from nacre.interpret.vjp import TapeScope
 from nacre.ir.graph import Graph
 from nacre.ops.control import call_p
 from nacre.trace.bind import autocast

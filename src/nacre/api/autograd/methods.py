@@ -10,6 +10,7 @@ from weakref import ref
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.base.arguments import require_flag
 from nacre.base.errors import DTypeError, GradientError, KindError
+from nacre.base.state import STATE
 from nacre.base.types import unlike
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
@@ -227,15 +228,19 @@ _NONE_REQUIRED: Final = (
     "{operation}: the tensor must require a gradient; got one that does not; call requires_grad_() on its inputs"
 )
 
+_NONE_RECORDED: Final = (
+    "the tensor must be computed from one with requires_grad; got none.  Call requires_grad_() on an input first, "
+    "outside nacre.no_grad()",
+    "in a compiled, batched or differentiated function the tensor must be computed from a tensor that became a leaf "
+    "there, as in `x = x.detach().requires_grad_()`, or in compiled code from a variable (nn.Parameter); got none.  "
+    "Other tensors are constants there; use nacre.grad for their gradients, and nothing in nacre.no_grad()",
+)
+
 
 def seed_of(operation: str, output: Value, gradient: TensorLike | None) -> Value:
     """The cotangent of an output of a backward pass."""
     if output.node is None:
-        raise GradientError(
-            f"{operation}: the tensor must be computed from one with requires_grad; got none.  "
-            "Call requires_grad_() on an input first, outside nacre.no_grad().  A compiled, batched or "
-            "differentiated function records only variables (nn.Parameter); use nacre.grad there"
-        )
+        raise GradientError(f"{operation}: {_NONE_RECORDED[bool(STATE.interpreters)]}")
     if gradient is None and output.type.size != 1:
         raise GradientError(
             f"{operation}: without gradient= the tensor must have one element; got shape {output.shape}; "

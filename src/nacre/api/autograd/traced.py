@@ -19,10 +19,10 @@ from nacre.interpret.custom.call import TRACES, RuleCall, found_again
 from nacre.interpret.forward import zeros
 from nacre.interpret.pullback import Positions
 from nacre.interpret.stage import Trace
-from nacre.ir.graph import Equation, Graph, Var
+from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.rewrite import without_dead_code
-from nacre.ops.control import custom_vjp_p, refused_p
-from nacre.ops.identity import detach
+from nacre.ops.control import DerivativeRule, custom_vjp_p, refused_p
+from nacre.ops.identity import detach, detach_p
 from nacre.trace.bind import bind
 from nacre.trace.modes import gradients
 from nacre.trace.value import Payload, Value
@@ -157,7 +157,6 @@ class FunctionCall(RuleCall):
 
         def arrange(more: int, whole: Graph, *backs: Graph) -> tuple[Graph, ...]:
             """The graphs of the rule, with the values that `forward` assigns behind its results."""
-            first = self.arranged(more, whole, forward.results)
             assigned = [a.type for a in whole.outputs[forward.results :] if a.type.dtype.is_differentiable]
             pulls: list[Graph] = []
             for k, b in enumerate(backs):
@@ -165,12 +164,13 @@ class FunctionCall(RuleCall):
                 others = () if k else tuple(map(Var, assigned))
                 cotangents = b.outputs[: len(self.rule.places)]
                 pulls.append(Graph((*unread, *b.inputs, *others), b.equations, cotangents, f"{self.name}.backward"))
+            first = self.arranged(more, whole, forward.results, pulls)
             return first, *(pulls or [_nothing(first, len(kept), f"{self.name}.backward")])
 
         self.settle(replace(forward, results=m), traces, arrange)
         return self.result(self.values)
 
-    def arranged(self, more: int, whole: Graph, found: int) -> Graph:
+    def arranged(self, more: int, whole: Graph, found: int, pulls: Sequence[Graph]) -> Graph:
         """`forward` as a graph of operands: its results, the values that it assigns, and the tensors of the context.
 
         The results are those of this call itself, so that derivatives of saved results are those of the class.  Other
@@ -179,14 +179,29 @@ class FunctionCall(RuleCall):
         m = len(self.tensors)
         inputs = (*whole.inputs[more:], *whole.inputs[:more])
         own = (*whole.outputs[:m], *whole.outputs[found:])
-        equations, outputs = whole.equations, own
-        if not whole.calls_host:  # which must run once
-            outputs = tuple(Var(a.type) for a in own)
-            call = Equation(custom_vjp_p, inputs, {"graph": self.graph, "rule": self.rule}, outputs, "")
-            equations = (*equations, call)
-        same = {a: y for a, y in zip(own, outputs, strict=True) if isinstance(a, Var) and a not in inputs}
-        kept = [same.get(a, a) if isinstance(a, Var) else a for a in whole.outputs[m:found]]
-        return without_dead_code(Graph(inputs, equations, (*outputs, *kept), f"{self.name}.forward"))
+        if whole.calls_host and pulls:
+            return self.arranged_once(Graph(inputs, whole.equations, own, whole.name), whole.outputs[m:found], pulls)
+        outputs = tuple(Var(a.type) for a in own)
+        call = Equation(custom_vjp_p, inputs, {"graph": self.graph, "rule": self.rule}, outputs, "")
+        kept = _replaced(whole.outputs[m:found], own, outputs, inputs)
+        return without_dead_code(Graph(inputs, (*whole.equations, call), (*outputs, *kept), f"{self.name}.forward"))
+
+    def arranged_once(self, whole: Graph, saved: Sequence[Atom], pulls: Sequence[Graph]) -> Graph:
+        """The same for a `forward` that calls the host, which must run once: one call also gives the saved tensors."""
+        inputs, own = whole.inputs, whole.outputs
+        held = tuple(dict.fromkeys(a for a in saved if isinstance(a, Var) and a not in own and a not in inputs))
+        graph = Graph(inputs, whole.equations, (*own, *held), whole.name)
+        rule = DerivativeRule(self.name, self.rule.places, some=self.rule.some)
+        outputs = tuple(map(Var, graph.output_types))
+        call = Equation(custom_vjp_p, inputs, {"graph": graph, "rule": rule}, outputs, "")
+        constants = tuple(Var(a.type) for a in held)
+        ends = [Equation(detach_p, (a,), {}, (c,), "") for a, c in zip(outputs[len(own) :], constants, strict=True)]
+        kept = _replaced(saved, (*own, *held), (*outputs[: len(own)], *constants), inputs)
+        first = Graph(inputs, (call, *ends), (*outputs, *kept), f"{self.name}.forward")
+        unread = [Var(a.type) for a in held if a.type.dtype.is_differentiable]
+        whole_pull = Graph((*pulls[0].inputs, *unread), pulls[0].equations, pulls[0].outputs, pulls[0].name)
+        rule.made = first, whole_pull, *pulls[1:]
+        return Graph(inputs, first.equations, (*outputs[: len(own)], *kept), first.name)
 
     def parts(self, moving: Sequence[int]) -> tuple[Positions, ...]:
         """The sets of results that may have gradients without the others."""
@@ -219,6 +234,12 @@ def _may_move(x: Any) -> bool:
 def _is_of(staging: Any, x: Any) -> bool:
     """Whether something is a value of a graph that is being recorded."""
     return isinstance(x, Value) and isinstance(x.content, Payload) and x.content.interpreter is staging
+
+
+def _replaced(atoms: Sequence[Atom], own: Sequence[Atom], by: Sequence[Atom], inputs: Sequence[Var]) -> list[Atom]:
+    """Atoms, of which those of `own` are replaced; arguments are unchanged."""
+    same = {a: y for a, y in zip(own, by, strict=True) if isinstance(a, Var) and a not in inputs}
+    return [same.get(a, a) if isinstance(a, Var) else a for a in atoms]
 
 
 def _nothing(forward: Graph, kept: int, name: str) -> Graph:

@@ -292,3 +292,16 @@ RANDOM: Final = by_name(
         "key_data wrap_key_data": "the key itself, a tensor of uint32",
     }
 )
+
+AUTOGRAD: Final = by_name(
+    {
+        "functional": "nacre.jacrev, nacre.jacfwd, nacre.hessian, nacre.hvp, nacre.vjp or nacre.jvp",
+        "gradcheck": "nacre.check_grads(f, args)",
+        "gradgradcheck": "nacre.check_grads(f, args, order=2)",
+        "detect_anomaly set_detect_anomaly": "with nacre.detect_anomalies():",
+        "forward_ad": "nacre.jvp(f, primals, tangents)",
+        "graph": "nacre.checkpoint(f), which saves memory, or nacre.inspect.tape.tape_memory(loss), which shows it",
+        "profiler": "nacre.inspect.profile",
+        "variable": "nacre.tensor(data).requires_grad_()",
+    }
+)

@@ -53,7 +53,7 @@ MODULE: Final = by_name(
         "get_weights trainable_variables": "model.state_dict() and model.parameters()",
         "set_weights": "model.load_state_dict(state)",
         "init": "model.parameters(); a module makes its parameters when it is made",
-        "reset_parameters": "a new module, which draws its parameters, or the functions of nacre.nn.init",
+        "reset_parameters": "model.apply(f), where f calls reset_parameters() of the layers that have parameters",
         "register_backward_hook": "model.register_full_backward_hook(hook)",
         "weights": "model.parameters()",
         "save": "nacre.save(model.state_dict(), path)",

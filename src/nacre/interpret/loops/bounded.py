@@ -154,7 +154,8 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
         found = dict(zip(targets, graph.outputs, strict=True))
         return Graph(graph.inputs, graph.equations, tuple(found[k] for k in active), graph.name), active
 
-    return Rule(control.call_p, {"graph": forward}, n, n, len(known), moving, active, make).prepare()
+    rule = Rule(control.call_p, {"graph": forward}, n, n, len(known), moving, active, make)
+    return rule.running_again(primitive, params).prepare()
 
 
 register_rule(control.while_p, REVERSE, _while)

@@ -172,4 +172,5 @@ def recomputed_rule(
         return Graph(graph.inputs, graph.equations, tuple(found[k] for k in active), graph.name), active
 
     forward = {"graph": loop.forward()}
-    return Rule(control.call_p, forward, n, n, 2 * n + 1, moving, active, make).prepare()
+    rule = Rule(control.call_p, forward, n, n, 2 * n + 1, moving, active, make)
+    return rule.running_again(primitive, params).prepare()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.creation import full
-from nacre.api.operands import TensorLike
+from nacre.api.operands import TensorLike, filled
 from nacre.api.tensor import Tensor
 from nacre.nn.functional import activation
 from nacre.nn.module import Parameter
@@ -104,8 +104,12 @@ class PReLU(ModuleWithSettings):
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
-        self.num_parameters = num_parameters
+        self.num_parameters, self._init = num_parameters, init
         self.weight = Parameter(full((num_parameters,), init, dtype))
+
+    def reset_parameters(self) -> None:
+        """Set every weight to its first value."""
+        self.weight.assign(filled(self.weight.data, self._init))
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""

@@ -71,6 +71,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             size = self.cutoffs[k + 1] - self.cutoffs[k]
             self.tail.append(Sequential(Linear(in_features, inner, False, dtype), Linear(inner, size, False, dtype)))
 
+    def reset_parameters(self) -> None:
+        """Draw the parameters again, as when the layer was made."""
+        for module in self.modules():
+            if isinstance(module, Linear):
+                module.reset_parameters()
+
     def log_prob(self, input: TensorLike) -> Tensor:
         """[N, in_features] → the log-probabilities [N, n_classes]."""
         x: Any = as_tensor(input)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from nacre.api.creation import zeros
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
 from nacre.nn import functional
 from nacre.nn.functional.max_pooling import Sizes, sizes
-from nacre.nn.module import Module
-from nacre.nn.modules.linear_maps import uniform_parameter
+from nacre.nn.module import Module, Parameter
+from nacre.nn.modules.linear_maps import draw_again
 
 __all__ = [
     "Conv1d",
@@ -45,9 +46,13 @@ class _Convolution(Module):
         self.groups = groups
 
     def _draw(self, shape: tuple[int, ...], bias: bool, dtype: Any) -> None:
-        bound = 1 / math.sqrt(max(1, math.prod(shape[1:])))
-        self.weight = uniform_parameter(shape, bound, dtype)
-        self.bias = uniform_parameter((self.out_channels,), bound, dtype) if bias else None
+        self.weight = Parameter(zeros(shape, dtype))
+        self.bias = Parameter(zeros(self.out_channels, dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters again, as when the layer was made."""
+        draw_again(1 / math.sqrt(max(1, math.prod(self.weight.shape[1:]))), self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Channels and window."""

@@ -27,9 +27,16 @@ __all__ = [
 ]
 
 
-def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
+def uniform_parameter(shape: tuple[Any, ...], bound: float, dtype: Any = None) -> Parameter:
     """A parameter of uniform random numbers in [−bound, bound)."""
     return Parameter(drawn.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
+
+
+def draw_again(bound: float, *parameters: Parameter | None) -> None:
+    """Give parameters uniform random numbers in [−bound, bound)."""
+    for p in parameters:
+        if p is not None:
+            p.assign(uniform_parameter(p.shape, bound, p.dtype).value)
 
 
 class Identity(Module):
@@ -59,9 +66,18 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
         self.in_features, self.out_features = in_features, out_features
-        bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        self.weight = uniform_parameter((out_features, in_features), bound, dtype)
-        self.bias = uniform_parameter((out_features,), bound, dtype) if bias else None
+        self.weight = Parameter(zeros((out_features, in_features), dtype))
+        self.bias = Parameter(zeros(out_features, dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters again; the class itself calls this when a layer is made.
+
+        >>> nc.random.seed(0); layer = nn.Linear(3, 2); before = layer.weight.value
+        >>> nc.random.seed(0); layer.reset_parameters(); bool(nc.all(layer.weight == before))
+        True
+        """
+        draw_again(1 / math.sqrt(self.in_features) if self.in_features else 0.0, self.weight, self.bias)
 
     def forward(self, x: TensorLike) -> Tensor:
         """[..., in_features] → [..., out_features]."""
@@ -107,9 +123,13 @@ class Bilinear(Module):
         if in1_features < 1:
             raise ArgumentError(f"Bilinear: in1_features must be positive; got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        bound = 1 / math.sqrt(in1_features)
-        self.weight = uniform_parameter((out_features, in1_features, in2_features), bound, dtype)
-        self.bias = uniform_parameter((out_features,), bound, dtype) if bias else None
+        self.weight = Parameter(zeros((out_features, in1_features, in2_features), dtype))
+        self.bias = Parameter(zeros(out_features, dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters again, as when the layer was made."""
+        draw_again(1 / math.sqrt(self.in1_features), self.weight, self.bias)
 
     def forward(self, input1: TensorLike, input2: TensorLike) -> Tensor:
         """[..., in1] and [..., in2] → [..., out]."""
@@ -152,18 +172,26 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-def _table(operation: str, rows: int, width: int, padding: int | None, dtype: Any) -> tuple[Parameter, int | None]:
-    """A table of normal random numbers with zeros at the padding, and the index of the padding."""
-    if padding is not None and not -rows <= padding < rows:
-        raise ArgumentError(f"{operation}: padding_idx must be below {rows}; got {padding}")
-    table = drawn.normal((rows, width), 0.0, 1.0, dtype)
-    if padding is None:
-        return Parameter(table), None
-    table[padding % rows] = zeros(width, table.dtype)
-    return Parameter(table), padding % rows
+class _Table(Module):
+    """The common part of embeddings: a table [num_embeddings, embedding_dim], of which one row may be a padding."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, dtype: Any) -> None:
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ArgumentError(f"{type(self).__name__}: padding_idx must be below {num_embeddings}; got {padding_idx}")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.weight = Parameter(zeros((num_embeddings, embedding_dim), dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the table again, as when the layer was made: normal random numbers, and zeros at the padding."""
+        table = drawn.normal(self.weight.shape, 0.0, 1.0, self.weight.dtype)
+        if self.padding_idx is not None:
+            table[self.padding_idx] = zeros(self.embedding_dim, table.dtype)
+        self.weight.assign(table)
 
 
-class Embedding(Module):
+class Embedding(_Table):
     """The rows of a table [num_embeddings, embedding_dim] at integer indices [...] → [..., embedding_dim].
 
     The table starts with normal random numbers, and with zeros at `padding_idx`, which is not trained.  Raises
@@ -177,8 +205,7 @@ class Embedding(Module):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
     ) -> None:
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.weight, self.padding_idx = _table("Embedding", num_embeddings, embedding_dim, padding_idx, dtype)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype)
 
     @classmethod
     def from_pretrained(cls, embeddings: TensorLike, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
@@ -197,7 +224,7 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}"
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """The sum, mean or maximum of the rows of a table over bags of indices.
 
     Indices [bags, n], or [all] with offsets [bags] → [bags, embedding_dim].  The mode is "mean" by default.  Raises
@@ -216,9 +243,8 @@ class EmbeddingBag(Module):
         padding_idx: int | None = None,
         dtype: Any = None,
     ) -> None:
-        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
-        self.include_last_offset = include_last_offset
-        self.weight, self.padding_idx = _table("EmbeddingBag", num_embeddings, embedding_dim, padding_idx, dtype)
+        self.mode, self.include_last_offset = mode, include_last_offset
+        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype)
 
     def forward(
         self, input: TensorLike, offsets: TensorLike | None = None, per_sample_weights: TensorLike | None = None

@@ -28,6 +28,13 @@ __all__ = [
 ]
 
 
+def _reset(weight: Parameter | None, bias: Parameter | None = None) -> None:
+    """Set scales to 1 and shifts to 0."""
+    for p, value in ((weight, 1.0), (bias, 0.0)):
+        if p is not None:
+            p.assign(filled(p.data, value))
+
+
 class LayerNorm(Module):
     """(x − mean) / √(variance + eps) · weight + bias over the last axes, which have normalized_shape.
 
@@ -49,6 +56,10 @@ class LayerNorm(Module):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
         self.bias = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
+
+    def reset_parameters(self) -> None:
+        """Set the parameters to their first values: the weight to 1, the bias to 0."""
+        _reset(self.weight, self.bias)
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -79,6 +90,10 @@ class RMSNorm(Module):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
 
+    def reset_parameters(self) -> None:
+        """Set the parameters to their first values: the weight to 1, the bias to 0."""
+        _reset(self.weight)
+
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
         return normalisation.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -105,6 +120,10 @@ class GroupNorm(Module):
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = Parameter(ones(num_channels, dtype)) if affine else None
         self.bias = Parameter(zeros(num_channels, dtype)) if affine else None
+
+    def reset_parameters(self) -> None:
+        """Set the parameters to their first values: the weight to 1, the bias to 0."""
+        _reset(self.weight, self.bias)
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -168,6 +187,11 @@ class _Running(Module):
         for held, value in ((self.running_mean, 0.0), (self.running_var, 1.0), (self.num_batches_tracked, 0)):
             if held is not None:
                 held.assign(filled(held.data, value))
+
+    def reset_parameters(self) -> None:
+        """Set parameters and running statistics to their first values: the weight to 1, the bias to 0."""
+        self.reset_running_stats()
+        _reset(self.weight, self.bias)
 
     def _checked(self, x: TensorLike) -> Any:
         held: Any = as_tensor(x)

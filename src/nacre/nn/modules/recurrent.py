@@ -13,8 +13,8 @@ from nacre.api.manipulation import concat, split, stack
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional
-from nacre.nn.module import Module
-from nacre.nn.modules.linear_maps import uniform_parameter
+from nacre.nn.module import Module, Parameter
+from nacre.nn.modules.linear_maps import draw_again
 from nacre.nn.sequences import PackedSequence, kept, silent
 from nacre.transform.control import scan
 
@@ -88,7 +88,7 @@ class _Recurrent(Module):
         self._draw(dtype)
 
     def _draw(self, dtype: Any) -> None:
-        bound, wide = 1 / math.sqrt(self.hidden_size), self.gates * self.hidden_size
+        wide = self.gates * self.hidden_size
         out = self.proj_size or self.hidden_size
         for layer in range(self.num_layers):
             size = self.input_size if layer == 0 else out * self.directions
@@ -97,7 +97,12 @@ class _Recurrent(Module):
                 shapes |= {"bias_ih": (wide,), "bias_hh": (wide,)} if self.bias else {}
                 shapes |= {"weight_hr": (self.proj_size, self.hidden_size)} if self.proj_size else {}
                 for name, shape in shapes.items():
-                    setattr(self, name + suffix, uniform_parameter(shape, bound, dtype))
+                    setattr(self, name + suffix, Parameter(zeros(shape, dtype)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters again, as when the layer was made."""
+        draw_again(1 / math.sqrt(self.hidden_size), *self.parameters(recurse=False))
 
     @property
     def directions(self) -> int:
@@ -305,11 +310,16 @@ class _Cell(Module):
         if hidden_size < 1:
             raise ArgumentError(f"{type(self).__name__}: hidden_size must be positive; got {hidden_size}")
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        bound, wide = 1 / math.sqrt(hidden_size), self.gates * hidden_size
-        self.weight_ih = uniform_parameter((wide, input_size), bound, dtype)
-        self.weight_hh = uniform_parameter((wide, hidden_size), bound, dtype)
-        self.bias_ih = uniform_parameter((wide,), bound, dtype) if bias else None
-        self.bias_hh = uniform_parameter((wide,), bound, dtype) if bias else None
+        wide = self.gates * hidden_size
+        self.weight_ih = Parameter(zeros((wide, input_size), dtype))
+        self.weight_hh = Parameter(zeros((wide, hidden_size), dtype))
+        self.bias_ih = Parameter(zeros(wide, dtype)) if bias else None
+        self.bias_hh = Parameter(zeros(wide, dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters again, as when the layer was made."""
+        draw_again(1 / math.sqrt(self.hidden_size), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     @property
     def _step(self) -> Any:

@@ -20,6 +20,7 @@ from nacre.ir.graph import Graph, Var
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import custom_jvp_p, custom_vjp_p
 from nacre.ops.pointwise import add, zeros_like
+from nacre.trace.reads import note_attribute
 from nacre.trace.value import Value, fresh, is_concrete
 from nacre.transform.arguments import is_pair, name_of, require_function
 from nacre.transform.derivatives.call import CustomCall, Function, Given, outer_call, positional
@@ -108,7 +109,7 @@ class CustomFunction:
         require_function(f, self.operation)
         self.f, self.name = f, name_of(f, self.operation)
         self.left_out = whole_numbers(nondiff_argnums, self.operation, "nondiff_argnums")
-        self.rule: Function | None = None
+        self.rules: tuple[Function, ...] = ()
         update_wrapper(self, f)
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -119,11 +120,12 @@ class CustomFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the function; something that differentiates the call uses the rule."""
-        if self.rule is None:
+        if not self.rules:
             raise ArgumentError(
                 f"{self.operation}: {self.name} must have a rule before it is called; got none; set one with "
                 f"{self.setter}, where f is {self.name}"
             )
+        note_attribute(self, "rules", f"the rule of {self.name}")
         every = positional(self.f, self.operation, self.name, args, kwargs)
         given = Given(self.operation, every, self.numbers(every))
         outer = outer_call(self.f, given)
@@ -173,7 +175,7 @@ class CustomJvp(CustomFunction):
     def defjvp(self, rule: Function) -> Function:
         """Set the rule `(primals, tangents)` → (result, its tangent); returns it."""
         _require_callable("custom_jvp: defjvp", rule)
-        self.rule = rule
+        self.rules = (rule,)
         return rule
 
     def defjvps(self, *rules: Function | None) -> None:
@@ -198,12 +200,11 @@ class CustomJvp(CustomFunction):
             raise ArgumentError(
                 f"custom_jvp: defjvps takes no functions with nondiff_argnums; {self.name} has some; write defjvp"
             )
-        self.rule = rule
+        self.rules = (rule,)
 
     def differentiable(self, call: CustomCall) -> Any:
         """The result of a call, with the rule as a graph."""
-        given, rule = call.given, self.rule
-        assert rule is not None
+        given, (rule,) = call.given, self.rules
         n = len(given.values)
 
         def pushed(values: Sequence[Value]) -> list[Value]:
@@ -243,12 +244,11 @@ class CustomVjp(CustomFunction):
         """Set the rule: `forward(*args)` → (result, residuals); `backward(residuals, cotangent)` → cotangents."""
         for rule in (forward, backward):
             _require_callable("custom_vjp: defvjp", rule)
-        self.rule, self.backward = forward, backward
+        self.rules = forward, backward
 
     def differentiable(self, call: CustomCall) -> Any:
         """The result of a call, with the rule as two graphs."""
-        given, forward = call.given, self.rule
-        assert forward is not None
+        given, (forward, backward) = call.given, self.rules
         residuals: list[tuple[list[Any], tree.Structure]] = []
 
         def went(values: Sequence[Value]) -> list[Value]:
@@ -283,7 +283,7 @@ class CustomVjp(CustomFunction):
                 rest = iter(values[len(places) :])
                 gs = [conjugated(next(rest)) if t.dtype.is_differentiable else None for t in call.types]
                 left, _ = given.split(given.args)
-                answer = self.backward(*left, tree.unflatten(structure, filled), tree.unflatten(call.structure, gs))
+                answer = backward(*left, tree.unflatten(structure, filled), tree.unflatten(call.structure, gs))
                 return [conjugated(c) for c in _cotangents(self, call, answer)]
 
             return [first, call.trace(back, [*held, *outputs])]
