@@ -12,6 +12,7 @@ from typing import Any
 import nacre
 from nacre import data, deploy, nn, optim, optimize
 from nacre.api import namespace
+from nacre.api.other_names.late import LATE
 from nacre.base import dtypes, errors
 from nacre.base.cached_property import cached_property
 
@@ -97,10 +98,12 @@ RETURNED = {  # what public functions give, beside tensors
 }
 MADE = {name for names in RETURNED.values() for name in names} | {  # classes whose objects Nacre makes
     "nacre.Graph",
+    "nacre.IndexUpdate",
     "nacre.Variable",
     "nacre.DType",
     "nacre.Tensor",
     "nacre.deploy.Deployed",
+    "nacre.sparse.CSR",
     "nacre.train.Checkpoint",
     "nacre.inspect.LostDigits",
     "nacre.inspect.Precision",
@@ -137,8 +140,10 @@ def _core() -> tuple[Part, ...]:
     return tuple(parts)
 
 
-HALVES = ("Differentiable", "Methods")  # classes whose members are those of the one public class that inherits them
-AS_METHODS = frozenset(namespace.METHODS.values())  # public functions that are methods of tensors, too
+# classes whose members are those of the one public class that inherits them
+HALVES = ("Differentiable", "LateMethods", "Methods")
+METHODS = namespace.METHODS | {name: getattr(nacre, name) for name in LATE.split()}
+AS_METHODS = frozenset(METHODS.values())  # public functions that are methods of tensors, too
 INSPECT = {
     "explain": "explain Explanation",
     "profile": "profile Profile Row",
@@ -158,6 +163,7 @@ def spaces() -> tuple[Space, ...]:
         Space("nacre.linalg", "nc.linalg", (_whole("nacre.api.linalg", "nacre.linalg"),)),
         Space("nacre.autograd", "nc.autograd", (_whole("nacre.api.autograd", "nacre.autograd"),)),
         Space("nacre.fft", "nc.fft", (_whole("nacre.api.fft", "nacre.fft"),)),
+        Space("nacre.sparse", "nc.sparse", (_whole("nacre.api.sparse", "nacre.sparse"),)),
         Space("nacre.special", "nc.special", (_whole("nacre.api.special", "nacre.special"),)),
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),

@@ -16,8 +16,7 @@ from notes import Notes
 from topics import Group, Topic, checked
 
 import nacre
-from nacre.api import namespace
-from public import Space, is_made, is_property, members, other_names, parameters, spaces
+from public import METHODS, Space, is_made, is_property, members, other_names, parameters, spaces
 
 PARAMETERS = Path(__file__).resolve().parent / "parameters"
 SHORT = {space.module: space.short for space in spaces()}
@@ -185,7 +184,7 @@ def _also(held: Any) -> str:
 def _as_methods() -> str:
     """The functions that are methods of tensors."""
     said: list[str] = []
-    for method, function in sorted(namespace.METHODS.items()):
+    for method, function in sorted(METHODS.items()):
         name = function.__name__
         said.append(
             f"{{py:obj}}`{method} <nacre.{name}>`" if method == name else f"`{method}` ({{py:obj}}`nacre.{name}`)"

@@ -82,7 +82,7 @@ TENSORS = Group(
                 "isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or "
                 "logical_xor maximum minimum multiply nan_to_num negative nextafter not_equal positive pow reciprocal "
                 "remainder round rsqrt sigmoid sign signbit sin sinh sqrt square subtract tan tanh trunc where "
-                "isclose allclose array_equal lerp deg2rad rad2deg"
+                "isclose allclose array_equal lerp deg2rad rad2deg div fmod fmax fmin"
             },
         ),
         Topic(
@@ -97,7 +97,17 @@ TENSORS = Group(
             "Functions that reduce some axes, or accumulate along one.",
             {
                 "nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum "
-                "cumulative_prod diff amax amin"
+                "cumulative_prod diff amax amin cummax cummin logcumsumexp nansum nanprod nanmean nanvar nanstd nanmax "
+                "nanmin nanargmax nanargmin nancumsum nancumprod"
+            },
+        ),
+        Topic(
+            "statistics",
+            "Statistics",
+            "Medians, quantiles, counts in bins, covariances, and interpolation between points.",
+            {
+                "nacre": "median quantile percentile mode nanmedian nanquantile nanpercentile bincount digitize "
+                "bucketize histogram histogram2d histogramdd histogram_bin_edges histc average cov corrcoef interp"
             },
         ),
         Topic(
@@ -105,11 +115,18 @@ TENSORS = Group(
             "Linear algebra",
             "Products of vectors, matrices and tensors, factorisations, eigenvalues, linear systems and norms.",
             {
-                "nacre": "matmul einsum tensordot vecdot outer dot inner matrix_transpose",
+                "nacre": "matmul einsum tensordot vecdot outer dot inner matrix_transpose kron diag diagonal diagflat "
+                "diag_embed block_diag",
                 "nacre.linalg": "cholesky lu qr eig eigh eigvals eigvalsh svd svdvals solve "
                 "solve_triangular lstsq pinv inv det slogdet matrix_rank cond matrix_power expm multi_dot "
                 "norm vector_norm matrix_norm diagonal trace cross matmul tensordot vecdot outer matrix_transpose",
             },
+        ),
+        Topic(
+            "sparse",
+            "Sparse matrices",
+            "Matrices by rows that store few of their numbers, and their products with dense tensors.",
+            {"nacre.sparse": "CSR csr from_scipy from_dense"},
         ),
         Topic(
             "special",
@@ -140,7 +157,16 @@ TENSORS = Group(
                 "index_update take take_along_axis take_along_dim dynamic_slice dynamic_update_slice sort argsort topk "
                 "nonzero searchsorted isin unique_values unique_counts unique_inverse unique_all gather index_select "
                 "masked_fill masked_select argwhere flatnonzero narrow repeat_interleave atleast_1d atleast_2d "
-                "atleast_3d hstack vstack dstack column_stack"
+                "atleast_3d hstack vstack dstack column_stack sliding_window_view"
+            },
+        ),
+        Topic(
+            "updates",
+            "Updates and segments",
+            "Functions that store, add and reduce at indices, and reductions of rows by their segments.",
+            {
+                "nacre": "IndexUpdate scatter scatter_add scatter_reduce index_add index_copy index_fill segment_sum "
+                "segment_prod segment_mean segment_max segment_min"
             },
         ),
         Topic(

@@ -21,10 +21,24 @@ __version__ = "0.1.0"
 __array_api_version__ = "2025.12"  # of the array API standard; see docs/conformance.md
 
 _PACKAGES = ("data", "deploy", "inspect", "nn", "optim", "optimize", "train")
-_NAMESPACES = ("autograd", "fft", "linalg", "special")  # of functions on tensors
+_NAMESPACES = ("autograd", "fft", "linalg", "sparse", "special")  # of functions on tensors
 _STANDARD = ("__array_api_version__", "__array_namespace_info__")  # by which a library is known to follow the standard
 _LATE = {
+    "api.arranging.diagonals": "block_diag diag diag_embed diagflat diagonal kron",
+    "api.arranging.windows": "sliding_window_view",
+    "api.elementwise.division": "fmax fmin fmod",
     "api.interchange.dlpack": "from_dlpack",
+    "api.placement.at": "IndexUpdate",
+    "api.placement.scatter": "index_add index_copy index_fill scatter scatter_add scatter_reduce",
+    "api.placement.segments": "segment_max segment_mean segment_min segment_prod segment_sum",
+    "api.statistics.counting": "bincount bucketize digitize histc histogram histogram2d histogram_bin_edges "
+    "histogramdd",
+    "api.statistics.covariance": "average corrcoef cov",
+    "api.statistics.interpolation": "interp",
+    "api.statistics.missing": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum "
+    "nanvar",
+    "api.statistics.order": "median mode nanmedian nanpercentile nanquantile percentile quantile",
+    "api.statistics.running": "cummax cummin logcumsumexp",
     "api.extending.kernel": "register_kernel",
     "api.extending.primitive": "primitive",
     "api.extending.rewriting": "register_pass",
@@ -108,14 +122,18 @@ if TYPE_CHECKING:
     from nacre.api import fft as fft
     from nacre.api import linalg as linalg
     from nacre.api import random as random
+    from nacre.api import sparse as sparse
     from nacre.api import special as special
     from nacre.api import tree as tree
+    from nacre.api.arranging.diagonals import *
+    from nacre.api.arranging.windows import *
     from nacre.api.constants import *
     from nacre.api.creation import *
     from nacre.api.data_types import *
     from nacre.api.elementwise.arithmetic import *
     from nacre.api.elementwise.comparison import *
     from nacre.api.elementwise.complex_numbers import *
+    from nacre.api.elementwise.division import *
     from nacre.api.elementwise.logic import *
     from nacre.api.elementwise.transcendental import *
     from nacre.api.extending.kernel import register_kernel as register_kernel
@@ -127,6 +145,9 @@ if TYPE_CHECKING:
     from nacre.api.manipulation import *
     from nacre.api.other_names.functions import *
     from nacre.api.other_names.short import *
+    from nacre.api.placement.at import *
+    from nacre.api.placement.scatter import *
+    from nacre.api.placement.segments import *
     from nacre.api.printing import *
     from nacre.api.searching import *
     from nacre.api.settings import *
@@ -135,6 +156,12 @@ if TYPE_CHECKING:
     from nacre.api.standard.inspection import __array_namespace_info__ as __array_namespace_info__
     from nacre.api.standard.sets import *
     from nacre.api.statistical import *
+    from nacre.api.statistics.counting import *
+    from nacre.api.statistics.covariance import *
+    from nacre.api.statistics.interpolation import *
+    from nacre.api.statistics.missing import *
+    from nacre.api.statistics.order import *
+    from nacre.api.statistics.running import *
     from nacre.api.taking import *
     from nacre.api.tensor import Tensor as Tensor
     from nacre.api.utility import *

@@ -178,6 +178,42 @@ def _scatter(shape: Shape, axes: tuple[int, ...], count: int) -> Row:
     )
 
 
+def _scatter_reduce(shape: Shape, count: int, axis: int, operation: str) -> Row:
+    """Updates of one place, and some out of range, which are ignored."""
+    at = (*shape[:axis], count, *shape[axis + 1 :])
+    combine = {"mul": np.multiply, "maximum": ref.larger, "minimum": ref.smaller}[operation]
+
+    def places(rng: np.random.Generator) -> Array:
+        return rng.integers(-1, shape[axis] + 1, at)
+
+    def writes(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+        return [(samples.random(dtype, shape, rng), places(rng), samples.random(dtype, at, rng))]
+
+    def reference(x: Array, k: Array, u: Array) -> Array:
+        found = ref.single(x).copy()
+        for p in np.ndindex(*at):
+            if 0 <= k[p] < shape[axis]:
+                q = (*p[:axis], int(k[p]), *p[axis + 1 :])
+                found[q] = combine(found[q], ref.single(u)[p])
+        return found.astype(x.dtype)
+
+    def smooth(rng: np.random.Generator) -> Arrays:
+        values = rng.permutation(int(np.prod(shape)) + int(np.prod(at))) * 0.1 + 0.5
+        x, u = values[: int(np.prod(shape))].reshape(shape), values[int(np.prod(shape)) :].reshape(at)
+        return x, places(rng), u
+
+    return Row(
+        f"scatter_reduce-{operation}-{shape}-{count}-{axis}",
+        lambda x, k, u: index.scatter_reduce(x, k, u, axis, operation),
+        reference,
+        writes,
+        NUMBERS,
+        0,
+        (0, 2),
+        smooth,
+    )
+
+
 def _keys(count: int) -> Inputs:
     def make(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         fixed = [(0, 0), (2**32 - 1, 2**32 - 1), (0x13198A2E, 0x03707344)]
@@ -215,5 +251,7 @@ ROWS = [
     _scatter((3, 4, 5, 20), (0, 2), 8),
     _scatter((5, 7), (1,), 1),
     _scatter((4, 6), (0, 1), 9),
+    *(_scatter_reduce((3, 5), 7, 1, operation) for operation in ("mul", "maximum", "minimum")),
+    *(_scatter_reduce((4, 3, 2), 6, 0, operation) for operation in ("mul", "maximum", "minimum")),
     *map(_bits, UNSIGNED),
 ]

@@ -12,7 +12,7 @@ from nacre.trace.value import Value
 from ops import references as ref
 from ops import samples
 from ops.row import NUMBERS, ORDERED, Row, apart, normal, shaped, uniform
-from ops.samples import Arrays
+from ops.samples import Array, Arrays
 
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1000,), (0,)),
@@ -116,7 +116,37 @@ def _products(shape: tuple[int, ...], axis: int) -> Row:
     )
 
 
+def _running_positions(name: str, shape: tuple[int, ...], axis: int, sign: float) -> Row:
+    """Positions of running extrema: the last one of equal elements, of which the samples have some."""
+
+    def repeated(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+        few = rng.integers(0, 4, shape)
+        held = [(few.astype(dtype.numpy),), *shaped(shape)(dtype, rng)]
+        if dtype.is_float:
+            missing = few.astype(dtype.numpy)
+            missing[few == 3] = np.nan
+            held.append((missing,))
+        return held
+
+    def reference(x: Array) -> Array:
+        found = np.zeros(x.shape, np.int64)
+        for p in np.ndindex(*x.shape[:axis], *x.shape[axis + 1 :]):
+            at = (*p[:axis], slice(None), *p[axis:])
+            best = 0
+            row = x[at]
+            for k, v in enumerate(row):
+                if v != v or (v >= row[best] if sign > 0 else v <= row[best]):
+                    best = k
+                found[(*p[:axis], k, *p[axis:])] = best
+        return found
+
+    op = getattr(reduce, name)
+    return Row(f"{name}-{shape}-{axis}", lambda x: op(x, axis), reference, repeated, NUMBERS)
+
+
 ROWS = [
+    *(_running_positions("cumargmax", shape, axis, 1) for shape, axis in (((4, 9), 1), ((5, 3, 2), 0), ((0, 3), 0))),
+    *(_running_positions("cumargmin", shape, axis, -1) for shape, axis in (((4, 9), 1), ((5, 3, 2), 1))),
     *_reduction("sum", reduce.sum_, NUMBERS, "normal"),
     *_reduction("prod", reduce.prod, NUMBERS, "positive"),
     *_reduction("max", reduce.max_, ORDERED, "apart"),

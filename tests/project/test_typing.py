@@ -24,6 +24,7 @@ NAMESPACES = {
     "fft": "rfft",
     "linalg": "solve",
     "random": "normal",
+    "sparse": "csr",
     "special": "gammaln",
     "tree": "map",
 }  # with one of their names

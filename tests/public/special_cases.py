@@ -351,13 +351,28 @@ REASONS: dict[str, str] = {
         "matrix_transpose moveaxis pad permute_dims repeat reshape roll split squeeze stack swapaxes tile "
         "unstack index index_update take take_along_axis take_along_dim dynamic_slice dynamic_update_slice complex "
         "real imag conj view_as_real view_as_complex gather index_select masked_fill masked_select narrow "
-        "repeat_interleave atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack deg2rad rad2deg",
+        "repeat_interleave atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack deg2rad rad2deg "
+        "diag diagonal diagflat diag_embed block_diag sliding_window_view scatter scatter_add index_add index_copy "
+        "index_fill segment_sum segment_mean nansum nanmean nancumsum",
         _LINEAR,
     ),
     **_listed("angle polar", "tests/api/test_complex_numbers.py has their derivatives"),
     **_listed("bitcast ceil floor floor_divide round sign trunc", _STEPS),
     **_listed("unique_all unique_counts unique_inverse unique_values", "they move elements as `sort` does"),
     **_listed("dot inner lerp", "products, whose derivatives tests/public/test_other_names.py has"),
+    **_listed(
+        "median quantile percentile mode nanmedian nanquantile nanpercentile cummax cummin",
+        "they take elements as `sort` does; tests/api/statistics has their derivatives",
+    ),
+    **_listed("average cov corrcoef interp", "products and quotients; tests/api/statistics has their derivatives"),
+    **_listed(
+        "scatter_reduce segment_max segment_min segment_prod",
+        "tests/api/placement has their derivatives at ties and zeros",
+    ),
+    **_listed(
+        "fmax fmin fmod div logcumsumexp kron nanmax nanmin nanprod nancumprod nanvar nanstd",
+        "functions that have points, of numbers that are not NaN, or of several",
+    ),
     **_listed("amax amin softmax log_softmax relu", "other ways to call functions that have points"),
     "cumulative_prod": "a polynomial; tests/api/test_statistical.py has its derivatives, at zeros too",
     **_listed(
@@ -365,7 +380,8 @@ REASONS: dict[str, str] = {
         "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor isfinite isinf isnan logical_and "
         "logical_not logical_or logical_xor signbit all any argmax argmin count_nonzero "
         "argsort nonzero searchsorted isin can_cast isdtype broadcast_shapes argwhere flatnonzero isclose allclose "
-        "array_equal",
+        "array_equal bincount digitize bucketize histc histogram histogram2d histogramdd histogram_bin_edges nanargmax "
+        "nanargmin",
         _DISCRETE,
     ),
     **_listed(

@@ -12,7 +12,7 @@ import pytest
 
 import nacre as nc
 from nacre.api.namespace import ALIASES, METHODS
-from nacre.api.other_names import methods, short
+from nacre.api.other_names import late, methods, short
 
 A = np.array([[3.0, -1.5, 0.5], [2.0, 4.0, -0.25]])
 B = np.array([[0.5, 2.0, -1.5], [3.0, 1.0, 4.0]])
@@ -51,21 +51,27 @@ def test_another_name_is_the_function_itself() -> None:
 
 def test_a_method_is_the_function_with_the_tensor_in_front() -> None:
     assert nc.Tensor.exp is nc.exp and nc.Tensor.unsqueeze is nc.expand_dims
-    assert all(getattr(nc.Tensor, name) is function for name, function in METHODS.items())
+    assert all(getattr(nc.Tensor, name) is function for name, function in FUNCTIONS.items())
     assert not [name for name in METHODS if name.endswith("_") or name in ("sort", "split", "unique", "nonzero")]
+
+
+FUNCTIONS = METHODS | {name: getattr(nc, name) for name in late.LATE.split()}  # also those that are loaded late
 
 
 def _stubs() -> dict[str, ast.FunctionDef]:
     """The methods that type checkers read, by name."""
-    tree = ast.parse(Path(methods.__file__).read_text(encoding="utf-8"))
-    held = next(node for node in tree.body if isinstance(node, ast.ClassDef))
-    block = next(node for node in held.body if isinstance(node, ast.If))
-    return {node.name: node for node in block.body if isinstance(node, ast.FunctionDef)}
+    found: dict[str, ast.FunctionDef] = {}
+    for module, name in ((methods, "Methods"), (late, "LateMethods")):
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        held = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+        block = next(node for node in held.body if isinstance(node, ast.If))
+        found |= {node.name: node for node in block.body if isinstance(node, ast.FunctionDef)}
+    return found
 
 
 def test_type_checkers_see_the_parameters_of_the_functions() -> None:
     stubs = _stubs()
-    assert stubs.keys() == METHODS.keys()
+    assert stubs.keys() == FUNCTIONS.keys()
     python = {"Whole": "int", "Real": "float", "Flag": "bool"}
     for name, stub in stubs.items():
         written = ast.unparse(stub).replace("Self", "Tensor")
@@ -73,7 +79,7 @@ def test_type_checkers_see_the_parameters_of_the_functions() -> None:
             written = written.replace(word, plain)
         made: dict[str, Any] = {}
         exec("from __future__ import annotations\n" + written, made)
-        seen, real = inspect.signature(made[name]), inspect.signature(METHODS[name])
+        seen, real = inspect.signature(made[name]), inspect.signature(FUNCTIONS[name])
         pairs = list(zip([*seen.parameters.values()][1:], [*real.parameters.values()][1:], strict=True))
         for one, other in pairs:
             assert (one.name, one.default, one.annotation) == (other.name, other.default, str(other.annotation)), name
@@ -81,13 +87,14 @@ def test_type_checkers_see_the_parameters_of_the_functions() -> None:
         assert seen.return_annotation == real.return_annotation, name
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_a_method_gives_the_bits_of_its_function_in_jit_and_grad(name: str) -> None:
-    function = METHODS[name]
+    function = FUNCTIONS[name]
     wanted = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty][1:]
     values = {"y": B + 5, "x": B, "z": B, "index": K[:, :1] * 0, "indices": K[:, :1] * 0, "mask": A > 1, "value": 2.0,
               "weight": 0.25, "dim": 1, "shape": (2, 2, 3), "shift": 1, "repetitions": (2, 1), "repeats": 2, "k": 2,
-              "source": 0, "destination": 1, "axis1": 0, "axis2": 1, "start": 0, "length": 2, "v": B}  # fmt: skip
+              "destination": 1, "axis1": 0, "axis2": 1, "start": 0, "length": 2, "v": B, "src": B,
+              "source": 0, "reduce": "sum", "q": 0.5}  # fmt: skip
     x: Any = nc.tensor(abs(A) / 8)
     if "bitwise" in name:
         x, values["y"] = nc.tensor(K), K % 5
@@ -98,6 +105,12 @@ def test_a_method_gives_the_bits_of_its_function_in_jit_and_grad(name: str) -> N
     elif name in ("bmm", "tensordot", "inner"):
         x = nc.tensor(np.stack([A, B]))
         values["y"] = {"bmm": nc.swapaxes(x, 1, 2), "tensordot": B[:, :, None], "inner": B}[name]
+    elif name == "bincount":
+        x = nc.tensor([1, 3, 1])
+    elif name in ("index_add", "index_copy", "index_fill"):
+        values |= {"index": [2], "source": B[:, :1]}
+    elif name in ("cummax", "cummin", "logcumsumexp"):
+        x = nc.tensor(VECTOR)
     elif name.startswith("logical"):
         x, values["y"] = x > 0.2, B > 1
     elif name in ("cumsum", "cumprod", "cumulative_sum", "cumulative_prod"):
@@ -105,7 +118,7 @@ def test_a_method_gives_the_bits_of_its_function_in_jit_and_grad(name: str) -> N
     args = [values[p.name] for p in wanted]
     plain, called = function(x, *args), getattr(x, name)(*args)
     assert str(plain) == str(called)
-    if name not in ("allclose", "argwhere", "masked_select"):
+    if name not in ("allclose", "argwhere", "bincount", "masked_select"):
         assert str(nc.jit(lambda v: getattr(v, name)(*args))(x)) == str(plain)
 
 

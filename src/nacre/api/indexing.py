@@ -15,8 +15,6 @@ from nacre.api.operands import (
     TensorLike,
     as_tensor,
     distinct,
-    is_plain,
-    meet,
     numbers,
     scalar,
     spread,
@@ -24,7 +22,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.searching import where
 from nacre.api.slices import Span, count, span, within
-from nacre.api.taking import located, with_elements
+from nacre.api.taking import as_update, located, with_elements
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import Dim, Size, lower, product
@@ -188,7 +186,7 @@ def _spans(key: Key, shape: Shape) -> list[Span]:
     return spans
 
 
-def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
+def basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
     """Apply integers, slices and new axes.  Returns the array entries by axis; their axes stay whole."""
     shape = x.type.shape
     spans = _spans(key, shape)
@@ -230,20 +228,20 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
     >>> nc.index([10, 20, 30], [2, 0])
     Tensor([30, 10], i64[2])
     """
-    held, key = _with_axis(as_tensor(x), key)
+    held, key = with_axis(as_tensor(x), key)
     parsed = parse(key, held.type.shape)
-    cut, arrays = _basic(held, parsed)
+    cut, arrays = basic(held, parsed)
     axes = [k for k, entry in enumerate(arrays) if entry is not None]
     if not axes:
         return distinct(cut, held)
-    together = _are_adjacent(parsed)
+    together = are_adjacent(parsed)
     if len(axes) == 1 and together:
         (at,) = axes
         return picking.take(with_elements(cut, arrays[at], at), arrays[at], at)
     return _pick(cut, [arrays[k] for k in axes], axes, together)
 
 
-def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
+def with_axis(x: Any, key: Any) -> tuple[Any, Any]:
     """x with a new first axis, and a mask of it, where the key is a single bool; else both as they are."""
     if isinstance(key, bool | np.bool_ | np.ndarray | Variable | Value) and not getattr(cast("Any", key), "ndim", 0):
         mask = as_tensor(key)
@@ -252,7 +250,7 @@ def _with_axis(x: Any, key: Any) -> tuple[Any, Any]:
     return x, cast("Any", key)
 
 
-def _are_adjacent(key: Key) -> bool:
+def are_adjacent(key: Key) -> bool:
     """Whether nothing separates the array and integer entries, so that the selected axes stay in place."""
     places = [k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice)]
     separated = key.dots is not None and places[0] < key.dots <= places[-1]
@@ -293,20 +291,14 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     Tensor([1, 0, 0], i64[3])
     """
     held = as_tensor(x)
-    dtype = held.type.dtype
-    if is_plain(value):
-        value = as_tensor(value, dtype)
-    elif not isinstance(value, bool | int | float | complex | Dim):
-        value = as_tensor(value)
-        meet("index_update", (held, value))
-    given = as_tensor(value, dtype)
+    given = as_update("index_update", held, value)
     whole = as_tensor(key) if isinstance(key, Value | np.ndarray | list) else None
     if whole is not None and whole.type.dtype is bool_ and not given.type.shape:
         if whole.type.shape != held.type.shape[: len(whole.type.shape)]:
             raise ShapeError(f"index_update: the mask must have shape {held.type.shape}; got {whole.type}")
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
-    longer, key = _with_axis(held, key)
+    longer, key = with_axis(held, key)
     if longer is not held:
         return view.reshape(index_update(longer, key, given), held.type.shape)
     parsed = parse(key, held.type.shape, known=True)
@@ -322,7 +314,7 @@ def _steps(key: Key, shape: Shape) -> set[int]:
     return {-step if flipped else step for _, _, step, flipped in _spans(key, shape)}
 
 
-def _fitted(value: Any, shape: Shape) -> Any:
+def fitted(value: Any, shape: Shape) -> Any:
     """The value broadcast to the shape of x[key]; extra leading axes of size 1 are allowed."""
     own = value.type.shape
     while len(own) > len(shape) and own[0] == 1:
@@ -339,7 +331,7 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
     at = [e for e in key.entries if e is not NEW_AXIS]
     places = {axis: e for axis, e in enumerate(at) if isinstance(e, Value)}
     sizes = tuple(1 if k in places else count(*item[:3]) for k, item in enumerate(spans))
-    block = view.reshape(_fitted(value, _target(key, sizes)), sizes)
+    block = view.reshape(fitted(value, _target(key, sizes)), sizes)
     if flips := [axis for axis, item in enumerate(spans) if item[3]]:
         block = view.flip(block, flips)
     if all(step == 1 for _, _, step, _ in spans):
@@ -383,8 +375,8 @@ def _scatter_traced(x: Any, key: Key, value: Any) -> Any:
     sizes = tuple(count(*item[:3]) for item in spans)
     rest = _target(key, sizes)
     first = next(k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice))
-    front = first if _are_adjacent(key) else 0
-    block = _fitted(value, (*rest[:front], *common, *rest[front:]))
+    front = first if are_adjacent(key) else 0
+    block = fitted(value, (*rest[:front], *common, *rest[front:]))
     rank, end = len(block.type.shape), front + len(common)
     block = view.permute(block, (*range(front, end), *range(front), *range(end, rank)))
     updates = product(common)
@@ -408,10 +400,10 @@ def _scatter_known(x: Any, key: Key, value: Any) -> Any:
     source = np.full(elements, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
     chosen = source.reshape(shape)
-    fitted = _fitted(value, places.shape)
+    whole = fitted(value, places.shape)
     if not places.size:
         return x
-    values = view.reshape(fitted, (places.size,))
+    values = view.reshape(whole, (places.size,))
     taken = picking.take(values, from_numpy(np.maximum(chosen, 0)), 0)
     return pointwise.select(from_numpy(chosen >= 0), taken, x)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nacre.api.arranging.margins import padded
 from nacre.api.operands import (
     Scalar,
     TensorLike,
@@ -279,7 +280,7 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None
         return moveaxis(xs.stacked(most), 0, axis)
     held, _ = meet("stack", xs)
     if not held:
-        raise ArgumentError("stack: the list of tensors must not be empty; got none")
+        raise ArgumentError("stack: the list of tensors must not be empty; got none; write nacre.zeros(shape)")
     if any(x.type.shape != held[0].type.shape for x in held):
         shown = ", ".join(str(list(x.type.shape)) for x in held)
         raise ShapeError(f"stack: tensors must have equal shapes; got {shown}")
@@ -481,6 +482,8 @@ _COUNTS = explain(
 def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:
     """x padded with a constant: `width` elements before and after each axis, or a (before, after) pair for each axis.
 
+    A negative number cuts off elements.  Raises ShapeError where more are cut off than there are.
+
     >>> nc.pad([1, 2], 1)
     Tensor([0, 1, 2, 0], i64[4])
     """
@@ -492,9 +495,6 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
         if is_whole(given)
         else [whole_numbers(p, "pad", "width") for p in islice(given, rank + 1)]
     )
-    if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ShapeError(
-            f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got {width}"
-        )
-    lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    return distinct(view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank), held)
+    if len(pairs) != rank or any(len(p) != 2 for p in pairs):
+        raise ShapeError(f"pad: width must have a (before, after) pair for each of {rank} axes; got {width}")
+    return distinct(padded(held, pairs, scalar(value, held.type.dtype)), held)

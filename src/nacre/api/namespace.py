@@ -26,6 +26,7 @@ from nacre.api import (
 from nacre.api.elementwise import arithmetic, comparison, complex_numbers, logic, transcendental
 from nacre.api.other_names import functions as other_names
 from nacre.api.other_names import short
+from nacre.api.other_names.late import LATE, WITHOUT_METHOD, LateMethod
 from nacre.api.other_names.methods import made
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
@@ -78,10 +79,13 @@ FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments
 METHODS = made(PUBLIC)
 for name, method in METHODS.items():
     setattr(Tensor, name, method)
+for name in LATE.split():
+    setattr(Tensor, name, LateMethod(name))
 mark_absent(Tensor, {
     name: f"nacre.{name}({', '.join(required(held))})"
     for name, held in PUBLIC.items() if "TensorLike" in getattr(held, "__annotations__", {}).values()
 })  # fmt: skip
+mark_absent(Tensor, {name: f"nacre.{name}(x, ...)" for name in WITHOUT_METHOD.split()})
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.NAMED})

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.elementwise.apply import NUMERIC, of_tensors, require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -66,7 +66,7 @@ def _where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Any:
 
 def _search(op: Any, operation: str, x: TensorLike, axis: int | None, keepdims: bool) -> Any:
     held = as_tensor(x)
-    require(operation, held.type.dtype, NUMERIC)
+    require(operation, held.type.dtype, ORDERED)
     require_elements(held, axis, operation)
     shape = held.type.shape
     if axis is None:

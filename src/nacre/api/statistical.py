@@ -21,7 +21,7 @@ from nacre.api.primitives import parts, pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, DType, int64, uint64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, ORDERED, DType, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import STATE, without_autocast
 from nacre.base.types import normal_axes, normal_axis
@@ -178,7 +178,7 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     Tensor([5, 4], i64[2])
     """
     held = as_tensor(x)
-    require("max", held.type.dtype, NUMERIC)
+    require("max", held.type.dtype, ORDERED)
     require_elements(held, axis, "max")
     return reduce_axes(reduce.max_, "max", held, axis, keepdims)
 
@@ -190,7 +190,7 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     Tensor([1, 3], i64[2])
     """
     held = as_tensor(x)
-    require("min", held.type.dtype, NUMERIC)
+    require("min", held.type.dtype, ORDERED)
     require_elements(held, axis, "min")
     return reduce_axes(reduce.min_, "min", held, axis, keepdims)
 

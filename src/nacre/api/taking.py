@@ -7,7 +7,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, as_tensor, constant, extent, filled, require_inside, scalar, spread
+from nacre.api.operands import (
+    TensorLike,
+    as_tensor,
+    constant,
+    extent,
+    filled,
+    is_plain,
+    is_scalar,
+    meet,
+    require_inside,
+    scalar,
+    spread,
+)
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base.conversion import element
@@ -83,16 +95,20 @@ def take_along_axis(
     if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
         raise ShapeError(f"take_along_axis: indices must be integers of rank {rank}; got {wanted.type}")
     places, inside = _placed(wanted, held.type.shape[at], at, require_mode("take_along_axis", mode, fill_value))
-    held = with_elements(held, wanted, at, mode)
-    one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
-    other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))
-    shape = broadcast_shapes(one, other, operation="take_along_axis")
-    held = spread(held, tuple(held.type.shape[at] if k == at else s for k, s in enumerate(shape)))
-    whole = tuple(wanted.type.shape[at] if k == at else s for k, s in enumerate(shape))
-    found = picking.gather(held, spread(places, whole), at)
+    found = gathered(with_elements(held, wanted, at, mode), places, at, "take_along_axis")
     if inside is None:
         return found
-    return _filled("take_along_axis", found, spread(inside, whole), mode, fill_value)
+    return _filled("take_along_axis", found, spread(inside, found.type.shape), mode, fill_value)
+
+
+def gathered(held: Any, places: Any, at: int, operation: str) -> Any:
+    """The elements of x at positions along an axis; both broadcast in the other axes."""
+    one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
+    other = tuple(1 if k == at else s for k, s in enumerate(places.type.shape))
+    shape = broadcast_shapes(one, other, operation=operation)
+    held = spread(held, tuple(held.type.shape[at] if k == at else s for k, s in enumerate(shape)))
+    whole = tuple(places.type.shape[at] if k == at else s for k, s in enumerate(shape))
+    return picking.gather(held, spread(places, whole), at)
 
 
 # ---- indices out of range
@@ -145,11 +161,42 @@ def _filled(operation: str, found: Any, inside: Any, mode: str, value: float | N
 
 
 def with_elements(x: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
-    """A tensor, or a substitute for one without elements along an axis where a check of its indices always fails."""
+    """A tensor, or a substitute for one without elements along an axis: no index is within it, so none is read.
+
+    The mode "clip" has no nearest index there, and raises AxisError.
+    """
     shape = x.type.shape
-    if shape[axis] != 0 or indices.type.size == 0 or mode != "raise":
+    if shape[axis] != 0 or indices.type.size == 0:
         return x
+    if mode == "clip":
+        raise AxisError(
+            f'take: an axis must have elements for the mode "clip"; got size 0 for axis {axis}; use mode="fill"'
+        )
     return spread(constant(0, x.type.dtype), tuple(1 if k == axis else n for k, n in enumerate(shape)))
+
+
+def from_zero(operation: str, indices: Any, size: Size, other: str) -> Any:
+    """Integer indices in [0, size) as int64; other ones raise AxisError, whose text names a function that takes them.
+
+    The text is for negative ones; for a function without such a counterpart, `other` is empty.
+    """
+    if not indices.type.dtype.is_integer:
+        raise DTypeError(f"{operation}: indices must be integers; got {indices.type}; use astype")
+    advice = f"; nacre.{other} takes negative ones" if other else ""
+    text = f"{operation}: indices must be in [{{low}}, {{high}}); got {{got}}{advice}"
+    require_inside(indices, 0, size, AxisError, text)
+    return as_tensor(indices, int64)
+
+
+def as_update(operation: str, x: Any, value: TensorLike) -> Any:
+    """Elements to store in x, in its dtype: Python numbers must fit it, and tensors be ones that promote with x."""
+    dtype = x.type.dtype
+    if is_plain(value):
+        return as_tensor(value, dtype)
+    if not is_scalar(value):
+        value = as_tensor(value)
+        meet(operation, (x, value))
+    return as_tensor(value, dtype)
 
 
 def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:

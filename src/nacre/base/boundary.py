@@ -42,7 +42,10 @@ SPELLINGS: Final = {  # keywords of PyTorch; in `nn.functional`, which has those
     "arrays": ("xs",),
     "a_min": ("min",),
     "a_max": ("max",),
+    "interpolation": ("method",),
 }
+
+OF_DIAGONALS: Final = {"dim1": "axis1", "dim2": "axis2"}  # PyTorch counts these axes from 1, those of `swapaxes` from 0
 
 WITHOUT_EFFECT: Final = ("inplace",)  # keywords of PyTorch's neural network functions that do not change results
 
@@ -50,11 +53,17 @@ _PAIRS = (
     "PyTorch's returns values and positions, this one only values; write {name}(x, axis={axis}), and arg{name} for "
     "the positions"
 )
+_LOWER = (
+    "PyTorch's gives the lower of two middle elements, and positions; write quantile(x, 0.5, axis={axis}, "
+    'method="lower") for that element, or {name}(x, axis={axis})'
+)
 _SPREAD = "PyTorch divides by n - 1, this function by n; write {name}(x, axis={axis}, correction=1) for PyTorch's"
 DIFFERENT: Final = {  # public functions that differ from PyTorch's of the same name, and what to write
     "max": _PAIRS,
     "min": _PAIRS,
     "sort": _PAIRS,
+    "median": _LOWER,
+    "nanmedian": _LOWER,
     "std": _SPREAD,
     "var": _SPREAD,
     "split": (
@@ -115,14 +124,14 @@ def _refused(
     held = parameters(function)
     if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
         names = held.signature.parameters
-        foreign = [name for name in kwargs if name not in names and name in SPELLINGS]
+        foreign = [name for name in kwargs if name not in names and (name in SPELLINGS or name in OF_DIAGONALS)]
         other = [name for name in foreign if name != "keepdim"]  # in functions that differ, it means the same
         if operation in DIFFERENT and (other or _bare(args)) and not ("correction" in kwargs and foreign):
             axis = next((kwargs[name] for name in foreign if name in ("dim", "dims")), args[-1] if _bare(args) else 0)
             advice = DIFFERENT[operation].format(name=operation, axis=axis)
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in other) or f"{args[-1]!r} by position"
             raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
-        meant = {_spelt(name, names): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
+        meant = {_spelt(name, names, operation): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
         if len(meant) < len(kwargs) and function.__module__.startswith("nacre.nn.functional."):
             return public(function)(*args, **meant)
         if len(meant) == len(kwargs):
@@ -251,8 +260,10 @@ def _bare(args: tuple[Any, ...]) -> bool:
     return len(args) > 1 and isinstance(args[-1], int | tuple)
 
 
-def _spelt(name: str, names: Mapping[str, Any]) -> str:
+def _spelt(name: str, names: Mapping[str, Any], operation: str) -> str:
     """A keyword translated to the function's own name for it."""
+    if operation in ("diagonal", "trace") and name in OF_DIAGONALS:
+        return OF_DIAGONALS[name]
     return next((other for other in SPELLINGS.get(name, ()) if other in names), name) if name not in names else name
 
 

@@ -208,7 +208,7 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     size = x.shape[axis]
     end = axis + indices.rank
     if axis == x.rank - 1:
-        return _adding("take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place)))
+        return combining("take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place)))
     place = [Index(f"i{k}") for k in range(x.rank)]
     before, part, after = place[:axis], Index("part"), place[axis + 1 :]
     length = (size + (PARTS - 1)) // PARTS
@@ -291,10 +291,17 @@ def _bound_indices(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[
     return tuple(found)
 
 
-def _adding(name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]) -> Kernel:
-    """A kernel that adds updates to x one after another; the other axes are independent.
+def combining(
+    name: str,
+    types: Types,
+    axis: int,
+    counted: Shape,
+    place: Callable[[Sequence[Index]], _Place],
+    operation: str = "add",
+) -> Kernel:
+    """A kernel that combines updates with x one after another; the other axes are independent.
 
-    `counted` are the sizes of the axes along which updates are added in order.  `place` gives the positions of an
+    `counted` are the sizes of the axes along which updates are combined in order.  `place` gives the positions of an
     update and of its index, from the indices of the independent axes and of these axes.
     """
     x, indices, _ = types
@@ -309,7 +316,7 @@ def _adding(name: str, types: Types, axis: int, counted: Shape, place: Callable[
         return (*others[:axis], position, *others[axis:])
 
     target = Local("at", int64)
-    total = apply("add", Load("y", at(target), x.dtype), Load("u", of_update, x.dtype))
+    total = apply(operation, Load("y", at(target), x.dtype), Load("u", of_update, x.dtype))
     additions: tuple[Stmt, ...] = (
         Let("at", _signed(Load("k", of_index, indices.dtype))),
         If(_inside(target, size), (Store("y", at(target), total),)),
@@ -394,7 +401,7 @@ def gather(x: Value, indices: Value, axis: int) -> Value:
     return bind(gather_p, x, indices, axis=axis)
 
 
-def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
+def require_beside(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
     require_axis(operation, axis, x)
     require_kind(f"{operation}: indices", indices, INTEGRAL)
     beside = [k for k in range(x.rank) if k != axis]
@@ -405,7 +412,7 @@ def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: in
 
 
 def _gather_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
-    _require_beside("gather", x, indices, axis)
+    require_beside("gather", x, indices, axis)
     _require_elements("gather", x, indices, axis)
     return x.with_shape(indices.shape)
 
@@ -426,7 +433,7 @@ def scatter_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
 
 def _scatter_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int) -> TensorType:
     require_kind("scatter_add", x, NUMERIC)
-    _require_beside("scatter_add", x, indices, axis)
+    require_beside("scatter_add", x, indices, axis)
     require_dtype("scatter_add", "updates", updates, x.dtype)
     require_shape("scatter_add", "updates", updates.shape, indices.shape)
     return x
@@ -434,7 +441,7 @@ def _scatter_add_type(x: TensorType, indices: TensorType, updates: TensorType, a
 
 def _scatter_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     counted = (types[1].shape[axis],)
-    return _adding("scatter_add", types, axis, counted, lambda place: (tuple(place), tuple(place)))
+    return combining("scatter_add", types, axis, counted, lambda place: (tuple(place), tuple(place)))
 
 
 def _gather_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:

@@ -1,4 +1,4 @@
-"""Slices at starts known at run time; the module also exports `take`, `gather`, their transposes, and `scatter`.
+"""Slices at starts known at run time; the module also exports `take`, `gather`, their transposes, and scatters.
 
 A start is clamped so that the slice is within the operand.
 """
@@ -30,13 +30,22 @@ from nacre.ops.pointwise import (
 )
 from nacre.ops.reduce import loops
 from nacre.ops.rules import by_position, require_dtype, show
-from nacre.ops.scatter import scatter
+from nacre.ops.scatter import scatter, scatter_reduce
 from nacre.ops.shape import Source, all_to_front, batch_size, batched_to_front, broadcast
 from nacre.ops.view import clamp
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-__all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter_add", "take", "take_add"]
+__all__ = [
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "gather",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "take",
+    "take_add",
+]
 
 Sizes = tuple[Size, ...]
 Operands = tuple[Operand, ...]

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Reductions besides `sum`: prod, max, min, any, all, argmax, argmin; and cumulative sums and products."""
+"""Reductions besides `sum`: prod, max, min, any, all, argmax, argmin; and cumulative sums, products and extrema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,20 @@ from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
-__all__ = ["all_", "any_", "argmax", "argmin", "cumprod", "cumsum", "max_", "min_", "prod", "sum_"]
+__all__ = [
+    "all_",
+    "any_",
+    "argmax",
+    "argmin",
+    "cumargmax",
+    "cumargmin",
+    "cumprod",
+    "cumsum",
+    "max_",
+    "min_",
+    "prod",
+    "sum_",
+]
 
 Reduction = Callable[[Value, Sequence[int]], Value]
 
@@ -274,3 +287,62 @@ def _cumprod_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int) -
 
 
 cumprod_p = Primitive("cumprod", _cumprod_type, Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch)
+
+
+# ---- cumulative extrema
+
+
+def _running_position(name: str, better: str) -> Callable[[Value, int], Value]:
+    def type_rule(x: TensorType, axis: int) -> TensorType:
+        """int64 positions along one axis."""
+        require_kind(name, x, REAL)
+        require_axis(name, axis, x)
+        return x.with_dtype(int64)
+
+    def kernel(types: tuple[TensorType, ...], results: Any, axis: int) -> Kernel:
+        """The best element and its position, carried along the axis; a later equal one, and NaN, replace it."""
+        (x,) = types
+        best, where = Buffer("best", x.dtype.arithmetic, ()), Buffer("where", int64, ())
+        at = tuple(Index(f"i{k}") for k in range(x.rank))
+        element, held = Local("element", best.dtype), Load("best", (), best.dtype)
+        moves = apply("or", apply("eq", at[axis], size_expr(0)), apply(better, element, held))
+        if x.dtype.is_float:
+            moves = apply("or", moves, apply("ne", element, element))
+        moved = Local("moved", moves.dtype)
+        body = (
+            Alloc(best),
+            Alloc(where),
+            Store("best", (), number_of(0, best.dtype)),
+            Store("where", (), number_of(0, int64)),
+            For(
+                at[axis].name,
+                x.shape[axis],
+                (
+                    Let("element", convert(Load("x", at, x.dtype), best.dtype)),
+                    Let("moved", moves),
+                    Let("value", apply("select", moved, element, held)),
+                    Let("position", apply("select", moved, at[axis], Load("where", (), int64))),
+                    Store("best", (), Local("value", best.dtype)),
+                    Store("where", (), Local("position", int64)),
+                    Store("y", at, Local("position", int64)),
+                ),
+            ),
+        )
+        others = [k for k in range(x.rank) if k != axis]
+        nest = loops([at[k] for k in others], [x.shape[k] for k in others], body)
+        return Kernel(name, (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),), nest)
+
+    def find(x: Value, axis: int) -> Value:
+        """For each place the position along the axis of the extremum up to it, the last one of equal elements."""
+        return bind(primitive, x, axis=axis)
+
+    def batch(inputs: Sequence[Value], batched: Sequence[int], axis: int) -> tuple[Value, int]:
+        """The batch as one more axis in front."""
+        return find(front(inputs[0], batched[0]), axis + 1), 0
+
+    primitive = Primitive(name, type_rule, Nest(kernel), Constant(), batch)
+    return find
+
+
+cumargmax = _running_position("cumargmax", "ge")
+cumargmin = _running_position("cumargmin", "le")

@@ -1,18 +1,20 @@
-"""Storing at computed positions: the transpose reads them, and a later update of one element replaces an earlier one.
+"""Storing at computed positions (`scatter`), and products and extrema with the elements there (`scatter_reduce`).
 
 Only the updated elements are written, so an operand without later use is updated in place at the cost of the updates.
-Updates out of range are ignored.
+Updates out of range are ignored.  Updates of one element happen in their order: of several that are stored, the last
+one stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from nacre.base.dims import Size, product
-from nacre.base.dtypes import int64
-from nacre.base.errors import ShapeError
+from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import REAL, DType, int64
+from nacre.base.errors import GradientError, ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import Linear, Nest, Primitive
+from nacre.ir.primitive import Jvp, Linear, Nest, Primitive
 from nacre.kernel.ast import (
     Buffer,
     Expr,
@@ -29,11 +31,13 @@ from nacre.kernel.ast import (
     const,
     size_expr,
 )
-from nacre.ops.gather import number, take
-from nacre.ops.pointwise import add, eq, fill, iota, mul, select, zeros_like
-from nacre.ops.reduce import loops
-from nacre.ops.rules import by_position, require_axis, require_dtype, require_shape
-from nacre.ops.shape import Source, batch_size, batched_to_front, broadcast, permute, reshape
+from nacre.ops.gather import combining, gather, number, require_beside, scatter_add, take
+from nacre.ops.pointwise import add, and_, cast, div, eq, fill, ge, iota, lt, mul, select, zeros_like
+from nacre.ops.reduce import cumsum, loops
+from nacre.ops.rules import by_position, require_axis, require_dtype, require_kind, require_shape
+from nacre.ops.shape import Source, all_to_front, batch_size, batched_to_front, broadcast, permute, reshape
+from nacre.ops.sort import argsort
+from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -147,4 +151,90 @@ scatter_p = Primitive(
     Nest(_kernel, onto=0),
     Linear(by_position(lambda k: (_of_x, _of_update)[k] if k < 2 else None)),
     _batch,
+)
+
+
+# ---- products and extrema with the elements at an index for each update
+
+
+def scatter_reduce(x: Value, indices: Value, updates: Value, axis: int, operation: str) -> Value:
+    """x with each update combined with the element at its index along an axis.
+
+    The operation is "mul", "maximum" or "minimum".
+    """
+    held: DType = x.type.dtype
+    if operation == "mul" and held.is_widened:
+        wide = (cast(v, held.arithmetic) for v in (x, updates))
+        return cast(scatter_reduce(next(wide), indices, next(wide), axis, operation), held)
+    return bind(scatter_reduce_p, x, indices, updates, axis=axis, operation=operation)
+
+
+def _reduce_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int, operation: str) -> TensorType:
+    require_kind("scatter_reduce", x, REAL)
+    require_beside("scatter_reduce", x, indices, axis)
+    require_dtype("scatter_reduce", "indices", indices, int64)
+    require_dtype("scatter_reduce", "updates", updates, x.dtype)
+    require_shape("scatter_reduce", "updates", updates.shape, indices.shape)
+    return x
+
+
+def _reduce_kernel(types: tuple[TensorType, ...], results: Any, axis: int, operation: str) -> Kernel:
+    counted = (types[1].shape[axis],)
+    return combining("scatter_reduce", types, axis, counted, lambda place: (tuple(place), tuple(place)), operation)
+
+
+def _reduce_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value | None], axis: int, operation: str) -> Value:
+    x, indices, updates = xs
+    tx, tu = (zeros_like(v) if t is None else t for v, t in ((x, ts[0]), (updates, ts[2])))
+    if operation == "mul":
+        return _product_tangent(x, indices, updates, tx, tu, axis)
+    kept, hit = (cast(eq(v, w), x.type.dtype) for v, w in ((x, y), (updates, gather(y, indices, axis))))
+    count = scatter_add(kept, indices, hit, axis)
+    return div(scatter_add(mul(kept, tx), indices, mul(hit, tu), axis), count)
+
+
+def _product_tangent(x: Value, indices: Value, updates: Value, tx: Value, tu: Value, axis: int) -> Value:
+    """The product rule for windows of the factors of one element, whose length doubles: correct for zeros, to any
+    order.
+
+    Each element of x is its own first factor.  The factors are sorted by their elements.
+    """
+    size = x.type.shape[axis]
+    here = iota(x.type.shape, axis, int64)
+    end = number(size, indices.type.shape)
+    inside = and_(ge(indices, zeros_like(indices)), lt(indices, end))
+    place = concatenate([here, select(inside, indices, end)], axis)
+    order = argsort(place, axis)
+    place = gather(place, order, axis)
+    v, t = (gather(concatenate([a, b], axis), order, axis) for a, b in ((x, updates), (tx, tu)))
+    total = place.type.shape[axis]
+    if isinstance(total, Dim):
+        raise GradientError(
+            f"scatter_reduce: the derivative of a product needs a fixed number of factors; got {total}; give the axis "
+            "a fixed size"
+        )
+    window = 1
+    while window < total:
+        ends = (0, total - window), (window, total)
+        (a, b), (ta, tb), (pa, pb) = ([slice_axis(w, axis, *e) for e in ends] for w in (v, t, place))
+        same = eq(pa, pb)
+        product_, tangent = select(same, mul(a, b), b), select(same, add(mul(ta, b), mul(a, tb)), tb)
+        v = concatenate([slice_axis(v, axis, 0, window), product_], axis)
+        t = concatenate([slice_axis(t, axis, 0, window), tangent], axis)
+        window *= 2
+    ones = fill(1, indices.type.shape, int64)
+    counts = scatter_add(fill(1, x.type.shape, int64), indices, ones, axis)
+    last = add(cumsum(counts, axis), fill(-1, x.type.shape, int64))
+    return gather(t, last, axis)
+
+
+def _reduce_batch(
+    inputs: Sequence[Value], batched: Sequence[int | None], axis: int, operation: str
+) -> tuple[Value, int]:
+    x, indices, updates = all_to_front(inputs, batched)
+    return scatter_reduce(x, indices, updates, axis + 1, operation), 0
+
+
+scatter_reduce_p = Primitive(
+    "scatter_reduce", _reduce_type, Nest(_reduce_kernel, onto=0), Jvp(_reduce_tangent), _reduce_batch
 )

@@ -309,7 +309,7 @@ def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.maximum([1, 5], 3)
     Tensor([3, 5], i64[2])
     """
-    return binary(pointwise.maximum, "maximum", x, y, REAL)
+    return binary(pointwise.maximum, "maximum", x, y, ORDERED)
 
 
 def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -318,7 +318,7 @@ def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.minimum([1, 5], 3)
     Tensor([1, 3], i64[2])
     """
-    return binary(pointwise.minimum, "minimum", x, y, REAL)
+    return binary(pointwise.minimum, "minimum", x, y, ORDERED)
 
 
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.api.interchange.numpy_shapes import SHAPED
-from nacre.api.operands import as_tensor, is_plain, require
-from nacre.base.arguments import is_whole, shown
+from nacre.api.operands import as_tensor, require
+from nacre.base.arguments import shown
 from nacre.base.dtypes import INEXACT
-from nacre.base.errors import KindError, ShapeError
+from nacre.base.errors import KindError
 
 
 def _refused(name: str, setting: str, given: object, remedy: str) -> KindError:
@@ -58,47 +58,11 @@ def unique(
     return (values, *asked) if asked else values
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
-    """The mean over axes; with weights, the sum of the products divided by the sum of the weights.
-
-    The weights have the shape of the tensor, or one axis for the one of the mean.  Where one of both has integers, they
-    are converted to the dtype of the other.
-    """
-    nc = sys.modules["nacre"]
-    if returned:
-        raise _refused("average", "returned", returned, "compute nacre.sum(weights) beside the average")
-    if weights is None:
-        return nc.mean(a, axis=axis, keepdims=keepdims)
-    x = as_tensor(a)
-    scale = as_tensor(weights, x.type.dtype if is_plain(weights) and x.type.dtype.is_inexact else None)
-    if x.type.dtype.is_inexact is not scale.type.dtype.is_inexact:
-        dtype = (x if x.type.dtype.is_inexact else scale).type.dtype
-        x, scale = as_tensor(x, dtype), as_tensor(scale, dtype)
-    rank = len(x.type.shape)
-    if scale.type.shape != x.type.shape:
-        one = is_whole(axis) and -rank <= axis < rank
-        if not one or scale.type.shape != x.type.shape[axis % rank :][:1]:
-            raise ShapeError(
-                "average: the weights must have the shape of the tensor, or one axis for the one of the mean; got "
-                f"{scale.type.shape} for shape {x.type.shape} and axis={axis}"
-            )
-        scale = nc.reshape(scale, [-1 if k == axis % rank else 1 for k in range(rank)])
-        scale = nc.broadcast_to(scale, x.type.shape)
-    total = nc.sum(nc.multiply(x, scale), axis=axis, keepdims=keepdims)
-    return nc.divide(total, nc.sum(scale, axis=axis, keepdims=keepdims))
-
-
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonals over two axes, as the last axis."""
-    nc = sys.modules["nacre"]
-    return nc.linalg.diagonal(nc.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
-
-
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """The sums of the diagonals over two axes."""
     if out is not None:
         raise _refused("trace", "out", out, "write x = nacre.linalg.trace(x)")
-    return sys.modules["nacre"].sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return as_tensor(a).trace(offset, axis1, axis2, dtype)
 
 
 def vdot(a: Any, b: Any) -> Any:
@@ -107,15 +71,22 @@ def vdot(a: Any, b: Any) -> Any:
     return nc.vecdot(nc.flatten(as_tensor(a)), nc.flatten(as_tensor(b)))
 
 
-def kron(a: Any, b: Any) -> Any:
-    """The Kronecker product: blocks of b times the elements of a."""
-    nc = sys.modules["nacre"]
-    x, y = as_tensor(a), as_tensor(b)
-    rank = max(len(x.type.shape), len(y.type.shape))
-    left, right = ((1,) * (rank - len(v.type.shape)) + v.type.shape for v in (x, y))
-    spread_left = nc.reshape(x, [n for size in left for n in (size, 1)])
-    spread_right = nc.reshape(y, [n for size in right for n in (1, size)])
-    return nc.reshape(nc.multiply(spread_left, spread_right), [m * n for m, n in zip(left, right, strict=True)])
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """The covariances of variables, divided by the number of observations minus 1, or `ddof`, or 0 with `bias`."""
+    if dtype is not None:
+        raise _refused("cov", "dtype", dtype, "write x.astype(dtype) first")
+    correction = float(not bias) if ddof is None else ddof
+    return sys.modules["nacre"].cov(m, y, rowvar=rowvar, correction=correction, fweights=fweights, aweights=aweights)
 
 
 def modf(x: Any) -> Any:
@@ -164,11 +135,9 @@ def _of_triangle(name: str) -> Callable[..., Any]:
 
 COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.unique: unique,
-    np.average: average,
-    np.diagonal: diagonal,
     np.trace: trace,
     np.vdot: vdot,
-    np.kron: kron,
+    np.cov: cov,
     np.modf: modf,
     np.rint: rint,
     np.round: rounded,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Final, cast
 
 import numpy as np
@@ -26,21 +25,20 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _split(name: str, x: Any, given: Any, axis: int, equal: bool) -> list[Any]:
+    """The parts by Nacre's `split`, to which a number of parts is positions where they may differ."""
+    nc = sys.modules["nacre"]
     held = as_tensor(x)
     at = normal_axis(axis, len(held.type.shape), name)
     size = held.type.shape[at]
-    if is_whole(given):
-        if given < 1 or (equal and size % given):
-            raise ShapeError(
-                f"{name}: the number of parts must be at least 1 and divide the size of axis {at}, {size}; got "
-                f"{given}; write numpy.array_split for parts that differ by 1"
-            )
-        least, larger = divmod(size, given)
-        ends = [k * least + min(k, larger) for k in range(given + 1)]
-    else:
-        ends = [0, *map(int, given), None]
-    before = (slice(None),) * at
-    return [held[(*before, slice(start, stop))] for start, stop in pairwise(ends)]
+    if not is_whole(given):
+        return list(nc.split(held, list(given), axis=at))
+    if given < 1 or (equal and size % given):
+        raise ShapeError(
+            f"{name}: the number of parts must be at least 1 and divide the size of axis {at}, {size}; got "
+            f"{given}; write numpy.array_split for parts that differ by 1"
+        )
+    least, larger = divmod(size, given)
+    return list(nc.split(held, [k * least + min(k, larger) for k in range(1, given)], axis=at))
 
 
 def _split_along(name: str, axis: int) -> Callable[..., list[Any]]:

@@ -18,10 +18,10 @@ import numpy as np
 
 SAME: Final = (  # functions of elements
     "add bitwise_and bitwise_or bitwise_xor cbrt ceil copysign cos cosh deg2rad degrees divide equal exp exp2 expm1 "
-    "floor floor_divide greater greater_equal hypot isfinite isinf isnan less less_equal log log10 log1p log2 "
-    "logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative nextafter "
-    "not_equal positive rad2deg radians reciprocal remainder sign signbit sin sinh sqrt square subtract tan tanh "
-    "trunc vecdot"
+    "floor floor_divide fmax fmin fmod greater greater_equal hypot isfinite isinf isnan less less_equal log log10 "
+    "log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative "
+    "nextafter not_equal positive rad2deg radians reciprocal remainder sign signbit sin sinh sqrt square subtract tan "
+    "tanh trunc vecdot"
 )
 RENAMED: Final = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -36,30 +36,35 @@ angle: z/ -deg=False
 any: a/ axis -out keepdims -where
 argmax: a/ axis -out keepdims
 argmin: a/ axis -out keepdims
-argwhere: a/
 argsort: a/ axis -kind=stable -order stable
+argwhere: a/
 astype: x/ dtype/ copy device
 atleast_1d: *
 atleast_2d: *
 atleast_3d: *
+average: a/ axis weights -returned=False keepdims
+bincount: x/ weights minlength
 broadcast_arrays: * -subok=False
 broadcast_to: array/ shape/ -subok=False
 clip: a/ a_min>min a_max>max -out min max
-concatenate=concat: arrays/ axis -out -dtype -casting=same_kind
-count_nonzero: a/ axis keepdims
 column_stack: tup/
+concatenate=concat: arrays/ axis -out -dtype -casting=same_kind
+corrcoef: x/ y/ rowvar -bias -ddof -dtype
+count_nonzero: a/ axis keepdims
 cumprod=cumulative_prod: a/ axis dtype -out
 cumsum=cumulative_sum: a/ axis dtype -out
 cumulative_prod: x/ axis dtype -out include_initial
 cumulative_sum: x/ axis dtype -out include_initial
+diag: v/ k
+diagflat: v/ k
+diagonal: a/ offset axis1 axis2
 diff: a/ n axis prepend append
+digitize: x/ bins/ right
 dot: a/ b/ -out
 dstack: tup/
 einsum: * -out dtype -order=K -casting=safe -optimize=False
 empty_like: prototype/ dtype -order=K -subok=True -shape device
 expand_dims: a/ axis
-fix=trunc: x/ -out
-flatnonzero: a/
 fft.fft: a/ n axis norm -out
 fft.fft2: a/ s axes norm -out
 fft.fftn: a/ s axes norm -out
@@ -76,12 +81,20 @@ fft.irfftn: a/ s axes norm -out
 fft.rfft: a/ n axis norm -out
 fft.rfft2: a/ s axes norm -out
 fft.rfftn: a/ s axes norm -out
+fix=trunc: x/ -out
+flatnonzero: a/
 flip: m/ axis
 full_like: a/ fill_value/ dtype -order=K -subok=True -shape device
+histogram: a/ bins range density weights
+histogram2d: x/ y/ bins range density weights
+histogram_bin_edges: a/ bins range -weights
+histogramdd: sample/ bins range density weights
 hstack: tup/ -dtype -casting=same_kind
 imag: val/
 inner: a/ b/
+interp: x/ xp/ fp/ left right period
 isin: element/ test_elements/ -assume_unique=False invert -kind
+kron: a/ b/
 linalg.cholesky: a/ upper
 linalg.cond: x/ p/
 linalg.cross: x1/ x2/ axis
@@ -113,14 +126,31 @@ linspace: start/ stop/ num endpoint -retstep=False dtype -axis=0 device
 matrix_transpose: x/
 max: a/ axis -out keepdims -initial -where
 mean: a/ axis -dtype -out keepdims -where
+median: a/ axis -out -overwrite_input=False keepdims
 meshgrid: * -copy=True -sparse=False indexing
 min: a/ axis -out keepdims -initial -where
 moveaxis: a/ source/ destination/
 nan_to_num: x/ -copy=True nan posinf neginf
+nanargmax: a/ axis -out keepdims
+nanargmin: a/ axis -out keepdims
+nancumprod: a/ axis dtype -out
+nancumsum: a/ axis dtype -out
+nanmax: a/ axis -out keepdims -initial -where
+nanmean: a/ axis -dtype -out keepdims -where
+nanmedian: a/ axis -out -overwrite_input=False keepdims
+nanmin: a/ axis -out keepdims -initial -where
+nanpercentile: a/ q/ axis -out -overwrite_input=False method keepdims -weights
+nanprod: a/ axis dtype -out keepdims -initial -where
+nanquantile: a/ q/ axis -out -overwrite_input=False method keepdims -weights
+nanstd: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
+nansum: a/ axis dtype -out keepdims -initial -where
+nanvar: a/ axis -dtype -out ddof>correction keepdims -where -mean correction
 nonzero: a/
 ones_like: a/ dtype -order=K -subok=True -shape device
 pad: array/ pad_width/ -mode=constant constant_values>value
+percentile: a/ q/ axis -out -overwrite_input=False method keepdims -weights
 prod: a/ axis dtype -out keepdims -initial -where
+quantile: a/ q/ axis -out -overwrite_input=False method keepdims -weights
 ravel=flatten: a/ -order=C
 real: val/
 repeat: a/ repeats/ axis

@@ -55,6 +55,7 @@ REMEDIES: Final = {  # what to write in place of a setting, by Nacre's function
         "std": "nacre.std(x[mask])",
         "var": "nacre.var(x[mask])",
     },
+    "returned": {"average": "nacre.sum(weights) beside the average"},
     "compute_uv": {"linalg.svd": "nacre.linalg.svdvals(x)"},
 }
 SETTINGS_OF_UFUNCS: Final = counterpart("", UFUNC_SETTINGS)

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacre.api import statistical
+from nacre.api import statistical, utility
 from nacre.api.elementwise import arithmetic, comparison
 from nacre.api.linalg.decompositions import svd, svdvals
 from nacre.api.linalg.norms import matrix_norm
 from nacre.api.linalg.operands import matrix, pair, require_matrices, right_sides, shared
 from nacre.api.linalg.solving import inv
 from nacre.api.operands import TensorLike, as_tensor
-from nacre.api.primitives import matrices, pointwise
+from nacre.api.primitives import matrices, pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_number, shown
@@ -97,7 +97,7 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
     """The condition number of matrices: the norm of x times that of its inverse.
 
     p is an order of `matrix_norm`.  2 (or None) and -2 are quotients of singular values, also of matrices that are not
-    square; that of zeros is infinite.  With the others, a singular matrix raises LinAlgError.
+    square; that of zeros is infinite.  With the others, that of a singular matrix is infinite.
 
     >>> nc.linalg.cond([[2.0, 0.0], [0.0, 1.0]])
     Tensor(2., f32[])
@@ -112,7 +112,12 @@ def cond(x: TensorLike, p: float | str | None = None, /) -> Tensor:
         found = where(comparison.equal(largest, 0.0), inf, quotient)
     else:
         assert p is not None
-        found = arithmetic.multiply(matrix_norm(held, ord=p), matrix_norm(inv(held), ord=p))
+        zeros = comparison.equal(shared.diagonal(matrices.lu.lu(held).factors), 0.0)
+        singular = utility.any(zeros, axis=-1)
+        wide = view.broadcast(singular, held.type.shape, tuple(range(len(held.type.shape) - 2)))
+        regular = where(wide, shared.identity(held.type), held)
+        found = arithmetic.multiply(matrix_norm(held, ord=p), matrix_norm(inv(regular), ord=p))
+        found = where(singular, inf, found)
     return as_tensor(found, dtype.real)
 
 

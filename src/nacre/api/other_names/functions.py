@@ -33,7 +33,6 @@ __all__ = [
     "cumprod",
     "cumsum",
     "degrees",
-    "div",
     "double",
     "eq",
     "fix",
@@ -84,7 +83,7 @@ row_stack = composed.vstack
 
 mul = arithmetic.multiply
 sub = arithmetic.subtract
-div = true_divide = arithmetic.divide
+true_divide = arithmetic.divide
 neg = arithmetic.negative
 absolute = arithmetic.abs
 power = arithmetic.pow

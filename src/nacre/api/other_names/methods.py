@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy as copied
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from nacre.api.autograd.methods import Differentiable
 from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.other_names.late import Axes, Flag, LateMethods, Real, Whole
 from nacre.base import dtypes
 from nacre.base.arguments import is_whole, require_device
 from nacre.base.dims import Size
@@ -25,7 +25,7 @@ FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for t
 OWN: Final = (  # methods that have the name of their function
     "abs acos acosh add allclose amax amin argsort argwhere asin asinh atan atan2 atanh bitwise_and "
     "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_to ceil clip copysign cos cosh "
-    "count_nonzero cumulative_prod cumulative_sum deg2rad diff divide dot erf erfc exp exp2 expand_dims expm1 "
+    "count_nonzero cumulative_prod cumulative_sum deg2rad diff div divide dot erf erfc exp exp2 expand_dims expm1 "
     "flip floor floor_divide gather greater greater_equal hypot index_select inner isclose isfinite isinf "
     "isnan lerp less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor "
     "logsumexp masked_fill masked_select matmul maximum minimum moveaxis multiply nan_to_num narrow negative "
@@ -37,7 +37,7 @@ OTHER: Final = {  # the name of a function, and the other names of its method
     "abs": "absolute",
     "multiply": "mul",
     "subtract": "sub",
-    "divide": "div true_divide",
+    "divide": "true_divide",
     "negative": "neg",
     "clip": "clamp",
     "maximum": "clamp_min",
@@ -69,11 +69,6 @@ OTHER: Final = {  # the name of a function, and the other names of its method
     "unstack": "unbind",
 }
 
-Axes: TypeAlias = int | tuple[int, ...] | None
-Whole: TypeAlias = int  # Python's types, for a class whose methods have their names
-Real: TypeAlias = float
-Flag: TypeAlias = bool
-
 
 def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """A shape that is given as one tuple, or as several numbers."""
@@ -86,7 +81,7 @@ def made(public: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]
     return own | {name: public[function] for function, names in OTHER.items() for name in names.split()}
 
 
-class Methods(Differentiable):
+class Methods(LateMethods):
     """A value with the methods that NumPy's and PyTorch's users know, beside those of reverse mode."""
 
     __slots__ = ()
@@ -116,7 +111,7 @@ class Methods(Differentiable):
         def absolute(self) -> Self: ...
         def mul(self, y: TensorLike, /) -> Self: ...
         def sub(self, y: TensorLike, /) -> Self: ...
-        def div(self, y: TensorLike, /) -> Self: ...
+        def div(self, y: TensorLike, /, *, rounding_mode: str | None = None) -> Self: ...
         def true_divide(self, y: TensorLike, /) -> Self: ...
         def neg(self) -> Self: ...
         def clamp(self, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Self: ...

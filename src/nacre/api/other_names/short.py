@@ -10,18 +10,17 @@ from nacre.api.elementwise import arithmetic, comparison, logic
 from nacre.api.elementwise.apply import require
 from nacre.api.linear_algebra import matmul, tensordot
 from nacre.api.manipulation import broadcast_arrays, concat, flatten, repeat, reshape, stack
-from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, is_plain, meet, require_inside
-from nacre.api.primitives import picking
+from nacre.api.operands import TensorLike, as_tensor, constant, in_single, is_half, is_plain, meet, operands
+from nacre.api.primitives import picking, pointwise
 from nacre.api.searching import nonzero, where
 from nacre.api.statistical import max as largest
 from nacre.api.statistical import min as smallest
-from nacre.api.taking import take, take_along_axis, with_elements
+from nacre.api.taking import from_zero, gathered, with_elements
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
-from nacre.base.dims import Size
-from nacre.base.dtypes import ANY, FLOATING, bool_, float32, float64, int64
-from nacre.base.errors import AxisError, DTypeError, ShapeError
+from nacre.base.dtypes import ANY, FLOATING, REAL, bool_, float32, float64
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
 __all__ = [
@@ -35,6 +34,7 @@ __all__ = [
     "atleast_3d",
     "column_stack",
     "deg2rad",
+    "div",
     "dot",
     "dstack",
     "flatnonzero",
@@ -77,9 +77,8 @@ def gather(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
             f"{shape}; nacre.take takes whole slices"
         )
     cut = tuple(slice(None) if k == at else slice(0, n) for k, n in enumerate(wanted))
-    held = held[cut]
-    _from_zero("gather", places, shape[at], "take_along_axis")
-    return picking.gather(with_elements(held, places, at), as_tensor(places, int64), at)
+    places = from_zero("gather", places, shape[at], "take_along_axis")
+    return picking.gather(with_elements(held[cut], places, at), places, at)
 
 
 def index_select(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
@@ -97,8 +96,8 @@ def index_select(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
         raise ShapeError(f"index_select: the index must be a vector; got {places.type}; nacre.take takes any shape")
     held = as_tensor(x)
     at = normal_axis(dim, len(held.type.shape), "index_select")
-    _from_zero("index_select", places, held.type.shape[at], "take")
-    return take(held, reshape(places, (-1,)), axis=at)
+    places = from_zero("index_select", reshape(places, (-1,)), held.type.shape[at], "take")
+    return picking.take(with_elements(held, places, at), places, at)
 
 
 def take_along_dim(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
@@ -115,16 +114,10 @@ def take_along_dim(x: TensorLike, indices: TensorLike, /, *, axis: int | None = 
     if axis is None:
         held, places, axis = flatten(held), flatten(places), 0
     at = normal_axis(axis, len(held.type.shape), "take_along_dim")
-    _from_zero("take_along_dim", places, held.type.shape[at], "take_along_axis")
-    return take_along_axis(held, places, axis=at)
-
-
-def _from_zero(operation: str, indices: Any, size: Size, other: str) -> None:
-    """Require integer indices in [0, size)."""
-    if not indices.type.dtype.is_integer:
-        raise DTypeError(f"{operation}: indices must be integers; got {indices.type}")
-    text = f"{operation}: indices must be in [{{low}}, {{high}}); got {{got}}; nacre.{other} takes negative ones"
-    require_inside(indices, 0, size, AxisError, text)
+    if len(places.type.shape) != len(held.type.shape):
+        raise ShapeError(f"take_along_dim: the indices must have the rank of x, {held.type.rank}; got {places.type}")
+    places = from_zero("take_along_dim", places, held.type.shape[at], "take_along_axis")
+    return gathered(with_elements(held, places, at), places, at, "take_along_dim")
 
 
 def masked_fill(x: TensorLike, /, mask: TensorLike, value: TensorLike) -> Tensor:
@@ -386,6 +379,33 @@ def array_equal(x: TensorLike, y: TensorLike, /) -> bool:
 
 
 # ---- arithmetic
+
+
+def div(x: TensorLike, y: TensorLike, /, *, rounding_mode: str | None = None) -> Tensor:
+    """x / y; with the rounding mode "floor" `floor_divide`, with "trunc" the exact quotient without its fraction.
+
+    In these modes, integers stay integers, and their quotient by 0 is 0.  Raises ArgumentError for other modes.
+
+    >>> nc.div([7, -7], 2, rounding_mode="trunc")
+    Tensor([ 3, -3], i64[2])
+    """
+    if rounding_mode is None:
+        return arithmetic.divide(x, y)
+    if rounding_mode == "floor":
+        return arithmetic.floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise ArgumentError(f'div: rounding_mode must be None, "floor" or "trunc"; got {rounding_mode!r}')
+    a, b = operands("div", x, y)
+    require("div", a.type.dtype, REAL)
+    return _truncated(a, b)
+
+
+def _truncated(x: Any, y: Any) -> Any:
+    """The quotient without its fraction; of floats, that of the absolute values with the sign of the quotient."""
+    if not x.type.dtype.is_float:
+        return pointwise.idiv(x, y)
+    whole = arithmetic.floor_divide(pointwise.abs_(x), pointwise.abs_(y))
+    return pointwise.copysign(whole, pointwise.div(x, y))
 
 
 def lerp(x: TensorLike, y: TensorLike, /, weight: TensorLike) -> Tensor:

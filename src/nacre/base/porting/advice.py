@@ -11,7 +11,6 @@ from typing import Final
 
 CPU: Final = "Every tensor is in the memory of the CPU; leave this out"
 DEVICES: Final = ("cpu", "cuda", "mps", "xpu", "gpu", "tpu", "meta")
-ADD_ROWS: Final = "x + nacre.nn.functional.one_hot(i, n).astype(x.dtype).mT @ v"
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:

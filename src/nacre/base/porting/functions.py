@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
+from nacre.base.porting.advice import CPU, by_name
 
 _SETS: Final = "Few functions give shapes that depend on numbers; use NumPy on x.numpy()"
-_SPARSE: Final = "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table"
+_SPARSE: Final = "nacre.sparse.csr(data, indices, indptr, shape), or nacre.sparse.from_scipy(matrix)"
 
 NACRE: Final = by_name(
     {
@@ -43,18 +43,9 @@ NACRE: Final = by_name(
         "fliplr": "nacre.flip(x, axis=1)",
         "flipud": "nacre.flip(x, axis=0)",
         # indexing
-        "scatter put_along_axis": "nacre.index_update(x, (nacre.arange(n)[:, None], i), value), with i along the last "
-        "of two axes",
-        "index_add": f"{ADD_ROWS}, which adds the rows of v at i; n is x.shape[0]",
-        "scatter_add": f"{ADD_ROWS} for whole rows; n is x.shape[0]",
+        "put_along_axis": "nacre.scatter(x, 0, i, value)",
         "unique": "nacre.unique_values(x)",
-        "bincount": "nacre.sum(nacre.nn.functional.one_hot(x, n), axis=0)",
-        "histc histogram": "NumPy on x.numpy(); the function is missing",
-        "diag diagonal": "x[nacre.arange(n), nacre.arange(n)] for the diagonal, or "
-        "nacre.where(nacre.eye(n, dtype=nacre.bool), v, 0) for a matrix",
-        "trace": "nacre.sum(x[nacre.arange(n), nacre.arange(n)])",
-        "bucketize": "nacre.searchsorted(edges, x)",
-        "digitize": 'nacre.searchsorted(edges, x, side="right")',
+        "trace": "nacre.linalg.trace(x)",
         "select": "x[i] for PyTorch's function; nested nacre.where for NumPy's",
         "tril_indices triu_indices": "nacre.tril(x) or nacre.triu(x)",
         # arithmetic
@@ -62,33 +53,23 @@ NACRE: Final = by_name(
         "clamp_max clip_max": "nacre.minimum(x, high)",
         "fabs": "nacre.abs(x)",
         "float_power": "nacre.pow(x.astype(nacre.float64), y)",
-        "fmod": "nacre.copysign(nacre.remainder(nacre.abs(x), nacre.abs(y)), x) for floats",
         "rint": "nacre.round(x)",
         "erfinv": "nacre.special.erfinv(x)",
         "addcmul": "x + value * a * b",
         "addcdiv": "x + value * a / b",
-        "fmax": "nacre.where(nacre.isnan(x), y, nacre.where(nacre.isnan(y), x, nacre.maximum(x, y)))",
-        "fmin": "nacre.where(nacre.isnan(x), y, nacre.where(nacre.isnan(y), x, nacre.minimum(x, y)))",
         "nan_to_zero": "nacre.nan_to_num(x)",
         # sums and products
         "reduce_max": "nacre.max(x, axis=0)",
         "reduce_min": "nacre.min(x, axis=0)",
-        "nanmax": "nacre.max(nacre.where(nacre.isnan(x), -nacre.inf, x), axis=0)",
-        "nanmin": "nacre.min(nacre.where(nacre.isnan(x), nacre.inf, x), axis=0)",
         "aminmax": "nacre.min(x) and nacre.max(x)",
         "reduce_sum": "nacre.sum(x, axis=0)",
-        "nansum": "nacre.sum(nacre.where(nacre.isnan(x), 0.0, x), axis=0)",
-        "reduce_mean average": "nacre.mean(x, axis=0)",
-        "nanmean": "nacre.sum(nacre.where(nacre.isnan(x), 0.0, x), axis=0) / nacre.sum((x == "
-        "x).astype(x.dtype), axis=0)",
+        "reduce_mean": "nacre.mean(x, axis=0)",
         "reduce_prod": "nacre.prod(x, axis=0)",
-        "median quantile percentile": "nacre.sort(x, axis=0), and an index into it",
         "norm": "nacre.linalg.norm(x, axis=0)",
         "std_mean var_mean": "nacre.var(x, axis=0, correction=1) and nacre.mean(x, axis=0)",
         "ptp": "nacre.max(x) - nacre.min(x)",
         "addmm baddbmm": "x @ y + bias",
         "vdot": "nacre.vecdot(x, y)",
-        "kron": 'nacre.reshape(nacre.einsum("ij,kl->ikjl", x, y), shape), with the product of the shapes',
         "cross": "nacre.linalg.cross(x, y)",
         "solve": "nacre.linalg.solve(a, b)",
         "inverse": "nacre.linalg.inv(x)",
@@ -98,7 +79,7 @@ NACRE: Final = by_name(
         "svd": "nacre.linalg.svd(x)",
         "eig": "nacre.linalg.eig(x)",
         "stft istft": "nacre.fft.rfft(frames * window) and nacre.fft.irfft, of frames of the signal",
-        "sparse sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor": _SPARSE,
+        "sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor csr_matrix": _SPARSE,
         "custom_kernel": "nacre.primitive, or nacre.register_kernel for a kernel of an operation that exists",
         "pure_callback io_callback py_function numpy_function": "nacre.host_call(f, types, x), which calls a Python "
         "function in the middle of a program",
@@ -166,36 +147,29 @@ NACRE: Final = by_name(
         "dsplit": "nacre.split(x, sections=2, axis=2)",
         "rollaxis": "nacre.moveaxis(x, axis, 0)",
         "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0)",
-        "block_diag": "nacre.concat of the blocks, with nacre.zeros beside them",
         "block": "nacre.concat([nacre.concat(row, axis=1) for row in rows], axis=0)",
         "append": "nacre.concat([x, y], axis=0)",
         "insert": "nacre.concat([x[:i], y, x[i:]], axis=0)",
         "delete trim_zeros": "x[start:stop], and nacre.concat of what stays",
-        "diag_embed diagflat": "nacre.where(nacre.eye(n, dtype=nacre.bool), x[..., None], 0)",
         "resize": "nacre.reshape(x, shape), or nacre.tile to repeat the elements",
         "gather_nd": "x[i, j], with one integer tensor for each axis",
         "unravel_index": "i // columns and i % columns",
-        "index_copy index_fill index_put place putmask masked_scatter select_scatter slice_scatter "
+        "index_put place putmask masked_scatter select_scatter slice_scatter "
         "diagonal_scatter": "nacre.index_update(x, key, value), or x[key] = value",
         "put": "nacre.index_update(x.flatten(), i, value).reshape(x.shape)",
-        "scatter_reduce": "NumPy on x.numpy(); of repeated places, nacre.index_update keeps one value",
-        "scatter_nd": "nacre.index_update(nacre.zeros(shape), (i, j), value), which does not add at repeated places",
+        "scatter_nd": "nacre.zeros(shape).at[i, j].add(value)",
         "boolean_mask extract compress": "x[mask]",
         "union1d": "nacre.unique_values(nacre.concat([x, y]))",
         "intersect1d": "nacre.unique_values(x[nacre.isin(x, y)])",
         "setdiff1d": "nacre.unique_values(x[nacre.isin(x, y, invert=True)])",
         "unique_consecutive setxor1d": _SETS,
         "choose select_n piecewise": "nacre.where(mask, x, y), nested",
-        "mode": "SciPy on x.numpy(); the function is missing",
         "lexsort": "nacre.argsort, which is stable, by each key, beginning with the least important one",
         "kthvalue partition argpartition msort": "nacre.sort(x, axis=0) or nacre.argsort(x, axis=0)",
-        "cummax cummin": "nacre.scan with nacre.maximum or nacre.minimum",
-        "logcumsumexp": "m + nacre.log(nacre.cumulative_sum(nacre.exp(x - m), axis=0)), with m = nacre.max(x)",
         "cumulative_trapezoid": "nacre.cumulative_sum((x[..., 1:] + x[..., :-1]) / 2 * step, axis=-1)",
         "trapz trapezoid": "nacre.sum((x[..., 1:] + x[..., :-1]) / 2 * step, axis=-1)",
         "gradient": "(x[2:] - x[:-2]) / 2 between the ends, or nacre.grad(f)(x) for the derivative of a function",
         "ediff1d": "nacre.diff(x.flatten())",
-        "interp": "NumPy on x.numpy(); the function is missing",
         "frac": "x - nacre.trunc(x)",
         "modf": "x - nacre.trunc(x) and nacre.trunc(x)",
         "divmod": "nacre.floor_divide(x, y) and nacre.remainder(x, y)",
@@ -220,8 +194,6 @@ NACRE: Final = by_name(
         "gcd lcm renorm unwrap": "SciPy or NumPy on x.numpy(); the function is missing",
         "dist": "nacre.sqrt(nacre.sum((x - y) ** 2))",
         "cdist": "nacre.sqrt(nacre.sum((x[:, None] - y[None]) ** 2, axis=-1))",
-        "cov": "(x - m) @ (x - m).mT / (n - 1), with m = nacre.mean(x, axis=1, keepdims=True)",
-        "corrcoef": "z @ z.mT / n, with z = (x - m) / s of the means and the standard deviations of the rows",
         "cosine_similarity": "nacre.nn.functional.cosine_similarity(x, y)",
         "convolve": "nacre.nn.functional.conv1d(x[None, None], nacre.flip(w)[None, None], padding=w.size - 1)[0, 0]",
         "correlate": "nacre.nn.functional.conv1d(x[None, None], w[None, None])[0, 0]",
@@ -231,11 +203,6 @@ NACRE: Final = by_name(
         "addbmm": "nacre.sum(x @ y, axis=0) + bias",
         "addmv": "matrix @ x + bias",
         "addr": "nacre.outer(x, y) + bias",
-        "nanprod": "nacre.prod(nacre.where(nacre.isnan(x), 1.0, x), axis=0)",
-        "nanstd nanvar nanmedian": "NumPy on x.numpy(); the function is missing",
-        "nancumsum": "nacre.cumulative_sum(nacre.where(nacre.isnan(x), 0.0, x), axis=0)",
-        "nanargmax": "nacre.argmax(nacre.where(nacre.isnan(x), -nacre.inf, x))",
-        "nanargmin": "nacre.argmin(nacre.where(nacre.isnan(x), nacre.inf, x))",
         "logdet slogdet": "nacre.linalg.slogdet(x)",
         "lu": "nacre.linalg.lu(x)",
         "triangular_solve": "nacre.linalg.solve_triangular(a, b)",

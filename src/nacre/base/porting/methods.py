@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nacre.base.porting.advice import ADD_ROWS, CPU, by_name
+from nacre.base.porting.advice import CPU, by_name
 
 TENSOR: Final = by_name(
     {
@@ -12,18 +12,15 @@ TENSOR: Final = by_name(
         "rank": "x.ndim",
         "equal": "nacre.array_equal(x, y) for one answer, x == y for one of each element",
         "is_contiguous": "Functions read every layout; leave this out",
-        "at": f"nacre.index_update(x, key, value) for at[key].set(value), and {ADD_ROWS} for at[i].add(v); "
-        "n is x.shape[0]",
-        "index_add_ scatter_add_": f"x = {ADD_ROWS}, which adds the rows of v at i; n is x.shape[0]",
         "split_with_sizes": "nacre.split(x, sections, axis=0)",
         "block_until_ready": "Calls return when their numbers are there; leave this out",
         "grad_fn": "x.is_leaf; `nacre explain` prints the graph of a function",
         "strides stride": "The layout is an internal matter; x.numpy().strides has it",
         "where": "nacre.where(condition, x, y)",
         "prelu hardshrink": "the function of nacre.nn.functional",
-        "mode bernoulli multinomial": "the function of nacre or of nacre.random",
+        "bernoulli multinomial": "the function of nacre or of nacre.random",
         "new": "nacre.zeros(shape, dtype=x.dtype)",
-        "data_ptr storage storage_offset untyped_storage flat base flags ctypes getfield resize unfold": "x.numpy() "
+        "data_ptr storage storage_offset untyped_storage flat base flags ctypes getfield resize": "x.numpy() "
         "for an array, which has it",
         "apply_ map_": "x = f(x), with functions of nacre",
         "tobytes tofile dump dumps": "x.numpy().tobytes()",
@@ -31,7 +28,8 @@ TENSOR: Final = by_name(
         "fill": "x[...] = value",
         "is_pinned is_shared is_meta is_sparse is_quantized device_ids xpu copy_to_host_async devices sharding "
         "addressable_shards": CPU,
-        "to_dense to_sparse indices dense_dim": "Sparse tensors are missing; leave this out",
+        "to_sparse": "nacre.sparse.from_dense(x)",
+        "to_dense indices dense_dim": "Tensors are dense; nacre.sparse has matrices that are not",
         "names names_": "Axes have no names; write their numbers",
         "is_inference": "x.requires_grad; tensors made in nacre.inference_mode are like others",
         "output_nr": "x.is_leaf; `nacre explain` prints the graph of a function",

@@ -239,7 +239,11 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
         raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
     held = as_tensor(given, int64)
     num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
-    if isinstance(num_classes, int) and num_classes < 0:
+    if isinstance(num_classes, int) and num_classes < -1:
+        raise ArgumentError(
+            f"one_hot: num_classes must be at least 0, or -1 for one more than the largest integer; got {num_classes}"
+        )
+    if num_classes == -1:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
     text = (
         "one_hot: integers must be in [{low}, {high}); got {got}; count from 0, and raise num_classes for more classes"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from nacre.api.arranging.margins import padded
 from nacre.api.creation import zeros
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, constant, distinct
@@ -92,16 +93,7 @@ _PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _circled
 def _filled_margins(x: Any, margins: Sequence[tuple[Size, Size]], value: float) -> Any:
     rank = len(x.type.shape)
     whole = [(0, 0)] * (rank - len(margins)) + list(margins)[::-1]
-    starts, stops = (
-        tuple(-a if a < 0 else 0 for a, _ in whole),
-        tuple(s + b if b < 0 else s for s, (_, b) in zip(x.type.shape, whole, strict=True)),
-    )
-    if any(a > b for a, b in zip(starts, stops, strict=True)):
-        raise ShapeError(f"pad: the margins must leave some elements of {x.type}; got {list(margins)}")
-    if any(a < 0 or b < 0 for a, b in whole):
-        x = view.slice_(x, starts, stops, (1,) * rank)
-    low, high = (tuple(0 if m[k] < 0 else m[k] for m in whole) for k in (0, 1))
-    return view.pad(x, constant(value, x.type.dtype), low, high)
+    return padded(x, whole, constant(value, x.type.dtype))
 
 
 # ---- other sizes

@@ -1,0 +1,1 @@
+"""Functions that put elements on diagonals, in blocks and in windows."""

@@ -1,0 +1,1 @@
+"""Functions that describe the elements of tensors: running extrema, quantiles, counts, covariances."""
