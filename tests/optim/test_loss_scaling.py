@@ -114,7 +114,7 @@ def test_gradients_are_unscaled_once() -> None:
     assert w.grad.tolist() == [3.0]
     with pytest.raises(nc.StateError, match="once"):
         scaler.unscale_(opt)
-    scaler.step(opt)  # outside of the compiled function, which cannot tell Python that it unscaled
+    scaler.step(opt)  # outside of the compiled function, whose unscaling Python does not see
     assert w.tolist() == [-0.5]
     scaler.update()
     opt.zero_grad()

@@ -145,6 +145,7 @@ OTHERS = {
         "zeros and ones, which every dtype holds",
     ),
     "placeholder": "it has no numbers",
+    "autocast": "it converts operands of operations, no numbers",
     **dict.fromkeys(
         ("astype", "sum", "prod", "cumulative_sum", "cumulative_prod"), "conversions of what has a dtype; integers wrap"
     ),

@@ -24,6 +24,7 @@ from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
 Params = Mapping[str, Hashable]
+LOW, SINGLE = "low", "float32"  # precisions of operands inside of `autocast`
 
 
 class ProcessParameter:
@@ -306,6 +307,7 @@ class Primitive:
     takes_epilogue: bool = False  # its kernels may compute a pointwise cluster that reads their result
     arranged: Callable[[Params], dict[str, Any]] | None = None  # checks parameters from outside, which == may confuse
     version: str | None = None  # of a definition outside of the package; programs without one are not cached on disk
+    precision: str | None = None  # of its operands inside of autocast: LOW or SINGLE
     main_results: frozenset[str] | None = None  # the parameter `results` names the computed ones, at least one of these
     kernels: list[Any] = field(default_factory=list[Any])  # `compile` chooses among them, see `register_kernel`
     rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`

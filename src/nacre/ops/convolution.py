@@ -14,7 +14,7 @@ from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import BatchRule, Multilinear, Primitive, Template
+from nacre.ir.primitive import LOW, BatchRule, Multilinear, Primitive, Template
 from nacre.ops.rules import require_dtype, require_kind, require_shape, show
 from nacre.ops.shape import Source, batch_size, front, permute, reshape
 from nacre.trace.bind import bind
@@ -316,6 +316,7 @@ convolve_p = Primitive(
     batch_rule(lambda: convolve_p, FORWARD),
     numbers=filter_sizes,
     takes_epilogue=True,
+    precision=LOW,
 )
 input_grad_p = Primitive(
     "convolve_input_grad",
@@ -326,6 +327,7 @@ input_grad_p = Primitive(
     fitted=fitted_input_grad,
     numbers=filter_sizes,
     takes_epilogue=True,
+    precision=LOW,
 )
 weight_grad_p = Primitive(
     "convolve_weight_grad",
@@ -334,4 +336,5 @@ weight_grad_p = Primitive(
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
     batch_rule(lambda: weight_grad_p, WEIGHT_GRAD),
     numbers=result_sizes,
+    precision=LOW,
 )

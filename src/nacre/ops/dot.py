@@ -15,7 +15,7 @@ from nacre.base.state import without_autocast
 from nacre.base.types import TensorType
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, trimmed
 from nacre.ir.graph import Equation
-from nacre.ir.primitive import Multilinear, Primitive, Template
+from nacre.ir.primitive import LOW, Multilinear, Primitive, Template
 from nacre.ops.parts import as_complex, as_real, complex_, imag, real
 from nacre.ops.pointwise import cast, mul, neg
 from nacre.ops.rules import require_axis, require_dtype, require_kind
@@ -234,6 +234,7 @@ dot_p = Primitive(
     axes=_axes,
     product=True,
     takes_epilogue=True,
+    precision=LOW,
 )
 
 
@@ -292,4 +293,5 @@ widened_dot_p = Primitive(
     axes=_axes,
     product=True,
     takes_epilogue=True,
+    precision=LOW,
 )

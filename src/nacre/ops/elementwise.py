@@ -92,9 +92,9 @@ def of_three(primitive: Primitive) -> Ternary:
     return lambda x, y, z: bind(primitive, x, y, z)
 
 
-def unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
+def unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Unary:
     """The function of a new primitive of one operand."""
-    return of_one(pointwise_primitive(name, accepted, derivative, cost))
+    return of_one(pointwise_primitive(name, accepted, derivative, cost, **traits))
 
 
 def binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
@@ -107,6 +107,8 @@ def ternary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1
     return of_three(pointwise_primitive(name, accepted, derivative, cost))
 
 
-def elementary(name: str, partial: Callable[[Value, Value], Value], accepted: DTypeSet = INEXACT) -> Unary:
+def elementary(
+    name: str, partial: Callable[[Value, Value], Value], accepted: DTypeSet = INEXACT, **traits: Any
+) -> Unary:
     """The function of a new elementary function, with its derivative from the result and the operand."""
-    return unary(name, accepted, Pointwise((partial,)), ELEMENTARY_COST)
+    return unary(name, accepted, Pointwise((partial,)), ELEMENTARY_COST, **traits)

@@ -36,6 +36,7 @@ from nacre.ir.axes import AxisRule, Needs, Run
 from nacre.ir.facts import Facts, same_type, times_one
 from nacre.ir.graph import Atom, Equation
 from nacre.ir.primitive import (
+    SINGLE,
     Derivative,
     Element,
     Jvp,
@@ -344,7 +345,9 @@ maximum = binary("maximum", ORDERED, Pointwise((lambda m, x, y: _wins(y, x), lam
 # ---- powers and roots
 
 sqrt = unary("sqrt", INEXACT, Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
-rsqrt = unary("rsqrt", INEXACT, Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
+rsqrt = unary(
+    "rsqrt", INEXACT, Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST, precision=SINGLE
+)
 cbrt = elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)), FLOATING)
 
 
@@ -361,18 +364,18 @@ def _by_exponent(y: Value, x: Value, n: Value) -> Value:
     return mul(y, log(select(limit, full_like(x, 1), x)))
 
 
-pow_ = binary("pow", INEXACT, Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST)
+pow_ = binary("pow", INEXACT, Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST, precision=SINGLE)
 
 # ---- exponentials and logarithms
 
-exp_p = pointwise_primitive("exp", INEXACT, Pointwise((lambda y, x: y,)), ELEMENTARY_COST)
+exp_p = pointwise_primitive("exp", INEXACT, Pointwise((lambda y, x: y,)), ELEMENTARY_COST, precision=SINGLE)
 exp = of_one(exp_p)
-exp2 = elementary("exp2", lambda y, x: scale(y, _log(2)))
-expm1 = elementary("expm1", lambda y, x: exp(x))
-log = elementary("log", lambda y, x: reciprocal(x))
-log2 = elementary("log2", lambda y, x: reciprocal(scale(x, _log(2))))
-log10 = elementary("log10", lambda y, x: reciprocal(scale(x, _log(10))))
-log1p = elementary("log1p", lambda y, x: reciprocal(_one_plus(x)))
+exp2 = elementary("exp2", lambda y, x: scale(y, _log(2)), precision=SINGLE)
+expm1 = elementary("expm1", lambda y, x: exp(x), precision=SINGLE)
+log = elementary("log", lambda y, x: reciprocal(x), precision=SINGLE)
+log2 = elementary("log2", lambda y, x: reciprocal(scale(x, _log(2))), precision=SINGLE)
+log10 = elementary("log10", lambda y, x: reciprocal(scale(x, _log(10))), precision=SINGLE)
+log1p = elementary("log1p", lambda y, x: reciprocal(_one_plus(x)), precision=SINGLE)
 sigmoid = elementary("sigmoid", lambda y, x: mul(y, sigmoid(neg(x))))
 
 
@@ -397,16 +400,16 @@ def _one_minus_square(x: Value) -> Value:
 
 sin = elementary("sin", lambda y, x: cos(x))
 cos = elementary("cos", lambda y, x: neg(sin(x)))
-tan = elementary("tan", lambda y, x: _square_plus_one(y))
-asin = elementary("asin", lambda y, x: rsqrt(_one_minus_square(x)))
-acos = elementary("acos", lambda y, x: neg(rsqrt(_one_minus_square(x))))
+tan = elementary("tan", lambda y, x: _square_plus_one(y), precision=SINGLE)
+asin = elementary("asin", lambda y, x: rsqrt(_one_minus_square(x)), precision=SINGLE)
+acos = elementary("acos", lambda y, x: neg(rsqrt(_one_minus_square(x))), precision=SINGLE)
 atan = elementary("atan", lambda y, x: reciprocal(_square_plus_one(x)))
-sinh = elementary("sinh", lambda y, x: cosh(x))
-cosh = elementary("cosh", lambda y, x: sinh(x))
+sinh = elementary("sinh", lambda y, x: cosh(x), precision=SINGLE)
+cosh = elementary("cosh", lambda y, x: sinh(x), precision=SINGLE)
 tanh = elementary("tanh", lambda y, x: _one_minus_square(y))
 asinh = elementary("asinh", lambda y, x: rsqrt(_square_plus_one(x)))
-acosh = elementary("acosh", lambda y, x: mul(rsqrt(sub(x, full_like(x, 1))), rsqrt(_one_plus(x))))
-atanh = elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)))
+acosh = elementary("acosh", lambda y, x: mul(rsqrt(sub(x, full_like(x, 1))), rsqrt(_one_plus(x))), precision=SINGLE)
+atanh = elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)), precision=SINGLE)
 
 
 def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
@@ -433,7 +436,7 @@ atan2 = binary(
 # ---- error function
 
 erf = elementary("erf", lambda y, x: _erf_derivative(x), FLOATING)
-erfc = elementary("erfc", lambda y, x: neg(_erf_derivative(x)), FLOATING)
+erfc = elementary("erfc", lambda y, x: neg(_erf_derivative(x)), FLOATING, precision=SINGLE)
 
 
 def _erf_derivative(x: Value) -> Value:

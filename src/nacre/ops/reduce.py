@@ -10,7 +10,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import BOOLEAN, NUMERIC, ORDERED, REAL, DTypeSet, int64
 from nacre.base.errors import GradientError, ShapeError
 from nacre.base.types import TensorType
-from nacre.ir.primitive import Constant, Derivative, Jvp, Linear, Nest, Primitive, Reduce
+from nacre.ir.primitive import SINGLE, Constant, Derivative, Jvp, Linear, Nest, Primitive, Reduce
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
@@ -53,7 +53,7 @@ __all__ = [
 Reduction = Callable[[Value, Sequence[int]], Value]
 
 
-def _reduction(name: str, accepted: DTypeSet, derivative: Derivative) -> Reduction:
+def _reduction(name: str, accepted: DTypeSet, derivative: Derivative, **traits: Any) -> Reduction:
     def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
         """The type without the reduced axes."""
         require_kind(name, x, accepted)
@@ -64,7 +64,7 @@ def _reduction(name: str, accepted: DTypeSet, derivative: Derivative) -> Reducti
         """The reduction over the axes; x itself for none."""
         return bind(primitive, x, axes=tuple(axes)) if axes else x
 
-    primitive = Primitive(name, type_rule, Reduce(name), derivative, reduce_batch(reduce))
+    primitive = Primitive(name, type_rule, Reduce(name), derivative, reduce_batch(reduce), **traits)
     return reduce
 
 
@@ -124,7 +124,7 @@ def _flat_last(x: Value, axes: Sequence[int]) -> Value:
     return reshape(moved, (*moved.type.shape[: len(kept)], size))
 
 
-_real_prod = _reduction("prod", REAL, Jvp(_prod_tangent))
+_real_prod = _reduction("prod", REAL, Jvp(_prod_tangent), precision=SINGLE)
 
 
 def prod(x: Value, axes: Sequence[int]) -> Value:
@@ -261,6 +261,7 @@ cumsum_p = Primitive(
     Nest(_cumsum_kernel),
     Linear((lambda g, x, axis, reverse: cumsum(g, axis, not reverse),)),
     _cumsum_batch,
+    precision=SINGLE,
 )
 
 
@@ -286,7 +287,9 @@ def _cumprod_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int) -
     return cumprod(front(inputs[0], batched[0]), axis + 1), 0
 
 
-cumprod_p = Primitive("cumprod", _cumprod_type, Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch)
+cumprod_p = Primitive(
+    "cumprod", _cumprod_type, Nest(_cumprod_kernel), Jvp(_cumprod_tangent), _cumprod_batch, precision=SINGLE
+)
 
 
 # ---- cumulative extrema

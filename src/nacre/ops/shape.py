@@ -17,7 +17,7 @@ from nacre.base.types import Shape, TensorType, require_addressable, row_major
 from nacre.ir.axes import AxisMap, AxisRule, Needs, Run, moved, neighbours, one, same_place
 from nacre.ir.facts import Facts, same_type
 from nacre.ir.graph import Atom, Equation
-from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
+from nacre.ir.primitive import SINGLE, Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
 from nacre.kernel.ast import Apply, Const, Expr, const, index_add, index_mul, size_expr
 from nacre.ops.rules import require_axes, require_kind, require_some_axes, show, without
 from nacre.trace.bind import bind
@@ -362,6 +362,7 @@ sum_p = Primitive(
     Reduce("sum"),
     Linear((lambda g, x, axes: spread(g, x.type.shape, axes),)),
     reduce_batch(sum_),
+    precision=SINGLE,
 )
 
 # ---- alignment of batched operands

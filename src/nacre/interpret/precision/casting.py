@@ -12,8 +12,8 @@ from typing import Any
 
 from nacre.base.dtypes import FLOATS, PROMOTION, DType, bfloat16, float16, float32
 from nacre.base.state import STATE, without_autocast
-from nacre.interpret.precision.policy import AS_GIVEN, LOW, SINGLE, rule_of
-from nacre.ir.primitive import Primitive
+from nacre.interpret.precision.policy import AS_GIVEN, rule_of
+from nacre.ir.primitive import LOW, SINGLE, Primitive
 from nacre.ops.pointwise import cast
 from nacre.trace.bind import Result, bind, register_casting
 from nacre.trace.value import Value

@@ -11,7 +11,8 @@ from nacre.base.dtypes import PROMOTION, DType, float32
 from nacre.base.state import STATE, without_autocast
 from nacre.base.types import TensorType
 from nacre.interpret.precision.casting import HALVES, ROUNDED
-from nacre.interpret.precision.policy import LOW, SINGLE, rule_of_function
+from nacre.interpret.precision.policy import rule_of_function
+from nacre.ir.primitive import LOW, SINGLE
 from nacre.ops import pointwise
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable

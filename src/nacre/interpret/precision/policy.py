@@ -6,9 +6,9 @@ from functools import cache
 from typing import Final
 
 from nacre.base.records import dataclass
-from nacre.ir.primitive import Flow, Host, Primitive, RangeCheck, Structural, Template
+from nacre.ir.primitive import LOW, SINGLE, Flow, Host, Primitive, RangeCheck, Structural, registered
 
-LOW, SINGLE, WIDEST, AS_GIVEN = "low", "float32", "widest", "as given"
+WIDEST, AS_GIVEN = "widest", "as given"
 
 
 def _names(text: str) -> frozenset[str]:
@@ -33,20 +33,6 @@ SINGLE_FUNCTIONS: Final = _names(
     """
 )
 
-_PRODUCTS: Final = _names("contract convolve convolve_input_grad convolve_weight_grad")  # families of kernels
-
-# Primitives whose results need the range or the digits of float32: sums, products of many factors, powers, functions
-# that grow exponentially or have poles.
-SINGLE_PRIMITIVES: Final = _names(
-    """
-    sum prod cumsum cumprod
-    exp exp2 expm1 log log2 log10 log1p pow rsqrt
-    sinh cosh tan asin acos acosh atanh
-    erfc erfinv erfcinv erfcx log_ndtr lgamma gamma digamma betaln gammainc gammaincc betainc zeta
-    i0 i1 xlogy xlog1py entr logit
-    """
-)
-
 
 @cache
 def rule_of(primitive: Primitive) -> str:
@@ -54,9 +40,7 @@ def rule_of(primitive: Primitive) -> str:
     low = primitive.lowering
     if primitive.outside or isinstance(low, Flow | Host | RangeCheck) or isinstance(primitive.derivative, Structural):
         return AS_GIVEN
-    if isinstance(low, Template) and low.name in _PRODUCTS:
-        return LOW
-    return SINGLE if primitive.name in SINGLE_PRIMITIVES else WIDEST
+    return primitive.precision or WIDEST
 
 
 def rule_of_function(name: str) -> str:
@@ -104,7 +88,7 @@ def policy() -> AutocastPolicy:
             (
                 SINGLE,
                 "float16 and bfloat16 operands are converted to float32, which the result has:",
-                " ".join((*sorted(SINGLE_PRIMITIVES), *sorted(SINGLE_FUNCTIONS - SINGLE_PRIMITIVES))),
+                " ".join(sorted(SINGLE_FUNCTIONS | {p.name for p in registered().values() if p.precision == SINGLE})),
             ),
             (WIDEST, "operands are converted to the widest of their floating-point dtypes:", "all others"),
             (

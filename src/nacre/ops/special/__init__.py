@@ -14,7 +14,7 @@ from math import sqrt as _sqrt
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import GradientError
 from nacre.base.types import TensorType
-from nacre.ir.primitive import Derivative, Element, Jvp, Pointwise, Primitive
+from nacre.ir.primitive import SINGLE, Derivative, Element, Jvp, Pointwise, Primitive
 from nacre.ops.elementwise import ELEMENTARY_COST, element_of, lined_up, of_one, of_three, of_two, type_rule_of
 from nacre.ops.pointwise import (
     abs_,
@@ -52,7 +52,7 @@ def _special(name: str, derivative: Derivative, times: int = 4) -> Primitive:
         return rule(*types)
 
     element = Element(element_of(name), cost=times * ELEMENTARY_COST, op=name)
-    primitive = Primitive(name, type_rule, element, derivative, lined_up(lambda: primitive))
+    primitive = Primitive(name, type_rule, element, derivative, lined_up(lambda: primitive), precision=SINGLE)
     return primitive
 
 
