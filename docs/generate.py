@@ -18,9 +18,12 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from foreign_names import LIBRARIES, table
 
 import nacre
 
@@ -81,7 +84,10 @@ def transformations() -> str:
     return text + "".join(_refusals(rows))
 
 
-TABLES = {"transformations": transformations}
+TABLES: dict[str, Callable[[], str]] = {
+    "transformations": transformations,
+    **{library: partial(table, library) for library in LIBRARIES},
+}
 
 
 def with_tables(text: str) -> str:
