@@ -81,11 +81,12 @@ def called(name: str, f: Callable[..., Any], *given: Any, **settings: Any) -> An
     ):
         for i, a in zip(numbers, of_one_kind([args[i] for i in numbers]), strict=True):
             args[i] = a
-    if name in FLOATING.split():
+    if name in FLOATING.split() and not kwargs:
         args = [a.astype(nc.float32) if isinstance(a, nc.Tensor) and kind(a) < 2 else a for a in args]
     wide = any(isinstance(a, nc.Tensor) and a.dtype == nc.int64 for a in args)
     axis = next((v for v in [kwargs.get("axis"), kwargs.get("dim"), *args[1:2]] if type(v) is int), None)
-    if args and isinstance(args[0], nc.Tensor) and args[0].ndim == 0 and axis in (0, -1) and name in ALONG.split():
+    along = name in ALONG.split() and (axis in (0, -1) or (axis is None and "softm" in name))
+    if args and isinstance(args[0], nc.Tensor) and args[0].ndim == 0 and along:
         made = f(args[0][None], *args[1:], **kwargs)
         return dressed([v.reshape(()) for v in made] if isinstance(made, tuple) else made.reshape(()), wide)
     return dressed(f(*args, **kwargs), wide)
@@ -141,7 +142,9 @@ class Tensor(metaclass=Methods):
 def found(name: str) -> Callable[..., Any]:
     """The function for a name of tinygrad's."""
     name = NAMES.get(name, name)
-    return OWN.get(name) or next(getattr(place, name) for place in (nc.Tensor, nc, F, nc.special) if name in dir(place))
+    if name in OWN:
+        return OWN[name]
+    return next(getattr(place, name) for place in (nc.Tensor, nc, F, nc.special) if name in dir(place))
 
 
 def dtype_of(name: Any) -> Any:
@@ -206,6 +209,8 @@ def ordered(x: Any, dim: int = -1, descending: bool = False) -> Any:
 def squeezed(x: Any, dim: int | None = None) -> Any:
     """x without its axes of size 1, or without one axis if its size is 1."""
     ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    if x.ndim == 0 and dim in (0, -1, None):
+        return x
     return x.squeeze(ones) if dim is None else x.squeeze(dim) if not -x.ndim <= dim < x.ndim or x.shape[dim] == 1 else x
 
 
@@ -239,13 +244,14 @@ ALONG = (
     "cumsum cumprod cummax cummin logcumsumexp softmax log_softmax softmin sort argsort sum prod max min mean var std "
 )
 ALONG += "any all logsumexp argmax argmin"
+SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "mean", "logsumexp", "argmax", "argmin")
 OWN: dict[str, Callable[..., Any]] = {
     **{name: without(getattr(nc, name)) for name in REDUCTIONS},
     **{name: without(getattr(nc, name), correction=1) for name in ("var", "std")},
     "std_mean": lambda x, correction=1, **k: (OWN["std"](x, correction=correction, **k), OWN["mean"](x, **k)),
     "argsort": lambda x, dim=-1, descending=False: nc.argsort(x, axis=dim, descending=descending),
-    **{name: lambda x, axis=0, f=getattr(nc, name): f(x, axis=axis) for name in ("cumsum", "cumprod")},
+    **{name: lambda x, axis=0, f=getattr(nc, name): f(x, axis=axis) for name in SCANS if hasattr(nc, name)},
     **{name: lambda x, axis=-1, f=getattr(F, name): f(x, axis) for name in ("softmax", "log_softmax", "softmin")},
     "pad": padded, "split": parts, "interpolate": interpolated, "sort": ordered, "squeeze": squeezed,
     "chunk": lambda x, n, dim=0: parts(x, max(1, -(-x.shape[dim] // n)), dim),
@@ -257,7 +263,9 @@ OWN: dict[str, Callable[..., Any]] = {
     "logical_not": lambda x: nc.logical_not(x.astype(nc.bool)),
     "tril": lambda x, k=0: nc.tril(x, k=k), "triu": lambda x, k=0: nc.triu(x, k=k),
     "einsum": lambda formula, *xs: nc.einsum(formula, *(xs[0] if isinstance(xs[0], list) else xs)),
-    "cat": lambda *xs, dim=0: nc.concat(xs, axis=dim), "stack": lambda *xs, dim=0: nc.stack(xs, axis=dim),
+    "cat": lambda *xs, dim=0: nc.concat(xs, axis=dim),
+    "stack": lambda *xs, dim=0: nc.stack(xs[0] if isinstance(xs[0], tuple | list) else xs, axis=dim),
+    "topk": lambda x, k, dim=-1, largest=True, sorted_=True: nc.topk(x, k, axis=dim, largest=largest),
     "repeat": lambda x, *n: nc.tile(x, shape_of(n)), "dot": nc.matmul,
     "meshgrid": lambda *xs, indexing="ij": nc.meshgrid(*xs, indexing=indexing),
     "transpose": lambda x, a=1, b=0: nc.swapaxes(x, a, b),
