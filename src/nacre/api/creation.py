@@ -454,7 +454,7 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     order = list(range(len(held)))
     if indexing == "xy" and len(held) > 1:
         order[0], order[1] = 1, 0
-    shape = [None] * len(held)
+    shape: list[Any] = [None] * len(held)
     for k, x in enumerate(held):
         shape[order[k]] = x.type.shape[0] if x.type.shape else 1
     return tuple([view.broadcast(x, tuple(shape), (order[k],) * len(x.type.shape)) for k, x in enumerate(held)])

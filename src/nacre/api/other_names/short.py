@@ -166,8 +166,7 @@ def argwhere(x: TensorLike, /, *, size: int | None = None, fill_value: int = 0) 
     Tensor([[0, 1],
             [1, 0]], i64[2, 2])
     """
-    x = as_tensor(x)
-    if not x.type.shape:
+    if not as_tensor(x).type.shape:
         return stack(nonzero(reshape(x, (1,)), size=size, fill_value=fill_value), axis=-1)[:, :0]
     return stack(nonzero(x, size=size, fill_value=fill_value), axis=-1)
 
