@@ -56,9 +56,9 @@ def test_thousands_of_programs(first: int) -> None:
 
 
 def test_programs_have_the_steps_that_they_promise() -> None:
-    programs = [random_public_program(seed) for seed in range(USUAL)]
+    programs = [random_public_program(seed) for seed in range(8)]
     assert all(len(list(values_of(p, p.operands(k)))) == LENGTH for k, p in enumerate(programs))
-    assert len({OPERATIONS[step[0]].name for p in programs for step in p.steps}) > 50
+    assert len({OPERATIONS[step[0]].name for p in programs for step in p.steps}) > 40
 
 
 def test_a_program_that_fails_shrinks_to_the_steps_that_matter() -> None:
