@@ -130,21 +130,16 @@ def _cell(text: str) -> str:
 
 
 def table(library: str) -> str:
-    """All names of a library, by parts: those of the same meaning in a line, the others in a table."""
+    """All names of a library, a table for each part: the names of the same meaning first."""
     text = ""
     for part in parts(library):
         if part.title:
             text += ("\n" if text else "") + f"### {part.title}\n"
-        rows: dict[str, list[str]] = {}
+        rows: dict[str, list[str]] = {SAME: []}
         for name in part.names:
             rows.setdefault(part.meaning(name), []).append(name)
-        same = rows.pop(SAME, [])
-        if same:
-            written = ", ".join(f"`{part.call.format(name)}`" for name in same)
-            text += f"\nThe same in Nacre: {written}.\n"
-        if rows:
-            text += f"\n| {LIBRARIES[library]} | Nacre |\n|---|---|\n"
+        text += f"\n| {LIBRARIES[library]} | Nacre |\n|---|---|\n"
         for meaning, names in rows.items():
             written = ", ".join(f"`{part.call.format(name)}`" for name in names)
-            text += f"| {written} | {_cell(meaning)} |\n"
+            text += f"| {written} | {_cell(meaning)} |\n" if names else ""
     return text
