@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from foreign_names import LIBRARIES, table
+
 import nacre
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +102,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "transformations": transformations,
     "elementary_accuracy": partial(_errors, "elementary"),
     "special_accuracy": partial(_errors, "special"),
+    **{library: partial(table, library) for library in LIBRARIES},
 }
 
 

@@ -28,6 +28,19 @@ def test_growth_runs(tmp_path: Path) -> None:
     assert all((tmp_path / name).read_text().startswith("<svg") for name in ("growth.svg", "compilation.svg"))
 
 
+def test_common_calls_make_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    calls = program("calls")
+    few = ["x + y", "sort", "x[b]"]
+    file = tmp_path / "calls.json"
+    assert calls.main(["--sizes", "4", "--rounds", "2", "--seconds", "0", "--json", str(file), "--only", *few]) == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert head == "| call | 4, eager | 4, compiled |" and [row.split("`")[1] for row in rows] == few
+    assert rows[2].endswith("| – |") and len(json.loads(file.read_text())["calls"]["sort"]["4"]["numpy"]) == 2
+    assert len(calls.CASES) >= 80
+    with pytest.raises(SystemExit):
+        calls.main(["--only", "unknown"])
+
+
 RESULTS = {
     "versions": {"nacre@x:Y": "0.1", "torch": "2", "ort": "1"},
     "cases": {

@@ -32,11 +32,15 @@ class Program:
     def __call__(self, *xs: Any) -> tuple[Any, ...]:
         known = list(xs)
         for step in self.steps:
-            y = _step(known, *step, self.products)
+            y = self.apply(known, step)
             if y is not None and y.type.size <= LARGEST:
                 known.append(y)
         wanted = [*known[-3:], *(known[a % len(known)] for _, a, b, _ in self.steps if b % 5 == 0)]
         return tuple(wanted)
+
+    def apply(self, known: Sequence[Any], step: Chosen) -> Any:
+        """The value of a step, from those that are known; None where the step has no operands."""
+        return _step(known, *step, self.products)
 
     def operands(self, seed: int = 0) -> list[Value]:
         """Small random numbers, some of them equal, with zeros of both signs."""
@@ -61,7 +65,7 @@ def _unary(known: Sequence[Any], a: int, b: int, c: int) -> Any:
 
 def _binary(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     x = known[-1 - a % len(known)]
-    fits = [y for y in known if _meet(x.shape, y.shape)]
+    fits = [y for y in known if meet(x.shape, y.shape)]
     y = fits[b % len(fits)]
     return (
         lambda: x + y,
@@ -78,7 +82,8 @@ def _spread(x: Any, y: Any) -> tuple[Any, Any]:
     return tuple(view.broadcast(z, shape, tuple(range(len(shape) - len(z.shape), len(shape)))) for z in (x, y))
 
 
-def _meet(a: Sequence[int], b: Sequence[int]) -> bool:
+def meet(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes broadcast."""
     return all(m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b), strict=False))
 
 

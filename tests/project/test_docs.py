@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +25,10 @@ def load(path: Path) -> ModuleType:
     return made
 
 
+sys.path.insert(0, str(ROOT / "docs"))
 GENERATE = load(ROOT / "docs" / "generate.py")
+FOREIGN: Any = import_module("foreign_names")
+sys.path.remove(str(ROOT / "docs"))
 DOCUMENTS = [ROOT / name for name in GENERATE.DOCUMENTS]
 
 
@@ -32,6 +37,35 @@ def test_examples_print_what_is_written(path: Path) -> None:
     if path.name in ("tutorial.md", "quickstart.md") and not can_link():
         pytest.skip("nothing here links the executable at its end")
     assert not (found := GENERATE.difference(path)), f"run `python3 run.py docs`:\n{found}"
+
+
+@pytest.mark.parametrize("library", FOREIGN.LIBRARIES)
+def test_every_foreign_name_has_a_meaning_that_still_holds(library: str) -> None:
+    names = 0
+    for part in FOREIGN.parts(library):
+        names += len(part.names)
+        for name in part.names:
+            assert part.meaning(name)
+        for name in part.differs.keys() & FOREIGN.public(part.place):
+            told = part.differs[name]
+            assert "missing" not in told and not told.startswith("NumPy"), f"{part.call.format(name)} exists now"
+    assert names > 250
+
+
+@pytest.mark.parametrize(
+    ("advice", "text"),
+    [
+        ("nacre.tensor(data)", "`nc.tensor(data)`"),
+        ("nacre.min(x) and nacre.max(x)", "`nc.min(x)` and `nc.max(x)`"),
+        ("nacre.sum(x, axis=(0, 1)), with all axes at once", "`nc.sum(x, axis=(0, 1))`, with all axes at once"),
+        ("x - nacre.trunc(x)", "`x - nc.trunc(x)`"),
+        ("Leave this out; nacre.name(x, name) names a value", "Leave this out; `nc.name(x, name)` names a value"),
+        ("nacre.random.Generator(seed), or keys: nacre.random.key(seed)",
+         "`nc.random.Generator(seed)`, or keys: `nc.random.key(seed)`"),
+    ],
+)  # fmt: skip
+def test_advice_of_errors_becomes_text_of_pages(advice: str, text: str) -> None:
+    assert FOREIGN.marked(advice) == text
 
 
 def test_a_wrong_output_is_found_and_mended(tmp_path: Path) -> None:

@@ -204,6 +204,15 @@ def test_interpolation_meets_both_ends() -> None:
     ]
 
 
+def test_numbers_are_vectors_of_one_element_in_grids_and_have_rows_without_positions() -> None:
+    found, wanted = nc.meshgrid([1, 2], 3, [4.0, 5.0]), np.meshgrid([1, 2], 3, [4.0, 5.0])
+    assert [x.tolist() for x in found] == [x.tolist() for x in wanted]
+    assert [x.shape for x in nc.meshgrid(1, 2, indexing="ij")] == [(1, 1), (1, 1)]
+    for number in (0, 2.5):
+        assert nc.argwhere(number).shape == np.argwhere(np.array(number)).shape
+    assert nc.argwhere(3, size=2).shape == (2, 0)
+
+
 def test_short_functions_serve_empty_tensors() -> None:
     none = nc.zeros((0, 3))
     assert nc.argwhere(none).shape == (0, 2) and nc.vstack([none, none]).shape == (0, 3)

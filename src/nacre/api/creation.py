@@ -438,7 +438,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 
 
 def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinate tensors from coordinate vectors; `indexing` is "xy" or "ij".
+    """Coordinate tensors from coordinate vectors; `indexing` is "xy" or "ij".  A number is a vector of one element.
 
     >>> nc.meshgrid([1, 2], [3, 4], indexing="ij")[0]
     Tensor([[1, 1],
@@ -447,12 +447,14 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f'meshgrid: indexing must be "xy" or "ij"; got {indexing!r}')
     held = [as_tensor(x) for x in xs]
-    if any(len(x.type.shape) != 1 for x in held):
-        raise ArgumentError("meshgrid: arguments must be vectors; got " + ", ".join(str(x.type) for x in held))
+    if any(len(x.type.shape) > 1 for x in held):
+        raise ArgumentError(
+            "meshgrid: arguments must be vectors or numbers; got " + ", ".join(str(x.type) for x in held)
+        )
     order = list(range(len(held)))
     if indexing == "xy" and len(held) > 1:
         order[0], order[1] = 1, 0
-    shape = [None] * len(held)
+    shape: list[Any] = [None] * len(held)
     for k, x in enumerate(held):
-        shape[order[k]] = x.type.shape[0]
-    return tuple([view.broadcast(x, tuple(shape), (order[k],)) for k, x in enumerate(held)])
+        shape[order[k]] = x.type.shape[0] if x.type.shape else 1
+    return tuple([view.broadcast(x, tuple(shape), (order[k],) * len(x.type.shape)) for k, x in enumerate(held)])

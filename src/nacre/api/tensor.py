@@ -34,7 +34,7 @@ from nacre.base.errors import (
 )
 from nacre.base.hints import Absent, ListedClass, listed, mark_absent
 from nacre.base.lazy import LateModule
-from nacre.base.porting.methods import TENSOR
+from nacre.base.porting.methods import IN_PLACE, TENSOR
 from nacre.base.state import STATE
 from nacre.base.types import ElementCount
 from nacre.compile.program.executor import OPERATIONS
@@ -364,16 +364,6 @@ class Tensor(Methods, metaclass=ListedClass):
         def __pos__(self) -> Tensor: ...
         def __abs__(self) -> Tensor: ...
         def __invert__(self) -> Tensor: ...
-
-
-IN_PLACE: Final = (  # PyTorch's methods that change a tensor, without the underscore
-    "abs add addcdiv addcmul addmm baddbmm bernoulli ceil clamp clamp_max clamp_min clip copy cos cumprod cumsum "
-    "detach div divide eq erf exp exponential fill fill_diagonal floor fmod ge gt index_add index_copy index_fill "
-    "index_put le lerp log lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative normal pow put "
-    "random reciprocal relu remainder renorm resize round rsqrt scatter scatter_add set share_memory sigmoid sign "
-    "sin sqrt square squeeze sub subtract swapaxes t tan tanh transpose tril triu trunc uniform unsqueeze xlogy "
-    "zero apply map cauchy geometric log_normal resize_as"
-)
 
 
 INITIALISERS: Final = {

@@ -327,7 +327,7 @@ def test_host_calls_run_without_it() -> None:
     assert seen == [nc.float32, nc.float32]
 
 
-# ---- variants, steps, and what is in the block beside operations
+# ---- variants, steps, and other things in the block beside operations
 
 
 def test_a_compiled_function_has_a_variant_for_the_mode() -> None:

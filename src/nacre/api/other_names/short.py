@@ -153,12 +153,14 @@ def masked_select(x: TensorLike, /, mask: TensorLike) -> Tensor:
 def argwhere(x: TensorLike, /, *, size: int | None = None, fill_value: int = 0) -> Tensor:
     """The indices (int64) of the elements that are not zero: a row for each, in row-major order.
 
-    `size`, `fill_value` and the errors are those of `nonzero`.
+    The row of a tensor without axes has no elements, as in NumPy.  `size` and `fill_value` are those of `nonzero`.
 
     >>> nc.argwhere([[0, 1], [2, 0]])
     Tensor([[0, 1],
             [1, 0]], i64[2, 2])
     """
+    if not as_tensor(x).type.shape:
+        return stack(nonzero(reshape(x, (1,)), size=size, fill_value=fill_value), axis=-1)[:, :0]
     return stack(nonzero(x, size=size, fill_value=fill_value), axis=-1)
 
 

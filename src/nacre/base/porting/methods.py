@@ -6,6 +6,21 @@ from typing import Final
 
 from nacre.base.porting.advice import CPU, by_name
 
+IN_PLACE: Final = (  # methods that would change a tensor, without the underscore at their end
+    "abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr apply arccos arccosh arcsin arcsinh arctan "
+    "arctan2 arctanh as_strided asin asinh atan atan2 atanh baddbmm bernoulli bitwise_and bitwise_left_shift "
+    "bitwise_not bitwise_or bitwise_right_shift bitwise_xor cauchy ceil clamp clamp_max clamp_min clip "
+    "conj_physical copy copysign cos cosh cumprod cumsum deg2rad detach digamma div divide eq erf erfc erfinv exp "
+    "exp2 expm1 exponential fill fill_diagonal fix float_power floor floor_divide fmod frac gcd ge geometric "
+    "greater greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill index_put "
+    "index_reduce lcm ldexp le lerp less less_equal lgamma log log10 log1p log2 log_normal logical_and logical_not "
+    "logical_or logical_xor logit lt map map2 masked_fill masked_scatter mul multiply mvlgamma nan_to_num ne neg "
+    "negative nextafter normal not_equal polygamma pow put rad2deg random reciprocal relu remainder renorm resize "
+    "resize_as resize_as_sparse round rsqrt scatter scatter_add scatter_reduce set sgn share_memory sigmoid sign "
+    "sin sinc sinh sparse_resize sparse_resize_and_clear sqrt square squeeze sub subtract swapaxes swapdims t tan "
+    "tanh transpose tril triu true_divide trunc uniform unsqueeze xlogy zero "
+)
+
 TENSOR: Final = by_name(
     {
         "cuda pin_memory is_cuda get_device": CPU,
@@ -37,6 +52,35 @@ TENSOR: Final = by_name(
         "sum_to_size": "x.sum(axis=0)",
         "eval realize ref": "x.numpy(); results are computed at once",
         "get_shape set_shape": "x.shape",
+        "byteswap setfield setflags to_bytes": "x.numpy().copy(), an array that may change",
+        "as_strided": "x[i:j:k], nacre.permute_dims and nacre.broadcast_to; layouts have no numbers of their own",
+        "as_subclass": "x; there is one class of tensors",
+        "chalf": "x.astype(nacre.complex64)",
+        "cholesky_inverse": "nacre.linalg.inv(x @ x.mT)",
+        "geqrf orgqr ormqr": "nacre.linalg.qr(x)",
+        "is_conj is_neg resolve_neg": "Signs and conjugates are computed at once; leave this out",
+        "is_cpu is_mps is_mtia is_xpu is_xla is_ipu is_maia is_vulkan is_mkldnn is_nested is_distributed record_stream "
+        "ipu mtia module_load to_mkldnn storage_type to_padded_tensor dim_order volatile grad_dtype": CPU,
+        "is_nonzero": "bool(x)",
+        "is_same_size is_set_to": "x.shape == y.shape",
+        "is_signed": "x.dtype.is_signed",
+        "lstsq": "nacre.linalg.lstsq(a, b)",
+        "lu_solve cholesky_solve solve": "nacre.linalg.solve(a, b)",
+        "triangular_solve": "nacre.linalg.solve_triangular(a, b)",
+        "symeig": "nacre.linalg.eigh(x)",
+        "narrow_copy": "x.narrow(dim, start, length)",
+        "name": "nacre.name(x, name), which names a value of a graph",
+        "new_empty_strided": "nacre.empty(shape)",
+        "nonzero_static": "nacre.nonzero(x, size=n)",
+        "resize_as": "nacre.reshape(x, y.shape)",
+        "stft istft": "nacre.fft.rfft(frames * window) and nacre.fft.irfft, of frames of the signal",
+        "unsafe_chunk unsafe_split unsafe_split_with_sizes": "nacre.split(x, sections=2, axis=0)",
+        "hash_tensor": "hash(x.numpy().tobytes())",
+        "coalesce is_coalesced ccol_indices col_indices crow_indices row_indices values sparse_dim sparse_mask smm "
+        "sspaddmm to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr is_sparse_csr": "Sparse "
+        "tensors are missing; leave this out",
+        "int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme "
+        "dequantize": "Quantised tensors are missing; integer products keep their sums in 32 bits",
     }
 )
 

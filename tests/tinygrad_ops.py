@@ -1,0 +1,387 @@
+"""Run tinygrad's tests of operations, which compare with PyTorch, with Nacre in the place of tinygrad.
+
+    python tests/tinygrad_ops.py PATH [NAME ...]
+
+PATH is the file test/backend/test_ops.py of a checkout of https://github.com/tinygrad/tinygrad, and a NAME one of its
+tests, as test_add.  PyTorch must be installed.  It prints the tests that fail, and counts.  A method of tinygrad is the
+method or function of that name in Nacre, or one of `OWN` where tinygrad's arguments differ.  As in tinygrad, numbers of
+several kinds meet, int64 becomes int32, and a number has the axis 0.  A test of an error takes any class of error.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import unittest
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nacre as nc
+
+F = nc.nn.functional
+KINDS = ("bool", "integral", "real floating")
+NAMES = {
+    "swish": "silu", "binary_crossentropy": "binary_cross_entropy", "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift", "binary_crossentropy_logits": "binary_cross_entropy_with_logits", "cast": "astype",
+    "nonzero": "argwhere",
+}  # fmt: skip
+FLOATING = "exp exp2 log log2 log10 sin cos tan sqrt rsqrt sigmoid tanh div"
+
+
+def kind(x: Any) -> int:
+    """The position in KINDS of a tensor or a Python number."""
+    if isinstance(x, nc.Tensor):
+        return next(i for i, k in enumerate(KINDS) if nc.isdtype(x.dtype, k))
+    return 0 if isinstance(x, bool) else 1 if isinstance(x, int) else 2
+
+
+def of_one_kind(values: Sequence[Any]) -> list[Any]:
+    """The operands in the dtype of the highest kind among them: bool, then integers, then floating-point numbers."""
+    top = max(map(kind, values))
+    of_top = [v.dtype for v in values if isinstance(v, nc.Tensor) and kind(v) == top]
+    dtype = nc.result_type(*of_top) if of_top else (nc.bool, nc.int32, nc.float32)[top]
+    return [v.astype(dtype) if isinstance(v, nc.Tensor) and kind(v) < top else v for v in values]
+
+
+def bare(value: Any) -> Any:
+    """Nacre's tensors for Tensors, also inside of lists and tuples; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.t
+    return type(value)(map(bare, value)) if isinstance(value, list | tuple) else value
+
+
+def dressed(value: Any, wide: bool = False) -> Any:
+    """Tensors for Nacre's, also inside of tuples; int64 becomes int32 unless an operand has it."""
+    if isinstance(value, list | tuple):
+        return tuple(dressed(v, wide) for v in value)
+    if not isinstance(value, nc.Tensor):
+        return value
+    return Tensor(value if wide or value.dtype != nc.int64 else value.astype(nc.int32))
+
+
+def called(name: str, f: Callable[..., Any], *given: Any, **settings: Any) -> Any:
+    """A function of Nacre with the operands and the conventions of tinygrad."""
+    args, kwargs = list(map(bare, given)), {key: bare(v) for key, v in settings.items() if v is not None}
+    numbers = [i for i, a in enumerate(args) if isinstance(a, nc.Tensor | bool | int | float)]
+    if name.startswith("__") or name in (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "pow",
+        "mod",
+        "fmod",
+        "lerp",
+    ):
+        for i, a in zip(numbers, of_one_kind([args[i] for i in numbers]), strict=True):
+            args[i] = a
+    if name in FLOATING.split() and not kwargs:
+        args = [a.astype(nc.float32) if isinstance(a, nc.Tensor) and kind(a) < 2 else a for a in args]
+    wide = any(isinstance(a, nc.Tensor) and a.dtype == nc.int64 for a in args)
+    axis = next((v for v in [kwargs.get("axis"), kwargs.get("dim"), *args[1:2]] if type(v) is int), None)
+    along = name in ALONG.split() and (axis in (0, -1) or (axis is None and "softm" in name))
+    if args and isinstance(args[0], nc.Tensor) and args[0].ndim == 0 and along:
+        made = f(args[0][None], *args[1:], **kwargs)
+        return dressed([v.reshape(()) for v in made] if isinstance(made, tuple) else made.reshape(()), wide)
+    return dressed(f(*args, **kwargs), wide)
+
+
+class Methods(type):
+    """The class of Tensor: a method is looked up when it is called."""
+
+    def __getattr__(cls, name: str) -> Callable[..., Any]:
+        return lambda *args, **settings: called(name, found(name), *args, **settings)
+
+
+class Tensor(metaclass=Methods):
+    """tinygrad's tensor: a tensor of Nacre as `t`, which records gradients if it holds floating-point numbers."""
+
+    def __init__(self, data: Any, dtype: Any = None, **_: Any) -> None:
+        if not isinstance(data, nc.Tensor):
+            made = np.asarray(bare(data))
+            if not isinstance(data, np.ndarray | np.generic) and dtype is None:
+                made = made.astype({"f": np.float32, "i": np.int32}.get(made.dtype.kind, made.dtype))
+            data = nc.asarray(made, dtype=dtype_of(dtype))
+            if kind(data) == 2:
+                data.requires_grad_()
+        self.t = data
+
+    shape = property(lambda self: self.t.shape)
+    dtype = property(lambda self: self.t.dtype)
+    ndim = property(lambda self: self.t.ndim)
+    T = property(lambda self: Tensor(self.t.T))
+    grad = property(lambda self: Tensor(self.t.grad))
+
+    def numpy(self) -> Any:
+        """The numbers."""
+        return self.t.detach().numpy()
+
+    def realize(self, *_: Any) -> Tensor:
+        """Nothing: Nacre computes at once."""
+        return self
+
+    contiguous = realize
+
+    def gradient(self, *others: Tensor) -> Any:
+        """The derivatives with respect to the others; zeros for those that the tensor does not depend on."""
+        return dressed(nc.autograd.grad(self.t, [x.t for x in others], materialize_grads=True))
+
+    def __getitem__(self, key: Any) -> Any:
+        return dressed(self.t[bare(key)])
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **settings: called(name, found(name), self, *args, **settings)
+
+
+def found(name: str) -> Callable[..., Any]:
+    """The function for a name of tinygrad's."""
+    name = NAMES.get(name, name)
+    if name in OWN:
+        return OWN[name]
+    return next(getattr(place, name) for place in (nc.Tensor, nc, F, nc.special) if name in dir(place))
+
+
+def dtype_of(name: Any) -> Any:
+    """Nacre's dtype for a name."""
+    return getattr(Dtypes(), name) if isinstance(name, str) else name
+
+
+class Dtypes:
+    """tinygrad's names of dtypes; `int` and `float` are those of 32 bits."""
+
+    int, float, default_int, default_float = nc.int32, nc.float32, nc.int32, nc.float32
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(nc, name)
+
+
+# ---- the methods whose arguments differ
+
+
+def shape_of(sizes: Any) -> Any:
+    """The shape of f(2, 3) and of f((2, 3))."""
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
+
+
+def parts(x: Any, sizes: Any, dim: int = 0) -> Any:
+    """The parts of one size, or of the given sizes."""
+    ends = list(range(sizes, x.shape[dim], sizes)) if isinstance(sizes, int) else np.cumsum(sizes)[:-1].tolist()
+    return nc.split(x, ends, axis=dim)
+
+
+def padded(x: Any, padding: Any, mode: str = "constant", value: float = 0.0) -> Any:
+    """Padding by a pair for each axis, or in PyTorch's order."""
+    if any(isinstance(p, tuple | list) or p is None for p in padding):
+        padding = [n for pair in reversed(list(padding)) for n in (pair or (0, 0))]
+    return F.pad(x, list(padding), mode, **({"value": value} if mode == "constant" else {}))
+
+
+def of_rank(name: str, fill: float = 0.0) -> Callable[..., Any]:
+    """The function of as many spatial axes as x has; uneven padding is done before, with a number."""
+
+    def f(x: Any, *args: Any, padding: Any = 0, **settings: Any) -> Any:
+        if isinstance(padding, tuple | list) and len(padding) == 2 * (x.ndim - 2):
+            x, padding = F.pad(x, list(padding), value=fill), 0
+        return getattr(F, f"{name}{x.ndim - 2}d")(x, *args, padding=padding, **settings)
+
+    return f
+
+
+def interpolated(x: Any, size: Any, mode: str = "linear", align_corners: bool = False) -> Any:
+    """`linear` for any number of axes."""
+    linear = ("linear", "bilinear", "trilinear")[len(size) - 1]
+    return F.interpolate(x, size=size, mode=linear, align_corners=align_corners) if mode == "linear" else F.interpolate(
+        x, size=size, mode=mode)  # fmt: skip
+
+
+def ordered(x: Any, dim: int = -1, descending: bool = False) -> Any:
+    """The sorted elements and their places."""
+    places = nc.argsort(x, axis=dim, descending=descending, stable=True)
+    return nc.take_along_axis(x, places, axis=dim), places
+
+
+def squeezed(x: Any, dim: int | None = None) -> Any:
+    """x without its axes of size 1, or without one axis if its size is 1."""
+    ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    if x.ndim == 0 and dim in (0, -1, None):
+        return x
+    return x.squeeze(ones) if dim is None else x.squeeze(dim) if not -x.ndim <= dim < x.ndim or x.shape[dim] == 1 else x
+
+
+def without(f: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
+    """A reduction of an axis, several in a list, or all."""
+    return lambda x, axis=None, keepdim=False, **more: f(
+        x, axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdim, **{**fixed, **more}
+    )
+
+
+OPERATORS = " ".join(
+    f"__{n}__ __r{n}__"
+    for n in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "and",
+        "or",
+        "xor",
+        "lshift",
+        "rshift",
+        "matmul",
+    )
+)
+OPERATORS += " __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __neg__ __invert__ __len__ __bool__ __iter__"
+ALONG = (
+    "cumsum cumprod cummax cummin logcumsumexp softmax log_softmax softmin sort argsort sum prod max min mean var std "
+)
+ALONG += "any all logsumexp argmax argmin"
+SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "mean", "logsumexp", "argmax", "argmin")
+OWN: dict[str, Callable[..., Any]] = {
+    **{name: without(getattr(nc, name)) for name in REDUCTIONS},
+    **{name: without(getattr(nc, name), correction=1) for name in ("var", "std")},
+    "std_mean": lambda x, correction=1, **k: (OWN["std"](x, correction=correction, **k), OWN["mean"](x, **k)),
+    "argsort": lambda x, dim=-1, descending=False: nc.argsort(x, axis=dim, descending=descending),
+    **{name: lambda x, axis=0, f=getattr(nc, name): f(x, axis=axis) for name in SCANS if hasattr(nc, name)},
+    **{name: lambda x, axis=-1, f=getattr(F, name): f(x, axis) for name in ("softmax", "log_softmax", "softmin")},
+    "pad": padded, "split": parts, "interpolate": interpolated, "sort": ordered, "squeeze": squeezed,
+    "chunk": lambda x, n, dim=0: parts(x, max(1, -(-x.shape[dim] // n)), dim),
+    **{f"{name}2d": of_rank(name) for name in ("conv", "conv_transpose", "avg_pool", "max_unpool")},
+    "max_pool2d": of_rank("max_pool", -np.inf),
+    "where": lambda mask, a, b: nc.where(mask, *of_one_kind([a, b])),
+    "bitcast": lambda x, dtype: nc.bitcast(x, dtype_of(dtype)),
+    "astype": lambda x, dtype: x.astype(dtype_of(dtype)),
+    "logical_not": lambda x: nc.logical_not(x.astype(nc.bool)),
+    "tril": lambda x, k=0: nc.tril(x, k=k), "triu": lambda x, k=0: nc.triu(x, k=k),
+    "einsum": lambda formula, *xs: nc.einsum(formula, *(xs[0] if isinstance(xs[0], list) else xs)),
+    "cat": lambda *xs, dim=0: nc.concat(xs, axis=dim),
+    "stack": lambda *xs, dim=0: nc.stack(xs[0] if isinstance(xs[0], tuple | list) else xs, axis=dim),
+    "topk": lambda x, k, dim=-1, largest=True, sorted_=True: nc.topk(x, k, axis=dim, largest=largest),
+    "repeat": lambda x, *n: nc.tile(x, shape_of(n)), "dot": nc.matmul,
+    "meshgrid": lambda *xs, indexing="ij": nc.meshgrid(*xs, indexing=indexing),
+    "transpose": lambda x, a=1, b=0: nc.swapaxes(x, a, b),
+    "reshape": lambda x, *s: nc.reshape(x, tuple(x.shape[i] if n is None else n for i, n in enumerate(shape_of(s)))),
+    "unflatten": lambda x, dim, s: x.reshape(x.shape[: dim % x.ndim] + tuple(s) + x.shape[dim % x.ndim + 1 :]),
+    "one_hot": lambda x, n: F.one_hot(x, n).astype(nc.int32),
+    "quick_gelu": lambda x: x * nc.sigmoid(1.702 * x),
+    "gelu": lambda x, approximate="tanh": F.gelu(x, approximate=approximate),
+    "leaky_relu": lambda x, neg_slope=0.01: F.leaky_relu(x, neg_slope),
+    "layernorm": lambda x, axis=-1, eps=1e-5: F.layer_norm(x, x.shape[axis:], eps=eps),
+    "sparse_categorical_crossentropy": lambda x, y, ignore_index=-1, label_smoothing=0.0, reduction="mean":
+        F.cross_entropy(nc.moveaxis(x, -1, 1), y, None, ignore_index, reduction, label_smoothing),
+}  # fmt: skip
+
+
+def numbered(f: Callable[..., Any], *args: Any, dtype: Any = None, **_: Any) -> Any:
+    """The numbers of a function such as arange, of int32 where they fit and no dtype is given."""
+    large = any(abs(n) >= 2**31 for n in args if isinstance(n, int))
+    return dressed(f(*args, dtype=dtype_of(dtype)), large or dtype is not None)
+
+
+def install() -> None:
+    """Give Tensor its operators, and the functions that make one."""
+    for word in OPERATORS.split():
+        setattr(Tensor, word, lambda *xs, word=word: called(word, getattr(nc.Tensor, word), *xs))
+
+    def maker(f: Callable[..., Any]) -> Any:
+        return staticmethod(lambda *s, dtype=None, **_: Tensor(f(shape_of(s)).astype(dtype_of(dtype) or nc.float32)))
+
+    for name in ("zeros", "ones", "empty"):
+        setattr(Tensor, name, maker(getattr(nc, name)))
+    for name in ("rand", "uniform", "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal", "randn"):
+        setattr(Tensor, name, maker(nc.random.uniform))
+    for name in ("arange", "full", "eye", "linspace"):
+        setattr(Tensor, name, staticmethod(partial(numbered, getattr(nc, name))))
+    Tensor.randint = staticmethod(lambda *s, low=0, high=10: dressed(nc.random.randint(low, high, shape_of(s))))
+
+
+# ---- the tests
+
+
+class Context:
+    """Settings of tinygrad's compiler, which have no meaning here; and its device, which has all dtypes."""
+
+    DEFAULT = interface = device = "CPU"
+    supported_dtypes = staticmethod(lambda: [nc.float16, nc.float32, nc.float64])
+    renderer = property(lambda self: self)
+
+    def __init__(self, **_: Any) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+    def __getitem__(self, name: str) -> Context:
+        return self
+
+
+def load(path: Path) -> types.ModuleType:
+    """The module of tests at a path, prepared for Nacre."""
+    install()
+    held = {
+        "tinygrad": {"Tensor": Tensor, "Device": Context(), "dtypes": Dtypes()},
+        "tinygrad.helpers": {"getenv": lambda _, d=0: d, "DEBUG": 0, "DEV": Context(), "IMAGE": 0, "Context": Context},
+        "tinygrad.tensor": {"_to_np_dtype": lambda dtype: np.dtype(dtype.name)},
+        "tinygrad.renderer": {},
+        "tinygrad.renderer.nir": {"NIRRenderer": type("NIRRenderer", (), {})},
+    }  # fmt: skip
+    for name, names in held.items():
+        sys.modules[name] = types.ModuleType(name)
+        vars(sys.modules[name]).update(names)
+    tests: Any = types.ModuleType("test_ops")
+    text = path.read_text(encoding="utf-8")  # Nacre's dtypes have no bounds of their own
+    text = text.replace("dtypes.int.max", str(2**31 - 1)).replace("dtypes.int.min", str(-(2**31)))
+    exec(compile(text, str(path), "exec"), vars(tests))
+
+    def raises(case: Any, expected: Any, *_: Any) -> Any:
+        return unittest.TestCase.assertRaises(case, (nc.Error, ValueError, TypeError, AttributeError, expected))
+
+    def both_raise(
+        case: Any, shapes: Any, torchs: Any, ours: Any = None, expected: Any = None, **settings: Any
+    ) -> None:
+        given = {"low": -1.5, "high": 1.5, "vals": None, "forward_only": False, **settings}
+        of_torch, of_nacre = tests.prepare_test_op(
+            given["low"], given["high"], shapes, given["vals"], given["forward_only"]
+        )
+        with unittest.TestCase.assertRaises(case, expected):
+            torchs(*of_torch)
+        with raises(case, expected):
+            (ours or torchs)(*of_nacre)
+
+    tests.TestOps.helper_test_exception = both_raise
+    tests.TestOps.assertRaises = tests.TestOps.assertRaisesRegex = raises
+    return tests
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests, or those that are named; the status is 1 if one failed."""
+    tests: Any = load(Path(arguments[0]))
+    passed = failed = skipped = 0
+    for suite in unittest.defaultTestLoader.loadTestsFromModule(tests):
+        for case in suite:  # type: ignore[union-attr]
+            name = case.id().rpartition(".")[2]
+            if len(arguments) > 1 and name not in arguments[1:]:
+                continue
+            tests.np.random.seed(1337)
+            tests.torch.manual_seed(1337)
+            case.run(result := unittest.TestResult())
+            wrong = [*result.failures, *result.errors]
+            passed, failed, skipped = (
+                passed + result.wasSuccessful(),
+                failed + bool(wrong),
+                skipped + bool(result.skipped),
+            )
+            for _, told in wrong[:1]:
+                print(f"failed: {name}: {told.strip().splitlines()[-1][:300]}", flush=True)
+    print(f"{passed - skipped} passed, {failed} failed, {skipped} skipped")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
