@@ -34,6 +34,7 @@ from nacre.base.dtypes import DType, as_dtype, complex64, float64, uint64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.lazy import LateModule
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.runtime.buffer import require_room
 from nacre.trace.reads import is_capture
 from nacre.trace.value import Value, fresh, owned
@@ -140,8 +141,9 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None, *, de
     """
     require_device(device, "full")
     sizes = shape_of(shape, "full")
-    if not isinstance(fill_value, Number):
-        held = as_tensor(fill_value)
+    given: Any = fill_value
+    if not isinstance(fill_value, Number) or type(given) is StagedNumber:
+        held = as_tensor(given)
         if held.type.shape:
             raise ArgumentError(
                 f"full: the fill value must be one number; got shape {held.type.shape}; use broadcast_to"

@@ -27,11 +27,11 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import Dim, Size, lower, product
 from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, explain
+from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, UnknownNumber, explain
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy
-from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
@@ -136,6 +136,17 @@ _MASK = explain(
 )
 
 
+_SLICE = explain(
+    "index: the parts of a slice must be known numbers; got {}; write nc.dynamic_slice",
+    "@nc.jit\ndef f(x, i):\n    x[i:i + 3] = 1.0\n    return x[i:i + 3], x[:i].sum()",
+    "The size of a slice depends on numbers that only the running program knows.",
+    "@nc.jit\ndef f(x, i):      # a start may be traced; it is clamped so that the block is within x\n"
+    "    x = nc.dynamic_update_slice(x, nc.ones(3), (i,))\n"
+    "    first = nc.where(nc.arange(x.shape[0]) < i, x, 0.0)\n"
+    "    return nc.dynamic_slice(x, (i,), (3,)), first.sum()",
+)
+
+
 def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
     if _is_slice(entry):
         return _whole_slice(entry)
@@ -154,6 +165,9 @@ def _whole_slice(entry: slice[Any, Any, Any]) -> slice[Any, Any, Any]:
     if PLAIN_PARTS.issuperset(map(type, parts)):
         return entry
     for p in parts:
+        if type(p) is StagedNumber or (isinstance(p, Value | Variable) and not is_concrete(as_tensor(p))):
+            got = "a traced tensor" if isinstance(p, Value | Variable) else "a number that the program computes"
+            raise UnknownNumber(_SLICE.format(got), "slice")
         if p is not None and not isinstance(p, bool | np.bool_) and not is_whole(p):
             raise KindError(f"index: the parts of a slice must be integers; got {shown(p)}; write int(n) or n // 2")
     return slice(*(p if p is None or isinstance(p, Dim) else int(p) for p in parts))

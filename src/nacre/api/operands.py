@@ -46,8 +46,8 @@ from nacre.base.errors import (
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
 from nacre.interpret.evaluate import from_numpy, to_numpy
-from nacre.interpret.staged_number import StagedNumber
-from nacre.interpret.traced_number import TracedNumber
+from nacre.interpret.numbers.staged_number import StagedNumber
+from nacre.interpret.numbers.traced_number import TracedNumber
 from nacre.trace.reads import array_capture, is_capture
 from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable, scope
@@ -248,7 +248,7 @@ def _ragged(first: Shape, other: Shape) -> ShapeError:
 
 def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
     for item in items:
-        if isinstance(item, Value | Variable):
+        if isinstance(item, Value | Variable) or type(item) is StagedNumber:
             return True
         if isinstance(item, list | tuple):
             if _holds_tensor(cast("Sequence[Any]", item), leaves):
@@ -431,7 +431,9 @@ def numbers(x: Value, operation: str) -> np.ndarray:
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",
                 f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
                 f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
-                "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
+                _INDEXED
+                if operation == "index"
+                else "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             ),
             operation,
@@ -441,6 +443,10 @@ def numbers(x: Value, operation: str) -> np.ndarray:
     return array
 
 
+_INDEXED: Final = (
+    "@nc.jit\ndef f(x):\n    for k in range(x):       # a loop of the program, with a known step\n        ...\n"
+    "    return compute(nc.asarray(data)[x])      # an index of a tensor"
+)
 _SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()", "index": "data[x]"}
 
 

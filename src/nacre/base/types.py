@@ -227,9 +227,10 @@ def normal_axis(axis: int, rank: int, operation: str) -> int:
     """A non-negative axis.  Raises AxisError if it is out of range, KindError if it is not a whole number."""
     if type(axis) is not int and not is_whole(axis):
         raise KindError(f"{operation}: axis must be an integer; got {shown(axis)}")
+    axis = axis if type(axis) is int else index(axis)
     if not -rank <= axis < rank:
         raise AxisError(f"{operation}: axis must be in [{-rank}, {rank}); got {axis}")
-    return (axis if type(axis) is int else index(axis)) % rank if rank else 0
+    return axis % rank if rank else 0
 
 
 def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> tuple[int, ...]:

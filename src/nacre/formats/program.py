@@ -25,7 +25,16 @@ from nacre.base.types import TensorType
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import EXECUTOR
 from nacre.formats.freezing import free_name, frozen, paths, plain_structure, without_rules
-from nacre.formats.values import GraphNode, Names, inputs_by_name, labels_of, names_of, nodes_of, require_fit
+from nacre.formats.values import (
+    GraphNode,
+    Names,
+    inputs_by_name,
+    labels_of,
+    names_of,
+    nodes_of,
+    require_fit,
+    sizes_of_call,
+)
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import closed, run, stage
 from nacre.ir import graph as ir
@@ -180,24 +189,14 @@ class Program:
 
     # ---- calls
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the graph on tensors or arrays, in the order of `inputs`; nested arguments are flattened.
 
         Returns tensors in the structure of the original result.  Raises ArgumentError for a wrong number of tensors,
-        ShapeError for shapes or dtypes that do not fit.
+        KindError for keywords, and ShapeError or DTypeError for tensors that do not fit.
         """
         given = [as_tensor(x) for x in tree.flatten(args)[0]]
-        if len(given) != len(self.inputs):
-            raise ArgumentError(
-                f"{self.graph.name}: the call takes {len(self.inputs)} tensors ({', '.join(self.inputs)}); got "
-                f"{len(given)}"
-            )
-        for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
-            if x.type.dtype is not type.dtype or x.type.rank != type.rank:
-                raise ShapeError(f"{self.graph.name}: {name} must be {type}; got {x.type}")
-        sizes = solve(self.input_types, [x.type.shape for x in given])
-        for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
-            require_fit(self.graph.name, name, type, x.type, sizes)
+        sizes = sizes_of_call(self.graph.name, dict(zip(self.inputs, self.input_types, strict=True)), given, named)
         inputs = [*given, *self.weights.values()]
         if STATE.word or any(not is_concrete(x) or (x.node is not None and STATE.gradients) for x in given):
             return tree.unflatten(self.structure, call(self._at(sizes), *inputs))  # as one operation
@@ -302,12 +301,13 @@ class Program:
             )
         output = self.graph.outputs[0] if of is None else self._fetched("Graph.grad", of)
         floats = [n for n, t in zip(self.inputs, self.input_types, strict=True) if t.dtype.is_differentiable]
+        if wrt is None and not floats:
+            raise ArgumentError(
+                f"Graph.grad: wrt must name an input or a weight of a float dtype; {self.graph.name} has no float "
+                "inputs; trace it on floats, or name a weight"
+            )
         names, structure = names_of("Graph.grad: wrt", tuple(floats) if wrt is None else wrt)
         places = [self._place(n) for n in names]
-        if not places:
-            raise ArgumentError(
-                f"Graph.grad: wrt must name an input or a weight; {self.graph.name} has no float inputs"
-            )
         graph = replace(self.graph, outputs=(output, *self.named.values()))
 
         def scalar(*inputs: Value) -> Value:

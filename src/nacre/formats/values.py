@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from nacre.base import tree
 from nacre.base.arguments import shown
-from nacre.base.errors import ArgumentError, KindError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError
 from nacre.base.records import dataclass
+from nacre.base.size_binding import solve
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph, Var
 from nacre.ir.text import literal_text, value_names
@@ -106,6 +107,33 @@ def names_of(what: str, given: object) -> tuple[tuple[str, ...], tree.Structure]
             raise ArgumentError(f"{what} must have each name once; got {n!r} twice")
     one = isinstance(given, str)
     return tuple(names), tree.LEAF if one else tree.Structure(tuple, None, (tree.LEAF,) * len(names))
+
+
+def sizes_of_call(
+    program: str, inputs: Mapping[str, TensorType], given: Sequence[Value], named: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The sizes of symbols in a call.  Raises an error unless it has one tensor for each input, of its type."""
+    listed = ", ".join(inputs)
+    if named:
+        feeds = ", ".join(f'"{n}": {n}' for n in inputs)
+        raise KindError(
+            f"{program}: the call takes tensors by position ({listed}); got the keyword {next(iter(named))!r}; write "
+            f"{program}({listed}), or {program}.run({{{feeds}}}, fetch)"
+        )
+    if len(given) != len(inputs):
+        raise ArgumentError(
+            f"{program}: the call takes {len(inputs)} tensors ({listed}); got {len(given)}; write {program}({listed})"
+        )
+    for (name, wanted), x in zip(inputs.items(), given, strict=True):
+        if x.type.rank != wanted.rank:
+            raise ShapeError(f"{program}: {name} must be {wanted}; got {x.type}; reshape it")
+        if x.type.dtype is not wanted.dtype:
+            advice = f"convert it with astype(nacre.{wanted.dtype.name})"
+            raise DTypeError(f"{program}: {name} must be {wanted}; got {x.type}; {advice}")
+    sizes = solve(list(inputs.values()), [x.type.shape for x in given])
+    for (name, wanted), x in zip(inputs.items(), given, strict=True):
+        require_fit(program, name, wanted, x.type, sizes)
+    return sizes
 
 
 def require_fit(program: str, name: str, wanted: TensorType, found: TensorType, sizes: Mapping[str, Any]) -> None:

@@ -16,8 +16,8 @@ from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
 from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.stage import holding
-from nacre.interpret.staged_number import StagedNumber
 from nacre.ops.pointwise import dimension
 from nacre.trace.guards import report
 from nacre.trace.value import Value, make

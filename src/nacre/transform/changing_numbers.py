@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any, Final, cast
 
-from nacre.interpret.traced_number import NumberInputs, may_be_input
+from nacre.interpret.numbers.traced_number import NumberInputs, may_be_input
 from nacre.trace.captures import CapturePlace, PlaceContents, PlaceKey
 from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.concrete import ConcreteFunction

@@ -11,10 +11,10 @@ import numpy as np
 from nacre.base import tree
 from nacre.base.errors import Error, TraceError, UnknownNumber, explain
 from nacre.base.types import TensorType
+from nacre.interpret.numbers.staged_number import StagedNumber
+from nacre.interpret.numbers.traced_number import NumberInputs, itself
 from nacre.interpret.stage import Staging, Trace, note_line, stage
-from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import sources
-from nacre.interpret.traced_number import NumberInputs, itself
 from nacre.trace.captures import Captures
 from nacre.trace.guards import Guard, recording, reported
 from nacre.trace.reads import Reads, reading

@@ -237,7 +237,9 @@ def test_assertions_keep_their_messages() -> None:
         return x
 
     f(X)
-    with pytest.raises(AssertionError, match=r"^the sum \{must\} be positive$") as caught:
+    with pytest.raises(
+        AssertionError, match=r"^the sum \{must\} be positive \(test_conversion.py:\d+, in .*f\)$"
+    ) as caught:
         f(-X)
     assert isinstance(caught.value, nc.FailedAssertion)
     with pytest.raises(nc.FailedAssertion, match=r"x.max\(\) < 100"):

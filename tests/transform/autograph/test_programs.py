@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from transform.autograph import classics, strangers
+from transform.autograph import arithmetic, classics, strangers
 from transform.autograph.programs import PROGRAMS, TRACED
 
-FILES = classics, strangers  # they fill PROGRAMS
+FILES = arithmetic, classics, strangers  # they fill PROGRAMS
 
 
 def numbers(tree: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +79,61 @@ def results_differ(x: Any) -> Any:
 def bool_and_int(x: Any) -> Any:
     k = True if x.sum() > 0 else 3
     return x * k
+
+
+@wrong
+def functions_differ(x: Any) -> Any:
+    if x.sum() > 0:
+
+        def scaled(y: Any) -> Any:
+            return y * 2
+
+    else:
+
+        def scaled(y: Any) -> Any:
+            return -y
+
+    return scaled(x)
+
+
+@wrong
+def classes_differ(x: Any) -> Any:
+    if x.sum() > 0:
+
+        class Scale:
+            value = 1
+
+    else:
+
+        class Scale:
+            value = 2
+
+    return x * Scale.value
+
+
+@wrong
+def carry_becomes_a_tuple(x: Any) -> Any:
+    steps: Any = ()
+    while x.sum() > 1:
+        x = x / 2
+        steps = (*steps, x)
+    return nc.stack(steps)
+
+
+@wrong
+def carry_is_a_text(x: Any) -> Any:
+    state = "begun"
+    while x.sum() > 1:
+        x, state = x / 2, "halved"
+    return x * len(state)
+
+
+@wrong
+def carry_begins_as_a_bool(x: Any) -> Any:
+    n = False
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x * n
 
 
 @wrong
@@ -425,8 +481,8 @@ def condition_of_a_comprehension(x: Any) -> Any:
 
 
 @wrong
-def builtin_max(x: Any) -> Any:
-    return max(x[0], x[1])
+def rows_sorted(x: Any) -> Any:
+    return sorted([x[0], x[1]])[0]
 
 
 @wrong
@@ -458,8 +514,97 @@ def list_indexed(x: Any) -> Any:
 
 @wrong
 def power_of_a_number(x: Any) -> Any:
-    k = 2 if x.sum() > 0 else 3
+    k = 2.0 if x.sum() > 0 else 3.0
     return x * k**2
+
+
+@wrong
+def negative_power(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x * n**-1
+
+
+@wrong
+def negative_power_when_run(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x * 2 ** (n - 10)
+
+
+@wrong
+def division_by_zero(x: Any) -> Any:
+    n = 2
+    while x.sum() > 1:
+        x, n = x / 2, n - 1
+    return x * (7 // n)
+
+
+@wrong
+def slice_by_a_number(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x[n : n + 1]
+
+
+@wrong
+def slice_by_a_tensor(x: Any) -> Any:
+    n = x.sum().astype(nc.int64)
+    return x[:n]
+
+
+@wrong
+def axis_by_a_number(x: Any) -> Any:
+    return x.sum(axis=0 if x.sum() > 0 else -1)
+
+
+@wrong
+def number_converted(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x * float(n)
+
+
+@wrong
+def number_as_a_key(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return {0: x, 1: -x}.get(n, x + 1)
+
+
+@wrong
+def truth_of_a_number(x: Any) -> Any:
+    n = 0
+    while x.sum() > 1:
+        x, n = x / 2, n + 1
+    return x * bool(n)
+
+
+@wrong
+def number_of_many_bits(x: Any) -> Any:
+    n = 2**70
+    if x.sum() > 0:
+        n = n + 1
+    return x * n
+
+
+@wrong
+def range_in_enumerate(x: Any) -> Any:
+    for k, n in enumerate(range(x.sum().astype(nc.int64))):
+        x = x + k * n
+    return x
+
+
+@wrong
+def range_with_a_traced_step(x: Any) -> Any:
+    for k in range(0, 10, x.sum().astype(nc.int64)):
+        x = x + k
+    return x
 
 
 @wrong
@@ -487,6 +632,41 @@ def number_as_text(x: Any) -> Any:
 @wrong
 def power_of_a_tensor(x: Any) -> Any:
     return x ** (2 if x.sum() > 0 else 3)
+
+
+@wrong
+def key_of_a_tensor(x: Any) -> Any:
+    signs = {1: x, 3: -x}
+    return signs[x.sum().astype(nc.int64)]
+
+
+@wrong
+def rows_filtered(x: Any) -> Any:
+    return nc.stack(list(filter(lambda row: row > 1, x)))
+
+
+@wrong
+def contained_in_a_tensor(x: Any) -> Any:
+    return x if 1.0 in x else -x
+
+
+@wrong
+def list_extended(x: Any) -> Any:
+    steps: list[Any] = []
+    while x.sum() > 1:
+        x = x / 2
+        steps.extend([x, x])
+    return nc.stack(steps)
+
+
+@wrong
+def tuples_appended(x: Any) -> Any:
+    steps: list[Any] = []
+    while x.sum() > 1:
+        nc.set_loop_options(max_iterations=9)
+        x = x / 2
+        steps.append((x, x + 1))
+    return nc.stack([a for a, _ in steps])
 
 
 @wrong
@@ -518,6 +698,19 @@ def yielding(x: Any) -> Any:
 @wrong
 def generator(x: Any) -> Any:
     return sum(yielding(x))
+
+
+@wrong
+def coroutine(x: Any) -> Any:
+    async def chosen() -> Any:
+        return x if x.sum() > 0 else -x
+
+    return asyncio.run(chosen())
+
+
+@wrong
+def evaluated_text(x: Any) -> Any:
+    return eval("x if x.sum() > 0 else -x")
 
 
 exec("def without_source(x):\n    return x if x.sum() > 0 else -x", globals())
@@ -569,6 +762,12 @@ def gradient_of_a_while(x: Any) -> Any:
         return y.sum()
 
     return nc.grad(loss)(x)
+
+
+@wrong
+def assertion_shows_a_tensor(x: Any) -> Any:
+    assert x.sum() < 0, x.sum()
+    return x
 
 
 @wrong

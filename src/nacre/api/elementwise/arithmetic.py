@@ -16,12 +16,15 @@ from nacre.api.operands import (
     is_scalar,
     meet,
     operands,
+    spread,
 )
 from nacre.api.primitives import parts, pointwise
 from nacre.api.tensor import Tensor
+from nacre.base.conversion import bounds
 from nacre.base.dtypes import FLOATING, INEXACT, ORDERED, REAL, SIGNED, DTypeSet
 from nacre.base.errors import DTypeError
-from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.numbers.arithmetic import LARGEST, require_count, whole_power
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops.identity import detach
 
 __all__ = [
@@ -176,7 +179,7 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
 def _pow(x: TensorLike, y: TensorLike) -> Any:
     power: Any = y
     if type(power) is StagedNumber and not is_scalar(x):
-        power.unknown("pow")  # a known power may be a product
+        return _staged_power(as_tensor(x), power)
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_inexact and y in _EXACT_POWERS:
@@ -188,6 +191,14 @@ def _pow(x: TensorLike, y: TensorLike) -> Any:
     if isinstance(y, int) and y < 0:
         raise DTypeError(f"pow: the power of an integer must be at least 0; got {y}; convert x with astype")
     return _integer_power(a, b)
+
+
+def _staged_power(base: Any, power: StagedNumber) -> Any:
+    """Whole numbers to a whole power that the program computes; of floats, a known power may be a product."""
+    if power.kind is not int or not base.type.dtype.is_integer:
+        power.unknown("tensor power")
+    require_count(power.held, "the power", min(bounds(base.type.dtype)[1], LARGEST))
+    return _integer_power(base, spread(power.tensor(base.type.dtype), base.type.shape))
 
 
 def _itself(x: Any) -> Any:
@@ -215,12 +226,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
     """Square and multiply over the bits of the exponent.  Negative exponents give 0, or ±1 for a base of ±1."""
     one, zero = filled(base, 1), filled(base, 0)
     negative = pointwise.lt(exponent, zero) if base.type.dtype.is_signed else None
-    result, square_, left = one, base, exponent
-    for _ in range(min(base.type.dtype.bits, 64)):
-        odd = pointwise.ne(pointwise.and_(left, one), zero)
-        result = pointwise.select(odd, pointwise.mul(result, square_), result)
-        square_ = pointwise.mul(square_, square_)
-        left = pointwise.shr(left, one)
+    result = whole_power(base, exponent, one, zero)
     if negative is None:
         return result
     return pointwise.select(negative, pointwise.select(_is_unit(base, one), result, zero), result)

@@ -17,7 +17,7 @@ from nacre.base.errors import ArgumentError, TraceError, explain
 from nacre.base.tree import LEAF, Structure
 from nacre.base.types import TensorType
 from nacre.interpret.evaluate import from_numpy, number_tensor
-from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise, view
 from nacre.ops.check import check
 from nacre.ops.index import dynamic_update_slice
@@ -32,7 +32,10 @@ REFUSED: Final = (
     *("len", "iter", "getitem", "setitem", "delitem", "contains", "bool", "add", "radd", "iadd", "mul", "eq", "ne"),
     *("reversed", "hash"),
 )
-
+SHOWN: Final = {
+    **{"getitem": "an item of it", "iter": "a loop over its items", "contains": "`in`", "bool": "its truth"},
+    **{"setitem": "an item assigned", "delitem": "an item deleted", "add": "`+`", "radd": "`+`", "iadd": "`+=`"},
+}
 
 FILLED: Final = (
     "@nc.jit\ndef f(x):\n    steps = []\n    for k in range(100):\n        if x.sum() < 1:\n            break\n"
@@ -43,8 +46,9 @@ FILLED: Final = (
 class Meter:
     """The items that a statement appends to a list: how many, and of which type."""
 
-    def __init__(self, depth: int, before: Any) -> None:
+    def __init__(self, depth: int, before: Any, filled: str) -> None:
         self.depth = depth  # parts around the statement's own parts
+        self.filled = filled  # the list and the line that appends to it, for messages
         self.appends: Size = 0
         self.is_conditional = False  # whether the number of appends depends on traced values
         known = before.meter if type(before) is AppendedList else None
@@ -56,8 +60,8 @@ class Meter:
         kind = item.kind if type(item) is StagedNumber else type(item) if type(item) in (int, float) else None
         if kind is None and not isinstance(item, Value):
             raise ArgumentError(
-                f"append: in a loop of the program, items must be tensors or numbers; got {type(item).__name__}; "
-                "append each tensor to a list of its own"
+                f"append: in a loop of the program, items must be tensors or numbers; got {type(item).__name__} in "
+                f"{self.filled}; append each tensor to a list of its own"
             )
         if kind is None:
             held = as_value(item)
@@ -68,7 +72,8 @@ class Meter:
         if held.type is not self.type or kind is not self.kind:
             raise ArgumentError(
                 f"append: the items of a list that a loop of the program fills must have one type; got "
-                f"{self.shown(self.type, self.kind)} and {self.shown(held.type, kind)}"
+                f"{self.shown(self.type, self.kind)} and {self.shown(held.type, kind)} in {self.filled}; convert or "
+                "reshape them, or append them to two lists"
             )
         return held
 
@@ -80,6 +85,11 @@ class Meter:
     def item(self, x: Value) -> Any:
         """A row of the tensor as an item of the list."""
         return StagedNumber(self.kind, x) if self.kind is not None else x
+
+
+def escaped(text: str) -> str:
+    """A text as a part of the text of a check."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 class AppendedList(Stackable):
@@ -131,7 +141,8 @@ class AppendedList(Stackable):
                 self.refuse("stack", "nc.stack without a size")
             return held
         if not self.is_full:
-            text = f"stack: the list must have at most {size} items; got {{got}}"
+            text = f"stack: the list must have at most {size} items; got {{got}} in {escaped(self.meter.filled)}; "
+            text += "write a larger size"
             check(position(self.count), 0, size + 1, "argument", text)
         room = held.type.shape[0]
         if isinstance(room, int) and room < size:
@@ -143,7 +154,7 @@ class AppendedList(Stackable):
         raise TraceError(
             explain(
                 f"{operation}: a list that a loop of the program fills, with a number of items that depends on traced "
-                f"values, can only be stacked behind the loop; got {what}",
+                f"values, can only be stacked behind the loop; got {what}, of {self.meter.filled}",
                 f"{FILLED}    return steps[-1]",
                 "The number of items is not known before the program runs.  The list is a tensor with room for all of\n"
                 "  them.  `nc.stack(steps, size=100)` has zeros behind the items, `len(steps)` is their number, and\n"
@@ -161,7 +172,7 @@ class AppendedList(Stackable):
 def _refusal(name: str) -> Any:
     def method(self: AppendedList, *_: Any) -> NoReturn:
         """Raise TraceError."""
-        self.refuse(name, f"`{name}`")
+        self.refuse(name, SHOWN.get(name, f"`{name}`"))
 
     return method
 

@@ -10,8 +10,8 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ShapeError
 from nacre.interpret.closures.environment import Environment
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.stage import Trace
-from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Atom
 from nacre.ops import control

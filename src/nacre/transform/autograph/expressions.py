@@ -74,13 +74,18 @@ class Expressions(ast.NodeTransformer):
         return self.call("if_else", node, self._at(node), node.test, lazy(node.body), lazy(node.orelse))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """`print`, `type` and `len` as calls for values of the program; `super()` with its arguments."""
+        """`print`, `type`, `len`, `max` and `min` as calls for values of the program; `super()` with its arguments."""
         called = node.func.id if isinstance(node.func, ast.Name) else ""
         if called == "super" and not node.args and self.first:
             node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
         if called in ("type", "len") and len(node.args) == 1 and not node.keywords:
             self.generic_visit(node)
             return self.call(f"{called}_", node, node.func, *node.args)
+        if called in ("max", "min"):
+            self.generic_visit(node)
+            node.args[:0] = [self._at(node), node.func]
+            node.func = self.call("most_", node).func
+            return node
         if called != "print":
             self.generic_visit(node)
             return node

@@ -9,7 +9,7 @@ from typing import Any, cast
 from nacre.base.dims import Size
 from nacre.transform.autograph.appends import AppendedList, Meter, enlarged, has_one_name, room
 from nacre.transform.autograph.cells import Variables, read
-from nacre.transform.autograph.messages import append_refused, shared
+from nacre.transform.autograph.messages import append_refused, at, shared
 from nacre.transform.autograph.parts import RECORDING
 from nacre.transform.autograph.statements import SourcePlace, Statement
 
@@ -29,7 +29,9 @@ class Filling:
                 if not alone:
                     raise shared(place, statement, name)
                 self.own[name] = value
-        self.meters = {name: Meter(depth, value) for name, value in self.own.items()}
+        self.meters = {
+            name: Meter(depth, value, f"`{name}` ({at(place, self.line(name))})") for name, value in self.own.items()
+        }
 
     def probes(self) -> dict[str, AppendedList]:
         """Lists without room, to count their new items."""

@@ -7,6 +7,7 @@ begin and the end of an iteration) says which leaves the program holds, and of w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import FunctionType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,8 +18,8 @@ from nacre.base.dtypes import bool_, float64, int64
 from nacre.base.exact import exact_key
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.staged_number import StagedNumber
-from nacre.interpret.traced_number import itself
+from nacre.interpret.numbers.staged_number import StagedNumber
+from nacre.interpret.numbers.traced_number import itself
 from nacre.ir.graph import Atom, Equation, Literal, Var
 from nacre.ops import pointwise
 from nacre.ops.shape import broadcast_p
@@ -68,6 +69,10 @@ class FormLeaf:
             return f"a tensor of type {self.held.type}"
         if isinstance(self.object, complex):
             return f"the complex number {self.object}"
+        if isinstance(self.object, int):
+            return f"the int {self.object}, which has more than 64 bits"
+        if isinstance(self.object, type | FunctionType):
+            return f"the {'class' if isinstance(self.object, type) else 'function'} {self.object.__name__}"
         return repr(self.object) if self.is_plain else f"an object of {_class(self.object).__name__}"
 
     @property
@@ -97,6 +102,8 @@ class Opened:
         if self.structure == tree.LEAF:
             return self.leaves[0].shown
         kind = type(self.value).__name__
+        if not self.leaves:
+            return f"an empty {kind}"
         return f"a {kind} of ({', '.join(leaf.shown for leaf in self.leaves)})"
 
 

@@ -13,8 +13,8 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import TraceError
 from nacre.interpret.closures.environment import Environment
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.stage import Trace
-from nacre.interpret.staged_number import StagedNumber
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Atom, Graph, Var
 from nacre.ops import control, pointwise
@@ -22,7 +22,7 @@ from nacre.ops.check import check
 from nacre.ops.shape import broadcast_p
 from nacre.trace.bind import bind
 from nacre.trace.value import Value, make
-from nacre.transform.autograph.appends import Meter
+from nacre.transform.autograph.appends import Meter, escaped
 from nacre.transform.autograph.branches import condition
 from nacre.transform.autograph.cells import MISSING, Variables, read
 from nacre.transform.autograph.filling import Filling, measured, meters_of
@@ -228,7 +228,7 @@ class TracedLoop:
         left = condition(test())
         if left is not None:
             text = f"while: the loop must end within the {bound} iterations that set_loop_options allows "
-            text += f"({at(self.place, self.statement.line)})"
+            text += f"({escaped(at(self.place, self.statement.line))}); allow more"
             check(pointwise.cast(left, int64), 0, 1, "assertion", text)
 
     def run_scan(self, body: Callable[..., Any], rows: Sequence[Value], length: Size) -> None:

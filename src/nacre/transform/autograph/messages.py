@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections import deque
+from collections.abc import Iterator
 from types import FunctionType
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError, explain
-from nacre.transform.autograph.forms import Opened
+from nacre.transform.autograph import examples
+from nacre.transform.autograph.examples import RewriteExample
+from nacre.transform.autograph.forms import Opened, common
 from nacre.transform.autograph.side_effects import SideEffects
 from nacre.transform.autograph.statements import SourcePlace, Statement
 
@@ -25,25 +31,40 @@ def require_no_effects(place: SourcePlace, statement: Statement, effects: SideEf
     """Raise TraceError if Python code that was recorded has changed an object that existed before."""
     for name, value, which in list(effects.changed()):
         if isinstance(value, FunctionType):
-            raise side_effect(place, statement, statement.line, f"a function that `{name}` leads to assigns `{which}`")
+            what = f"a function that `{name}` leads to assigns `{which}`"
+            raise side_effect(place, statement, statement.line, what, examples.VARIABLE_ASSIGNED)
         written = [w for w in statement.writes if w.root == name]
         line = written[0].line if written else statement.line
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
-        what = f"`{written[0].text}`" if written else f"{kind} that `{name}` leads to"
-        raise side_effect(place, statement, line, f"it changes {what}")
+        what = f"it changes {kind} that `{name}` leads to"
+        if written:
+            what = f"it changes `{written[0].text}`"
+            if written[0].is_call:
+                what = f"`{written[0].text}` changes {kind}"
+        raise side_effect(place, statement, line, what, _changed_example(value))
 
 
-def side_effect(place: SourcePlace, statement: Statement, line: int, what: str) -> TraceError:
+def _changed_example(value: Any) -> RewriteExample:
+    """The example for a change of an object."""
+    if isinstance(value, list | set | deque):
+        return examples.LIST_CHANGED
+    if isinstance(value, np.ndarray):
+        return examples.ARRAY_CHANGED
+    if isinstance(value, Iterator):
+        return examples.ITERATOR_ADVANCED
+    return examples.ITEM_CHANGED if isinstance(value, dict) else examples.ATTRIBUTE_CHANGED
+
+
+def side_effect(place: SourcePlace, statement: Statement, line: int, what: str, example: RewriteExample) -> TraceError:
     """The error for code that is recorded and changes an object of Python."""
     return TraceError(
         explain(
             f"{statement.kind}: code that depends on traced values must not change objects of Python; {what} "
             f"({at(place, line)})",
-            "@nc.jit\ndef f(x, seen):\n    if x.sum() > 0:\n        seen['sum'] = x.sum()\n    return x",
+            example.wrong,
             f"{RECORDED}\n  A change of an object would happen once, while the function is traced, whatever the "
             "tensors hold.",
-            "@nc.jit\ndef f(x, seen):\n    if x.sum() > 0:\n        total = x.sum()\n    else:\n"
-            "        total = seen['sum']\n    return x, {**seen, 'sum': total}",
+            example.right,
         )
     )
 
@@ -103,34 +124,42 @@ def mismatch(place: SourcePlace, statement: Statement, name: str, a: Opened, b: 
             else ("in one branch", "in the other")
         )
         text = f"if: {shown} must have one type in both branches; got {a.shown} {sides[0]} and {b.shown} {sides[1]}"
+    example = _mismatch_example(loop, a, b)
     what = "the loop" if loop else "the branches"
     return kind(
         explain(
             f"{text} ({at(place, statement.line)})",
-            LOOP_WRONG if loop else BRANCH_WRONG,
+            example.wrong,
             f"A program has one type for each value, whichever way {what} go{'es' if loop else ''}.",
-            LOOP_RIGHT if loop else BRANCH_RIGHT,
+            example.right,
         )
     )
 
 
+def _mismatch_example(loop: bool, a: Opened, b: Opened) -> RewriteExample:
+    """The example for values of two kinds."""
+    if a.value is None or b.value is None:
+        return examples.LOOP_NONE if loop else examples.BRANCH_NONE
+    if a.structure != b.structure:
+        return examples.LOOP_STRUCTURE if loop else examples.BRANCH_STRUCTURE
+    pairs = list(zip(a.leaves, b.leaves, strict=True))
+    x, y = next(((x, y) for x, y in pairs if common(x, y) is None), pairs[0])
+    if x.type is None or y.type is None:
+        return examples.LOOP_OBJECT if loop else examples.BRANCH_OBJECT
+    if x.type.shape != y.type.shape:
+        return examples.LOOP_SHAPE if loop else examples.BRANCH_SHAPE
+    if bool in (x.kind, y.kind):
+        return examples.LOOP_BOOL if loop else examples.BRANCH_BOOL
+    return examples.LOOP_DTYPE if loop else examples.BRANCH_DTYPE
+
+
 VALUE: Final = "<value>"
-BRANCH_WRONG: Final = "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x\n    else:\n        y = 0.0\n    return y"
-BRANCH_RIGHT: Final = (
-    "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x\n    else:\n        y = nc.zeros_like(x)\n    return y"
-)
-LOOP_WRONG: Final = (
-    "@nc.jit\ndef f(x):\n    best = None\n    while x.sum() > 1:\n        x = x / 2\n        best = x\n    return best"
-)
-LOOP_RIGHT: Final = (
-    "@nc.jit\ndef f(x):\n    best = nc.zeros_like(x)\n    while x.sum() > 1:\n        x = x / 2\n        best = x\n"
-    "    return best"
-)
 
 
 def outside(place: SourcePlace, statement: Statement, name: str) -> TraceError:
     """The error for a global or nonlocal name that code which is recorded assigns."""
-    return side_effect(place, statement, statement.line, f"it assigns `{name}`, a variable outside of the function")
+    what = f"it assigns `{name}`, a variable outside of the function"
+    return side_effect(place, statement, statement.line, what, examples.VARIABLE_ASSIGNED)
 
 
 def raised(place: SourcePlace, statement: Statement) -> TraceError:
@@ -179,11 +208,11 @@ def unconverted(title: str, place: str) -> str:
     """The message where Python itself requests the truth of a traced value."""
     return explain(
         f"{title} ({place})",
-        "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + max(x[0], x[1])",
-        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not` and comparisons become part of\n"
-        "  the program.  The condition of a comprehension, `in`, `match`, `:=` within `and`, and functions of Python\n"
-        "  such as max, sorted and any do not.",
-        "@nc.jit\ndef f(x):\n    return nc.sum(nc.where(x > 0, x, 0.0)) + nc.maximum(x[0], x[1])",
+        "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + sorted(x)[0]",
+        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not`, comparisons, `min` and `max`\n"
+        "  become part of the program.  The condition of a comprehension, `in`, `match`, `:=` within `and`, and\n"
+        "  functions of Python such as sorted and any do not.",
+        "@nc.jit\ndef f(x):\n    return nc.sum(nc.where(x > 0, x, 0.0)) + nc.sort(x)[0]",
     )
 
 
@@ -212,13 +241,14 @@ def unbound(fault: NameError) -> TraceError | None:
     place, statement = known
     loop = statement.kind in ("while", "for")
     where = "before the loop, which may have no iteration" if loop else "in both branches"
+    example = examples.LOOP_UNBOUND if loop else examples.BRANCH_UNBOUND
     return TraceError(
         explain(
             f"{'if' if not loop else statement.kind}: `{found[1]}` is read, so it must have a value {where} "
             f"({at(place, statement.line)})",
-            "@nc.jit\ndef f(x):\n    if x.sum() > 0:\n        y = x * 2\n    return y",
+            example.wrong,
             "Whether the statement runs is not known before the program runs.",
-            "@nc.jit\ndef f(x):\n    y = nc.zeros_like(x)\n    if x.sum() > 0:\n        y = x * 2\n    return y",
+            example.right,
         )
     )
 

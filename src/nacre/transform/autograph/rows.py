@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.records import dataclass
-from nacre.interpret.staged_number import StagedNumber
-from nacre.interpret.traced_number import itself
+from nacre.interpret.numbers.staged_number import StagedNumber
+from nacre.interpret.numbers.traced_number import itself
+from nacre.interpret.numbers.unknown import unknown
 from nacre.ops import pointwise
 from nacre.ops.view import slice_axis
 from nacre.trace.value import Value, is_concrete
@@ -23,6 +24,9 @@ class TracedRange:
     def __init__(self, bounds: Sequence[Any]) -> None:
         start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         self.start, self.stop, self.step = start, stop, step
+
+    def __iter__(self) -> NoReturn:
+        raise unknown("range", int)
 
 
 @dataclass(frozen=True, eq=False)

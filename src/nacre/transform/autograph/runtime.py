@@ -18,16 +18,16 @@ from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import int64
 from nacre.base.errors import Error
 from nacre.interpret.evaluate import from_numpy, number_tensor
-from nacre.interpret.staged_number import StagedNumber
+from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.iteration import is_long
 from nacre.trace.value import Value, is_concrete
-from nacre.transform.autograph.appends import AppendedList, position
+from nacre.transform.autograph.appends import AppendedList, escaped, position
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
-from nacre.transform.autograph.messages import left_by, one_way, raised
+from nacre.transform.autograph.messages import at, left_by, one_way, raised
 from nacre.transform.autograph.parts import RECORDING
 from nacre.transform.autograph.refusal import forgiven, noted
 from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, zipped
@@ -347,8 +347,10 @@ class Runtime:
             if not test:
                 raise AssertionError(*([] if message is None else [message()]))
             return
-        shown = text if message is None else str(message())
-        check(pointwise.cast(chosen, int64), 1, 2, "assertion", shown.replace("{", "{{").replace("}", "}}"))
+        told = text if message is None else message()
+        shown = text if _is_traced(told) else str(told)
+        shown += f" ({at(self.place, self.statements[number].line)})"
+        check(pointwise.cast(chosen, int64), 1, 2, "assertion", escaped(shown))
 
     def print_(self, function: Any, *args: Any, **kwargs: Any) -> None:
         """`print(…)`, which prints traced values when the program runs."""
@@ -379,6 +381,17 @@ class Runtime:
         if function is builtins.len and type(x) is AppendedList:
             return StagedNumber(int, position(x.count))
         return function(x)
+
+    def most_(self, number: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """`max(…)` or `min(…)`, of several values of which the program computes some too."""
+        traced = any(condition(x) is not None for x in args)
+        if function not in (builtins.max, builtins.min) or not traced or len(args) < 2 or kwargs:
+            return function(*args, **kwargs)
+        found, wins = args[0], operator.gt if function is builtins.max else operator.lt
+        for x in args[1:]:
+            chosen, before = wins(x, found), found
+            found = self.if_else(number, chosen, around(lambda x=x: x), around(lambda before=before: before))
+        return found
 
     def type_(self, function: Any, x: Any) -> Any:
         """`type(x)`, of numbers that the program computes too."""

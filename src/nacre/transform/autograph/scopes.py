@@ -23,6 +23,7 @@ class Write(NamedTuple):
     text: str
     line: int
     is_item: bool  # `name[…] = value`, which tensors take
+    is_call: bool = False  # of a method
 
 
 def walked(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -94,9 +95,11 @@ def writes(nodes: Iterable[ast.AST]) -> list[Write]:
             simple = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
             found.append(Write(_root(node), ast.unparse(node), node.lineno, simple))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == APPEND:
-            found.append(Write(name := cast("ast.Name", node.args[0]).id, f"{name}.append", node.lineno, False))
+            found.append(
+                Write(name := cast("ast.Name", node.args[0]).id, f"{name}.append", node.lineno, False, is_call=True)
+            )
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-            found.append(Write(_root(node.func), ast.unparse(node.func), node.lineno, False))
+            found.append(Write(_root(node.func), ast.unparse(node.func), node.lineno, False, is_call=True))
     return found
 
 

@@ -38,7 +38,8 @@ def source_of(code: CodeType, packages: bool = False) -> Source:
     if code.co_flags & FEATURES:
         kind = "a generator" if code.co_flags & CO_GENERATOR else "an async function"
         raise NotConverted(
-            f"{shown_name(code)} is {kind}, which cannot become part of a program; return a list instead"
+            f"{shown_name(code)} is {kind}, which cannot become part of a program; "
+            + ("return a list instead" if code.co_flags & CO_GENERATOR else "write a plain function")
         )
     if not code.co_flags & CO_NEWLOCALS:
         raise NotConverted(f"{shown_name(code)} is not a function; move the statement into one")

@@ -378,7 +378,9 @@ def twice(operation: str, name: str, places: Iterable[str]) -> ArgumentError:
     """The error for a name of two values."""
     at = " and ".join(dict.fromkeys(p for p in places if p))
     return ArgumentError(
-        f"{operation}: a name must belong to one value; {name!r} belongs to two" + f" ({at})" * bool(at)
+        f"{operation}: a name must belong to one value; {name!r} belongs to two"
+        + f" ({at})" * bool(at)
+        + "; give each value once, under a name of its own"
     )
 
 
