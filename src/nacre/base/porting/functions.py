@@ -419,7 +419,6 @@ RANDOM: Final = by_name(
         "maxwell generalized_normal ball double_sided_maxwell weibull_min": "NumPy for the numbers, and "
         "nacre.tensor(array)",
         "standard_gamma loggamma": "nacre.random.gamma(a, shape)",
-        "standard_t t": "nacre.random.student_t(df, shape)",
         "BitGenerator MT19937 PCG64 PCG64DXSM Philox SFC64 SeedSequence": "nacre.random.Generator(seed), or keys: "
         "nacre.random.key(seed)",
         "bytes": "nacre.random.bits(shape)",
