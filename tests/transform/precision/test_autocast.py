@@ -14,7 +14,8 @@ from labels import label
 from nacre import nn, optim
 from nacre.compile.passes.simplify import simplify
 from nacre.interpret.precision import policy
-from nacre.ir.primitive import LOW, SINGLE, registered
+from nacre.ir import primitive
+from nacre.ir.primitive import registered
 from ops.row import Row
 from ops.table import ROWS
 from same_bits import canonical, operands
@@ -92,7 +93,7 @@ def test_complex_products_are_not_rounded() -> None:
 def test_the_policy_names_primitives_and_functions_that_exist() -> None:
     text = str(nc.autocast_policy())
     assert all(word in text for word in ("matmul", "conv2d", "softmax", "exp", "all others"))
-    assert {p.precision for p in registered().values()} == {None, LOW, SINGLE}
+    assert {p.precision for p in registered().values()} == {None, primitive.LOW, primitive.SINGLE}
     known = {*nc.nn.functional.__all__, *dir(nc), *dir(nc.linalg)}
     assert (policy.LOW_FUNCTIONS | policy.SINGLE_FUNCTIONS) - {"logsumexp"} <= known
     for name in policy.SINGLE_FUNCTIONS:
