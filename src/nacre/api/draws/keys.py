@@ -46,7 +46,7 @@ def _fresh(number: int) -> Any:
 class Generator:
     """A source of keys: a variable that holds the next one.
 
-    >>> nc.random.Generator(0).nextkey_of().shape
+    >>> nc.random.Generator(0).next_key().shape
     (2,)
     """
 
@@ -57,7 +57,7 @@ class Generator:
         """Restart from a seed."""
         self.state.assign(_fresh(number))
 
-    def nextkey_of(self) -> Tensor:
+    def next_key(self) -> Tensor:
         """The next key; keys repeat after 2^32 calls.
 
         Inside `vmap`, `randomness` selects one key for all examples or one for each.  Raises StateError if it selects
@@ -75,9 +75,9 @@ def generator() -> Generator:
     """The generator of functions called without a key; while a `DataLoader` makes an item, the generator of that item.
 
     >>> nc.random.seed(1)
-    >>> first = nc.random.generator().nextkey_of()
+    >>> first = nc.random.generator().next_key()
     >>> nc.random.seed(1)
-    >>> bool(nc.all(nc.random.generator().nextkey_of() == first))
+    >>> bool(nc.all(nc.random.generator().next_key() == first))
     True
     """
     if _thread.generator is not None:
@@ -99,7 +99,7 @@ def seed(number: int) -> None:
 
 def key_of(given: TensorLike | None) -> Any:
     """The key that a caller gives, or the next one of the generator."""
-    held = generator().nextkey_of() if given is None else as_tensor(given)
+    held = generator().next_key() if given is None else as_tensor(given)
     if held.type.dtype is not uint32 or held.type.shape != (2,):
         raise DTypeError(f"random: key must have type u32[2]; got {held.type}; make one with nacre.random.key")
     return held
