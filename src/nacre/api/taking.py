@@ -16,6 +16,7 @@ from nacre.api.operands import (
     is_plain,
     is_scalar,
     meet,
+    numbers,
     require_inside,
     scalar,
     spread,
@@ -186,6 +187,12 @@ def from_zero(operation: str, indices: Any, size: Size, other: str) -> Any:
     text = f"{operation}: indices must be in [{{low}}, {{high}}); got {{got}}{advice}"
     require_inside(indices, 0, size, AxisError, text)
     return as_tensor(indices, int64)
+
+
+def least_size(operation: str, indices: Any) -> int:
+    """The size of the smallest axis that has all these integers as indices, which must be known: 0 for none."""
+    known = numbers(indices, operation)
+    return int(known.max()) + 1 if known.size else 0
 
 
 def as_update(operation: str, x: Any, value: TensorLike) -> Any:

@@ -170,6 +170,20 @@ SEGMENTS: dict[str, tuple[Any, float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min"])
+def test_dropped_rows_have_no_gradient(name: str) -> None:
+    run = getattr(nc, f"segment_{name}")
+    x, ids = nc.tensor([1.0, 2.0, 3.0, 4.0]), nc.tensor([-1, 0, 1, 7])
+
+    def weighted(x: Any) -> Any:
+        return nc.sum(run(x, ids, 2, mode="drop") * nc.tensor([10.0, 20.0]))
+
+    for f in (weighted, nc.jit(weighted)):
+        assert nc.grad(f)(x).tolist() == [0.0, 10.0, 20.0, 0.0]
+        assert nc.jvp(f, (x,), (nc.ones(4),))[1].item() == 30.0
+    assert nc.grad(lambda x: nc.sum(run(x, ids, 0, mode="drop")))(x).tolist() == [0.0] * 4
+
+
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_segments_are_reduced_row_by_row(name: str) -> None:
     rng = np.random.default_rng(3)

@@ -247,10 +247,36 @@ def test_covariances(kind: str) -> None:
         assert str(nc.jit(nc.corrcoef)(nc.tensor(x))) == str(nc.corrcoef(x))
 
 
+def test_bins_that_neither_ascend_nor_descend_are_refused() -> None:
+    bins, wanted = nc.tensor([0.0, 3.0, 1.0]), "element 2 is out of this order"
+    for f in (lambda b: nc.digitize([1.0], b), nc.jit(lambda b: nc.digitize([1.0], b))):
+        with pytest.raises(nc.ArgumentError, match=wanted):
+            f(bins)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint64"])
+def test_counts_of_all_integer_dtypes(dtype: str) -> None:
+    values = np.array([2, 4, 0, 2], dtype)
+    assert nc.bincount(nc.tensor(values)).tolist() == np.bincount(values.astype(np.int64)).tolist()
+    assert nc.bincount(nc.tensor(values[:0])).shape == (0,)
+    assert nc.segment_sum([1.0, 2.0, 3.0, 4.0], nc.tensor(values)).tolist() == [3.0, 0.0, 5.0, 0.0, 2.0]
+
+
+def test_the_columns_of_a_row_are_its_variables() -> None:
+    row = np.array([[1.0, 2.0, 4.0]])
+    found = nc.cov(row, rowvar=False, correction=0)
+    assert found.tolist() == np.cov(row, rowvar=False, ddof=0).tolist()
+
+
+def test_a_period_of_zero_is_refused() -> None:
+    with pytest.raises(nc.ArgumentError, match="period must not be 0"):
+        nc.interp([0.5], [0.0, 1.0], [0.0, 10.0], period=0.0)
+
+
 def test_interpolation() -> None:
     rng = np.random.default_rng(8)
     xp, fp, x = np.sort(rng.normal(size=6)), rng.normal(size=6), rng.normal(size=(3, 5)) * 2
-    settings: list[dict[str, Any]] = [{}, {"left": -1.0, "right": 5.0}, {"period": 1.5}]
+    settings: list[dict[str, Any]] = [{}, {"left": -1.0, "right": 5.0}, {"period": 1.5}, {"period": -1.5}]
     for given in settings:
         found = nc.interp(x, xp, fp, **given)
         np.testing.assert_allclose(found.numpy(), np.interp(x, xp, fp, **given), rtol=1e-12, atol=1e-14)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.operands import TensorLike, as_tensor, filled, numbers, spread
+from nacre.api.manipulation import cut
+from nacre.api.operands import TensorLike, as_tensor, extent, filled, spread
 from nacre.api.placement.combining import combined_slices, first_operand
 from nacre.api.placement.scatter import averaged
 from nacre.api.primitives import picking, pointwise, view
-from nacre.api.taking import as_signed, from_zero, require_mode
+from nacre.api.taking import as_signed, from_zero, least_size, require_mode
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
@@ -82,18 +83,18 @@ def segment_mean(
     >>> nc.segment_mean([1.0, 2.0, 3.0], [0, 2, 0])
     Tensor([2., 0., 2.], f32[3])
     """
-    held, places, count = _rows("segment_mean", x, segment_ids, num_segments, mode)
-    total = _combined("segment_mean", held, places, count, "sum")
-    number = picking.take_add(pointwise.fill(0, (count,), int64), places, filled(places, 1), 0)
-    return averaged(total, view.broadcast(number, total.type.shape, (0,)))
+    held, places, count, rest = _rows("segment_mean", x, segment_ids, num_segments, mode)
+    total = _combined("segment_mean", held, places, count, rest, "sum")
+    number = picking.take_add(pointwise.fill(0, (count + rest,), int64), places, filled(places, 1), 0)
+    return averaged(total, view.broadcast(cut(number, 0, 0, count), total.type.shape, (0,)))
 
 
 def _reduced(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mode: str, reduction: str) -> Any:
     return _combined(operation, *_rows(operation, x, ids, count, mode), reduction)
 
 
-def _rows(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mode: str) -> tuple[Any, Any, Size]:
-    """The rows, the segment of each, and the number of segments; in the mode "drop", segments may be out of range."""
+def _rows(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mode: str) -> tuple[Any, Any, Size, int]:
+    """The rows, the segment of each, the number of segments, and how many follow them: one for dropped rows, or 0."""
     held, places = as_tensor(x), as_tensor(ids)
     require_mode(operation, mode, allowed=("raise", "drop"))
     if not places.type.dtype.is_integer:
@@ -104,13 +105,19 @@ def _rows(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mo
             f"{held.type}"
         )
     if count is None:
-        count = int(numbers(places, operation).max(initial=-1)) + 1
+        count = least_size(operation, places)
     size: Size = whole_number(count, operation, "num_segments")
     if size < 0:
         raise ArgumentError(f"{operation}: num_segments must be at least 0; got {size}")
-    return held, as_signed(places) if mode == "drop" else from_zero(operation, places, size, ""), size
+    if mode == "raise":
+        return held, from_zero(operation, places, size, ""), size, 0
+    wide = as_signed(places)
+    end = spread(extent(size), wide.type.shape)
+    inside = pointwise.and_(pointwise.ge(wide, filled(wide, 0)), pointwise.lt(wide, end))
+    return held, pointwise.select(inside, wide, end), size, 1
 
 
-def _combined(operation: str, x: Any, places: Any, count: Size, reduction: str) -> Any:
+def _combined(operation: str, x: Any, places: Any, count: Size, rest: int, reduction: str) -> Any:
     start = pointwise.fill(first_operand(reduction, x.type.dtype), (), x.type.dtype)
-    return combined_slices(operation, spread(start, (count, *x.type.shape[1:])), places, x, 0, reduction)
+    begun = spread(start, (count + rest, *x.type.shape[1:]))
+    return cut(combined_slices(operation, begun, places, x, 0, reduction), 0, 0, count)

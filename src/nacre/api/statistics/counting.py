@@ -15,14 +15,13 @@ from nacre.api.operands import (
     filled,
     is_plain,
     meet,
-    numbers,
     spread,
 )
 from nacre.api.primitives import picking, pointwise, search, view
 from nacre.api.searching import searchsorted
 from nacre.api.statistical import max, min, sum
 from nacre.api.statistics.conditions import require_all
-from nacre.api.taking import from_zero
+from nacre.api.taking import from_zero, least_size
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number
 from nacre.base.dims import Size, product
@@ -65,7 +64,7 @@ def bincount(
     if least < 0:
         raise ArgumentError(f"bincount: minlength must be at least 0; got {minlength}")
     if length is None:
-        known = int(numbers(held, "bincount").max(initial=-1)) + 1
+        known = least_size("bincount", held)
         size: Size = least if least > known else known
     else:
         size = whole_number(length, "bincount", "length")
@@ -102,8 +101,13 @@ def digitize(x: TensorLike, bins: TensorLike, /, *, right: bool = False) -> Tens
     backwards = search.search(view.flip(edges, (0,)), wanted, right=not right)
     descending = pointwise.sub(spread(extent(count), found.type.shape), backwards)
     first, last = (view.reshape(cut(edges, 0, *ends), ()) for ends in ((0, 1), (count - 1, count)))
-    ascends = spread(pointwise.le(first, last), found.type.shape)
-    return pointwise.select(ascends, found, descending)
+    ascends = pointwise.le(first, last)
+    before, behind = cut(edges, 0, 0, count - 1), cut(edges, 0, 1, count)
+    in_order = pointwise.select(
+        spread(ascends, before.type.shape), pointwise.le(before, behind), pointwise.ge(before, behind)
+    )
+    require_all(in_order, "digitize: bins must ascend or descend; element {got} is out of this order")
+    return pointwise.select(spread(ascends, found.type.shape), found, descending)
 
 
 def bucketize(x: TensorLike, boundaries: TensorLike, /, *, right: bool = False) -> Tensor:

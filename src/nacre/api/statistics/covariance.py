@@ -127,7 +127,7 @@ def _variables(operation: str, x: TensorLike, y: TensorLike | None, rowvar: bool
             raise ShapeError(f"{operation}: the tensors must have at most two axes; got {v.type}")
         if len(v.type.shape) < 2:
             v = view.reshape(v, (1, v.type.size))
-        elif not rowvar and (v.type.shape[0] != 1):
+        elif not rowvar:
             v = view.permute(v, (1, 0))
         found.append(v)
     return found[0] if len(found) == 1 else concat(found, axis=0)

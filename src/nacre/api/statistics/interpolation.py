@@ -7,12 +7,12 @@ from typing import Any
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import remainder
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, extent, filled, in_single, is_half, meet, spread
+from nacre.api.operands import TensorLike, extent, filled, in_single, is_half, meet, require_inside, spread
 from nacre.api.primitives import picking, pointwise, search, sorting, view
 from nacre.api.statistical import require_elements
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING
-from nacre.base.errors import ShapeError
+from nacre.base.dtypes import FLOATING, int64
+from nacre.base.errors import ArgumentError, ShapeError
 
 __all__ = ["interp"]
 
@@ -29,8 +29,8 @@ def interp(
     """The values at x of the function that is linear between the points (xp, fp), in the shape of x.
 
     xp and fp are vectors, and xp ascends.  `left` and `right` are the values before and behind all points, by default
-    those of the first and the last one.  With a `period`, x and xp are taken modulo it, and xp need not ascend.
-    Raises ShapeError for other shapes, and without points.
+    those of the first and the last one.  With a `period`, which may be negative, x and xp are taken modulo its absolute
+    value, and xp need not ascend.  Raises ShapeError for other shapes and without points, ArgumentError for period 0.
 
     >>> nc.interp([0.5, 1.5, 9.0], [0.0, 1.0, 2.0], [0.0, 10.0, 0.0])
     Tensor([5., 5., 0.], f32[3])
@@ -53,7 +53,9 @@ def interp(
         rest = iter(held[3:])
         first, last, cycle = (next(rest) if e is not None else None for e in ends)
         if cycle is not None:
-            return _periodic(held[0], held[1], held[2], cycle)
+            some = pointwise.cast(pointwise.ne(cycle, filled(cycle, 0)), int64)
+            require_inside(some, 1, 2, ArgumentError, "interp: period must not be 0; got {got}")
+            return _periodic(held[0], held[1], held[2], pointwise.abs_(cycle))
         return _interpolated(held[0], held[1], held[2], first, last)
 
     used = [at, places, values, *(e for e in ends if e is not None)]
