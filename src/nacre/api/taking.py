@@ -195,6 +195,16 @@ def least_size(operation: str, indices: Any) -> int:
     return int(known.max()) + 1 if known.size else 0
 
 
+def or_behind(places: Any, size: Size) -> Any:
+    """int64 places from 0, and the size for those outside of an axis: sums there, in one more row, are cut off.
+
+    Sums leave out what is outside, but their derivatives by updates clip places.
+    """
+    end = spread(extent(size), places.type.shape)
+    inside = pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
+    return pointwise.select(inside, places, end)
+
+
 def as_update(operation: str, x: Any, value: TensorLike) -> Any:
     """Elements to store in x, in its dtype: Python numbers must fit it, and tensors be ones that promote with x."""
     dtype = x.type.dtype

@@ -254,6 +254,19 @@ def test_bins_that_neither_ascend_nor_descend_are_refused() -> None:
             f(bins)
 
 
+def test_weights_of_elements_outside_of_all_bins_have_no_gradient() -> None:
+    x, weights = nc.tensor([-5.0, 0.5, 0.2, 9.0]), nc.ones(4)
+
+    def line(w: Any) -> Any:
+        return nc.sum(nc.histogram(x, 2, (0.0, 1.0), weights=w)[0] * nc.tensor([10.0, 20.0]))
+
+    def grid(w: Any) -> Any:
+        return nc.sum(nc.histogram2d(x, x, 2, [(0.0, 1.0)] * 2, weights=w)[0] * nc.tensor([[10.0, 0.0], [0.0, 20.0]]))
+
+    for f in (line, grid, nc.jit(line), nc.jit(grid)):
+        assert nc.grad(f)(weights).tolist() == [0.0, 20.0, 10.0, 0.0]
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint64"])
 def test_counts_of_all_integer_dtypes(dtype: str) -> None:
     values = np.array([2, 4, 0, 2], dtype)

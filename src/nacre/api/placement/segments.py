@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, extent, filled, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, spread
 from nacre.api.placement.combining import combined_slices, first_operand
 from nacre.api.placement.scatter import averaged
 from nacre.api.primitives import picking, pointwise, view
-from nacre.api.taking import as_signed, from_zero, least_size, require_mode
+from nacre.api.taking import as_signed, from_zero, least_size, or_behind, require_mode
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
@@ -111,10 +111,7 @@ def _rows(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mo
         raise ArgumentError(f"{operation}: num_segments must be at least 0; got {size}")
     if mode == "raise":
         return held, from_zero(operation, places, size, ""), size, 0
-    wide = as_signed(places)
-    end = spread(extent(size), wide.type.shape)
-    inside = pointwise.and_(pointwise.ge(wide, filled(wide, 0)), pointwise.lt(wide, end))
-    return held, pointwise.select(inside, wide, end), size, 1
+    return held, or_behind(as_signed(places), size), size, 1
 
 
 def _combined(operation: str, x: Any, places: Any, count: Size, rest: int, reduction: str) -> Any:

@@ -21,7 +21,7 @@ from nacre.api.primitives import picking, pointwise, search, view
 from nacre.api.searching import searchsorted
 from nacre.api.statistical import max, min, sum
 from nacre.api.statistics.conditions import require_all
-from nacre.api.taking import from_zero, least_size
+from nacre.api.taking import from_zero, least_size, or_behind
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number
 from nacre.base.dims import Size, product
@@ -327,8 +327,9 @@ def _counted(columns: list[Any], edges: list[Any], weights: Any) -> Any:
         either = pointwise.or_(pointwise.lt(place, filled(place, 0)), pointwise.lt(flat, filled(flat, 0)))
         flat = pointwise.select(either, filled(flat, -1), pointwise.add(pointwise.mul(flat, wide), place))
     given = filled(flat, 1) if weights is None else weights
-    start = spread(constant(0, given.type.dtype), (product(sizes),))
-    return view.reshape(picking.take_add(start, flat, given, 0), tuple(sizes))
+    count = product(sizes)
+    start = spread(constant(0, given.type.dtype), (count + 1,))
+    return view.reshape(cut(picking.take_add(start, or_behind(flat, count), given, 0), 0, 0, count), tuple(sizes))
 
 
 def _bin(x: Any, edges: Any, size: Size) -> Any:
