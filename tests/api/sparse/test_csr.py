@@ -73,6 +73,8 @@ def test_products_have_derivatives_and_the_same_bits_when_compiled() -> None:
         (lambda: nc.sparse.from_dense([[1.0]]) @ nc.ones(2), nc.ShapeError, "[1] or [1, n]"),
         (lambda: nc.sparse.from_dense([[1.0]]).with_data([1.0, 2.0]), nc.ShapeError, "(1,)"),
         (lambda: nc.jit(nc.sparse.from_dense)(nc.ones((1, 1))), nc.TraceError, "known numbers"),
+        (lambda: nc.sum(nc.sparse.from_dense([[1.0]])), nc.KindError, "to_dense()"),
+        (lambda: np.asarray(nc.sparse.from_dense([[1.0]])), nc.KindError, "to_dense()"),
     ],
 )  # fmt: skip
 def test_bad_matrices_are_refused(call: Callable[[], Any], error: type[Exception], words: str) -> None:

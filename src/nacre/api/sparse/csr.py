@@ -81,6 +81,10 @@ class CSR:
         start = pointwise.fill(0, (rows * columns,), self.dtype)
         return view.reshape(picking.take_add(start, places, self.data, 0), (rows, columns))
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refused, because NumPy would make an array of one object."""
+        raise KindError("asarray: a dense matrix is required; got CSR; use its to_dense()")
+
     def transpose(self) -> CSR:
         """The transpose: rows of it are columns of this matrix, with entries in the order of their rows."""
         rows, columns = self.shape
