@@ -200,3 +200,30 @@ def test_angles_are_within_a_turn() -> None:
     assert np.abs(drawn).max() <= np.float32(np.pi)
     centre = np.angle(np.exp(1j * drawn.astype(np.float64)).mean(0))
     assert np.abs(np.angle(np.exp(1j * (centre - [0.0, 3.0, -3.1, 100.0])))).max() < 0.1
+
+
+def test_shares_of_numbers_that_are_too_small_are_probabilities() -> None:
+    for a in (1e-3, 1e-30):
+        found = nc.random.dirichlet(nc.full((4,), a), (500,), key=nc.random.key(5)).numpy()
+        np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-6)
+        np.testing.assert_allclose(found.mean(0), 0.25, atol=0.08)
+        pairs = nc.random.beta(a, a, (500,), key=nc.random.key(6))
+        assert 0.4 < float(nc.mean(pairs)) < 0.6
+        assert (
+            nc.grad(lambda a: nc.sum(nc.random.beta(a, a, (9,), key=nc.random.key(6))))(nc.tensor(1e-30)).item() == 0.0
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: nc.random.choice(3, (2,), p=[0.0, 0.0, 0.0]), "some element of p must be positive; got 3 zeros"),
+        (lambda: nc.random.choice(3, (2,), p=[-0.5, 0.5, 1.0]), "p must be finite and not negative; got -0.5"),
+        (lambda: nc.random.choice(2, (2,), p=[float("nan"), 1.0]), "p must be finite and not negative; got nan"),
+        (lambda: nc.random.truncated_normal(nc.tensor([0.0, 1.0]), 2.0), "low must be"),
+    ],
+)  # fmt: skip
+def test_impossible_probabilities_and_bounds_are_refused(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(nc.Error) as found:
+        call()
+    assert words in str(found.value), found.value

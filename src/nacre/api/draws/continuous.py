@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.api.draws.circular import angles, wrapped
-from nacre.api.draws.gamma import dirichlet_numbers, gamma_numbers
+from nacre.api.draws.gamma import beta_numbers, dirichlet_numbers, gamma_numbers
 from nacre.api.draws.keys import Sizes, key_of, split
 from nacre.api.draws.parameters import parameters, require
 from nacre.api.draws.standard import (
@@ -26,7 +26,16 @@ from nacre.api.draws.standard import (
 )
 from nacre.api.elementwise.apply import of_tensors
 from nacre.api.linear_algebra import matmul
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, operands, shape_of, spread
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    TensorLike,
+    as_tensor,
+    filled,
+    operands,
+    settled_number,
+    shape_of,
+    spread,
+)
 from nacre.api.primitives import pointwise, special, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, as_dtype, float64
@@ -177,6 +186,7 @@ def truncated_normal(
     >>> nc.random.truncated_normal(-2.0, 2.0, (3,), key=nc.random.key(0)).shape
     (3,)
     """
+    low, high = (settled_number(end, "random.truncated_normal", name) for name, end in (("low", low), ("high", high)))
     if not low < high:
         raise ArgumentError(f"random.truncated_normal: low must be less than high; got {low} and {high}")
     found = _real(dtype, "random.truncated_normal")
@@ -243,8 +253,7 @@ def beta(a: TensorLike, b: TensorLike, shape: Sizes | None = None, key: TensorLi
     (3,)
     """
     held, dtype = parameters("random.beta", shape, a, b)
-    x, y = (_gamma(p, k) for p, k in zip(held, split(key_of(key)), strict=True))
-    return as_tensor(pointwise.div(x, pointwise.add(x, y)), dtype)
+    return as_tensor(of_tensors("random.beta", beta_numbers, (*held, *split(key_of(key)))), dtype)
 
 
 def dirichlet(a: TensorLike, shape: Sizes = (), key: TensorLike | None = None) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from nacre.api.draws.counts import MOST_EXPECTED, MOST_TRIALS, binomial_counts, geometric_counts, poisson_counts
 from nacre.api.draws.keys import Sizes, key_of
 from nacre.api.draws.parameters import count_dtype, counted, in_one_shape, require
@@ -91,9 +93,10 @@ def choice(
     p: TensorLike | None = None,
     key: TensorLike | None = None,
 ) -> Tensor:
-    """Integers below x, or a tensor's rows, drawn with equal probabilities or those of the vector p.
+    """Integers below x, or a tensor's rows, drawn with equal probabilities or in proportion to the vector p.
 
-    Without `replace` nothing is drawn twice.
+    The sum of p need not be 1.  Without `replace` nothing is drawn twice.  Raises ArgumentError for known p that are
+    negative, not finite, or all 0.
 
     >>> nc.random.choice(nc.tensor([5.0, 5.0]), (2,), key=nc.random.key(0))
     Tensor([5., 5.], f32[2])
@@ -113,6 +116,9 @@ def choice(
     chances = as_tensor(p)
     if not chances.type.dtype.is_float or chances.type.shape != (count,):
         raise DTypeError(f"random.choice: p must be {count} floats; got {chances.type}")
+    require("random.choice", "p must be finite and not negative", chances, lambda p: (p >= 0) & np.isfinite(p))
+    if is_concrete(chances) and not numbers(chances, "random.choice").any():
+        raise ArgumentError(f"random.choice: some element of p must be positive; got {count} zeros")
     logits = pointwise.log(as_tensor(chances, chances.type.dtype.arithmetic))
     if replace:
         drawn = categorical(logits, sizes, key)
