@@ -14,8 +14,16 @@ NACRE: Final = by_name(
         # creation
         "array from_numpy as_tensor constant convert_to_tensor scalar_tensor": "nacre.tensor(data)",
         "ndarray": "nacre.Tensor, or nacre.tensor(data) to make one",
-        "FloatTensor HalfTensor DoubleTensor": "nacre.tensor(data, dtype=nacre.float32)",
-        "LongTensor IntTensor BoolTensor ByteTensor": "nacre.tensor(data, dtype=nacre.int64)",
+        "FloatTensor": "nacre.tensor(data, dtype=nacre.float32)",
+        "HalfTensor": "nacre.tensor(data, dtype=nacre.float16)",
+        "DoubleTensor": "nacre.tensor(data, dtype=nacre.float64)",
+        "BFloat16Tensor": "nacre.tensor(data, dtype=nacre.bfloat16)",
+        "LongTensor": "nacre.tensor(data, dtype=nacre.int64)",
+        "IntTensor": "nacre.tensor(data, dtype=nacre.int32)",
+        "ShortTensor": "nacre.tensor(data, dtype=nacre.int16)",
+        "CharTensor": "nacre.tensor(data, dtype=nacre.int8)",
+        "ByteTensor": "nacre.tensor(data, dtype=nacre.uint8)",
+        "BoolTensor": "nacre.tensor(data, dtype=nacre.bool)",
         "identity": "nacre.eye(n)",
         "randn": "nacre.random.normal(shape)",
         "rand": "nacre.random.uniform(shape)",
@@ -101,7 +109,7 @@ NACRE: Final = by_name(
         "set_float32_matmul_precision": "Nothing rounds to fewer bits by itself; nacre.autocast(nacre.bfloat16) does",
         "amp": "nacre.autocast(nacre.bfloat16), and nacre.optim.GradScaler for float16",
         "is_autocast_enabled": "nacre.get_autocast_dtype() is not None",
-        "set_autocast_dtype set_autocast_enabled": "with nacre.autocast(dtype), as a context",
+        "set_autocast_dtype set_autocast_enabled": "nacre.autocast(dtype), as a context",
         "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
         # gradients and transforms
         "GradientTape": "nacre.grad(f)(x), or loss.backward()",
@@ -290,7 +298,6 @@ NACRE: Final = by_name(
         "is_signed": "x.dtype.is_signed",
         "is_conj is_neg resolve_neg": "Signs and conjugates are computed at once; leave this out",
         "is_inference": "x.requires_grad; tensors made in nacre.inference_mode are like others",
-        "CharTensor ShortTensor BFloat16Tensor": "nacre.tensor(data, dtype=nacre.int8)",
         "kaiser_window bartlett_window": "nacre.tensor(array), with the window from SciPy",
         "lstsq": "nacre.linalg.lstsq(a, b)",
         "matrix_rank": "nacre.linalg.matrix_rank(x)",
@@ -320,7 +327,7 @@ NACRE: Final = by_name(
         "empty_permuted empty_strided": "nacre.empty(shape)",
         "as_strided_scatter": "nacre.index_update(x, key, value)",
         "from_file": "NumPy for the file, and nacre.tensor(array)",
-        "set_anomaly_enabled is_anomaly_enabled": "with nacre.detect_anomalies():",
+        "set_anomaly_enabled is_anomaly_enabled": "nacre.detect_anomalies(), as a context",
         "set_warn_always": "Operations never warn; leave this out",
         "set_flush_denormal": "Subnormal numbers count in every function; leave this out",
         "get_float32_matmul_precision are_deterministic_algorithms_enabled get_deterministic_debug_mode "
@@ -341,7 +348,7 @@ NACRE: Final = by_name(
         "Array": "nacre.Tensor",
         "Device NamedSharding P make_mesh shard_map set_mesh device_count local_device_count local_devices "
         "process_count process_index host_count host_id reshard with_sharding_constraint": CPU,
-        "debug_nans debug_infs": "with nacre.detect_anomalies():",
+        "debug_nans debug_infs": "nacre.detect_anomalies(), as a context",
         "log_compiles enable_x64 enable_checks transfer_guard default_matmul_precision "
         "numpy_rank_promotion numpy_dtype_promotion": "Settings are functions: nacre.set_threads, nacre.numerics",
         "checkpoint_policies": 'nacre.checkpoint(f, save="products"), or save= with names',
@@ -407,7 +414,7 @@ RANDOM: Final = by_name(
         "rademacher": "2 * nacre.random.randint(0, 2, shape) - 1",
         "ranf sample": "nacre.random.uniform(shape)",
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
-        "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
+        "multinomial": "nacre.bincount(nacre.random.categorical(nacre.log(p), (n,)), length=p.size)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
         "negative_binomial": "nacre.random.poisson(nacre.random.gamma(n, shape) * (1 - p) / p)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
@@ -430,7 +437,7 @@ AUTOGRAD: Final = by_name(
         "functional": "nacre.jacrev, nacre.jacfwd, nacre.hessian, nacre.hvp, nacre.vjp or nacre.jvp",
         "gradcheck": "nacre.check_grads(f, args)",
         "gradgradcheck": "nacre.check_grads(f, args, order=2)",
-        "detect_anomaly set_detect_anomaly": "with nacre.detect_anomalies():",
+        "detect_anomaly set_detect_anomaly": "nacre.detect_anomalies(), as a context",
         "forward_ad": "nacre.jvp(f, primals, tangents)",
         "graph": "nacre.checkpoint(f), which saves memory, or `from nacre.inspect.tape import tape_memory`, "
         "which shows it",
