@@ -439,7 +439,7 @@ AUTOGRAD: Final = by_name(
         "gradgradcheck": "nacre.check_grads(f, args, order=2)",
         "detect_anomaly set_detect_anomaly": "nacre.detect_anomalies(), as a context",
         "forward_ad": "nacre.jvp(f, primals, tangents)",
-        "graph": "nacre.checkpoint(f), which saves memory, or `from nacre.inspect.tape import tape_memory`, "
+        "graph": "`nacre.checkpoint(f)`, which saves memory, or `from nacre.inspect.tape import tape_memory`, "
         "which shows it",
         "profiler": "`from nacre.inspect.profile import profile`",
         "variable": "nacre.tensor(data).requires_grad_()",
