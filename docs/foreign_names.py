@@ -89,7 +89,7 @@ def absent() -> dict[str, str]:
 def marked(text: str) -> str:
     """Advice as the text of a page: code between backticks, with the short names of Nacre's modules."""
     for long, short in SHORT:
-        text = text.replace(long, short)
+        text = re.sub(rf"{re.escape(long)}(?!\S+ import )", short, text)
     if "`" in text or _is_code(text):
         return text if "`" in text else f"`{text}`"
     pieces = list(_pieces(text))

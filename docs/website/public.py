@@ -141,7 +141,7 @@ def _core() -> tuple[Part, ...]:
 
 
 # classes whose members are those of the one public class that inherits them
-HALVES = ("Differentiable", "LateMethods", "Methods")
+HALVES = ("Differentiable", "LateMethods", "Methods", "WithHooks")
 METHODS = namespace.METHODS | {name: getattr(nacre, name) for name in LATE.split()}
 AS_METHODS = frozenset(METHODS.values())  # public functions that are methods of tensors, too
 INSPECT = {
@@ -210,7 +210,9 @@ def members(held: type) -> dict[str, Any]:
 
     What an underscored class above it has counts as the class's own.  Methods that are public functions are left out.
     """
-    own = [held, *(b for b in held.__mro__[1:-1] if b.__name__.startswith("_") or b.__name__ in HALVES)]
+    halves = {b for b in held.__mro__[1:-1] if b.__name__.startswith("_") or b.__name__ in HALVES}
+    others = [b for b in held.__mro__[1:-1] if b not in halves]
+    own = [b for b in held.__mro__ if b is held or (b in halves and not any(issubclass(other, b) for other in others))]
     above = {name for base in held.__mro__[:-1] if base not in own for name in vars(base)} - {"forward"}
     return {
         name: member

@@ -20,7 +20,7 @@ MODULES = {
     "nn.init": "torch.nn.init",
     "nn.utils": "torch.nn.utils", "optim": "torch.optim", "optim.lr_scheduler": "torch.optim.lr_scheduler",
     "utils.data": "torch.utils.data", "jax": "jax", "jax.lax": "jax.lax", "jax.random": "jax.random",
-    "jax.nn": "jax.nn", "jax.tree": "jax.tree",
+    "jax.nn": "jax.nn", "jax.tree": "jax.tree", "jax.ops": "jax.ops",
 }  # fmt: skip
 GONE = {"in1d", "trapz", "row_stack", "symeig"}  # from some versions
 INTERNAL = re.compile(

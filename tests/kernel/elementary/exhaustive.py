@@ -88,7 +88,7 @@ class Progress:
         self.functions: dict[str, dict[str, Any]] = known["functions"] if known.get("of") == self.made_of else {}
 
     def of(self, op: str) -> dict[str, Any]:
-        """What is known of a function."""
+        """The state of the measurement of a function."""
         return self.functions.setdefault(op, {"blocks": 0, "error": 0.0, "at": "", "reference": 0.0, "seconds": 0.0})
 
     def add(self, op: str, found: dict[str, Any], seconds: float) -> None:
@@ -112,7 +112,7 @@ class Progress:
 
 
 def line(op: str, known: dict[str, Any]) -> str:
-    """What is known of a function, in words."""
+    """The state of the measurement of a function, in words."""
     share, rest = known["blocks"] / BLOCKS, BLOCKS - known["blocks"]
     left = known["seconds"] / max(known["blocks"], 1) * rest / 60
     return (
@@ -134,7 +134,7 @@ def run(ops: Sequence[str], progress: Progress, until: float) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print what is known, and record what is complete."""
+    """Measure, print the state of all functions, and record complete ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--state", type=Path, default=STATE)

@@ -14,8 +14,16 @@ NACRE: Final = by_name(
         # creation
         "array from_numpy as_tensor constant convert_to_tensor scalar_tensor": "nacre.tensor(data)",
         "ndarray": "nacre.Tensor, or nacre.tensor(data) to make one",
-        "FloatTensor HalfTensor DoubleTensor": "nacre.tensor(data, dtype=nacre.float32)",
-        "LongTensor IntTensor BoolTensor ByteTensor": "nacre.tensor(data, dtype=nacre.int64)",
+        "FloatTensor": "nacre.tensor(data, dtype=nacre.float32)",
+        "HalfTensor": "nacre.tensor(data, dtype=nacre.float16)",
+        "DoubleTensor": "nacre.tensor(data, dtype=nacre.float64)",
+        "BFloat16Tensor": "nacre.tensor(data, dtype=nacre.bfloat16)",
+        "LongTensor": "nacre.tensor(data, dtype=nacre.int64)",
+        "IntTensor": "nacre.tensor(data, dtype=nacre.int32)",
+        "ShortTensor": "nacre.tensor(data, dtype=nacre.int16)",
+        "CharTensor": "nacre.tensor(data, dtype=nacre.int8)",
+        "ByteTensor": "nacre.tensor(data, dtype=nacre.uint8)",
+        "BoolTensor": "nacre.tensor(data, dtype=nacre.bool)",
         "identity": "nacre.eye(n)",
         "randn": "nacre.random.normal(shape)",
         "rand": "nacre.random.uniform(shape)",
@@ -101,7 +109,7 @@ NACRE: Final = by_name(
         "set_float32_matmul_precision": "Nothing rounds to fewer bits by itself; nacre.autocast(nacre.bfloat16) does",
         "amp": "nacre.autocast(nacre.bfloat16), and nacre.optim.GradScaler for float16",
         "is_autocast_enabled": "nacre.get_autocast_dtype() is not None",
-        "set_autocast_dtype set_autocast_enabled": "with nacre.autocast(dtype), as a context",
+        "set_autocast_dtype set_autocast_enabled": "nacre.autocast(dtype), as a context",
         "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
         # gradients and transforms
         "GradientTape": "nacre.grad(f)(x), or loss.backward()",
@@ -184,7 +192,7 @@ NACRE: Final = by_name(
         "isposinf": "x == nacre.inf",
         "isneginf": "x == -nacre.inf",
         "is_floating_point": "x.dtype.is_float",
-        "lgamma gammaln": "nacre.special.gammaln(x)",
+        "lgamma gammaln": "nacre.special.lgamma(x)",
         "digamma psi": "nacre.special.digamma(x)",
         "polygamma": "nacre.special.polygamma(n, x)",
         "mvlgamma": "nacre.special.multigammaln(x, d)",
@@ -233,8 +241,7 @@ NACRE: Final = by_name(
         # NumPy
         "array_equiv": "nacre.array_equal(*nacre.broadcast_arrays(x, y))",
         "asanyarray asarray_chkfinite require asmatrix matrix bmat fromiter": "nacre.asarray(data)",
-        "bitwise_count packbits unpackbits nanquantile nanpercentile histogram2d histogramdd "
-        "histogram_bin_edges": "NumPy on x.numpy(); the function is missing",
+        "bitwise_count packbits unpackbits": "NumPy on x.numpy(); the function is missing",
         "conjugate": "nacre.conj(x)",
         "copyto": "x[...] = y",
         "diag_indices diag_indices_from": "nacre.arange(n), once for each axis",
@@ -254,7 +261,6 @@ NACRE: Final = by_name(
         "ndenumerate ndindex nditer nested_iters flatiter broadcast": "a loop over x, or over "
         "itertools.product of ranges",
         "min_scalar_type mintypecode common_type": "nacre.result_type(x, y)",
-        "nancumprod": "nacre.cumulative_prod(nacre.where(nacre.isnan(x), 1.0, x), axis=0)",
         "ravel_multi_index": "i * columns + j",
         "real_if_close": "nacre.real(x)",
         "vander": "x[:, None] ** nacre.arange(n - 1, -1, -1).astype(x.dtype)",
@@ -292,7 +298,6 @@ NACRE: Final = by_name(
         "is_signed": "x.dtype.is_signed",
         "is_conj is_neg resolve_neg": "Signs and conjugates are computed at once; leave this out",
         "is_inference": "x.requires_grad; tensors made in nacre.inference_mode are like others",
-        "CharTensor ShortTensor BFloat16Tensor": "nacre.tensor(data, dtype=nacre.int8)",
         "kaiser_window bartlett_window": "nacre.tensor(array), with the window from SciPy",
         "lstsq": "nacre.linalg.lstsq(a, b)",
         "matrix_rank": "nacre.linalg.matrix_rank(x)",
@@ -322,13 +327,12 @@ NACRE: Final = by_name(
         "empty_permuted empty_strided": "nacre.empty(shape)",
         "as_strided_scatter": "nacre.index_update(x, key, value)",
         "from_file": "NumPy for the file, and nacre.tensor(array)",
-        "set_anomaly_enabled is_anomaly_enabled set_warn_always": "Errors name the line that failed; leave this out",
+        "set_anomaly_enabled is_anomaly_enabled": "nacre.detect_anomalies(), as a context",
+        "set_warn_always": "Operations never warn; leave this out",
         "set_flush_denormal": "Subnormal numbers count in every function; leave this out",
         "get_float32_matmul_precision are_deterministic_algorithms_enabled get_deterministic_debug_mode "
         "set_deterministic_debug_mode": "Results are deterministic, and nothing rounds to fewer bits; leave this out",
         "set_num_interop_threads get_num_interop_threads": "nacre.set_threads(n), for all threads",
-        "is_autocast_enabled set_autocast_enabled set_autocast_dtype get_autocast_dtype GradScaler": "Nothing "
-        "rounds to fewer bits by itself; write model.bfloat16()",
         "get_device get_device_module Stream Event OutOfMemoryError AcceleratorError": CPU,
         "set_default_tensor_type": "Python floats become float32; write dtype=nacre.float64, or model.double()",
         "fork wait Future": "One call computes with all threads; leave this out",
@@ -344,7 +348,8 @@ NACRE: Final = by_name(
         "Array": "nacre.Tensor",
         "Device NamedSharding P make_mesh shard_map set_mesh device_count local_device_count local_devices "
         "process_count process_index host_count host_id reshard with_sharding_constraint": CPU,
-        "debug_nans debug_infs log_compiles enable_x64 enable_checks transfer_guard default_matmul_precision "
+        "debug_nans debug_infs": "nacre.detect_anomalies(), as a context",
+        "log_compiles enable_x64 enable_checks transfer_guard default_matmul_precision "
         "numpy_rank_promotion numpy_dtype_promotion": "Settings are functions: nacre.set_threads, nacre.numerics",
         "checkpoint_policies": 'nacre.checkpoint(f, save="products"), or save= with names',
         "clear_caches effects_barrier live_arrays named_scope named_call ensure_compile_time_eval": "Leave this out; "
@@ -357,7 +362,7 @@ NACRE: Final = by_name(
         "bitcast_convert_type": "nacre.bitcast(x, dtype)",
         "broadcast_in_dim": "nacre.broadcast_to(nacre.expand_dims(x, axis=0), shape)",
         "collapse": "nacre.flatten(x, start_axis, end_axis)",
-        "rem": "nacre.copysign(nacre.remainder(nacre.abs(x), nacre.abs(y)), x) for floats",
+        "rem": "nacre.fmod(x, y)",
         "rev": "nacre.flip(x, axis=0)",
         "is_finite": "nacre.isfinite(x)",
         "integer_pow": "x ** 3",
@@ -404,21 +409,22 @@ RANDOM: Final = by_name(
         "standard_t t": "nacre.random.student_t(df, shape)",
         "chisquare": "2 * nacre.random.gamma(df / 2, shape)",
         "weibull": "nacre.random.exponential(shape) ** (1 / a)",
+        "weibull_min": "scale * nacre.random.exponential(shape) ** (1 / concentration)",
         "rayleigh": "nacre.sqrt(2 * nacre.random.exponential(shape))",
         "rademacher": "2 * nacre.random.randint(0, 2, shape) - 1",
         "ranf sample": "nacre.random.uniform(shape)",
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
-        "multinomial": "nacre.random.categorical(nacre.log(p), shape)",
+        "multinomial": "nacre.bincount(nacre.random.categorical(nacre.log(p), (n,)), length=p.size)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
-        "triangular hypergeometric negative_binomial": "NumPy for the numbers, and nacre.tensor(array)",
+        "negative_binomial": "nacre.random.poisson(nacre.random.gamma(n, shape) * (1 - p) / p)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
         "state a checkpoint keeps",
         "key_data wrap_key_data": "the key itself, a tensor of uint32",
         "clone key_impl key_dtype": "the key itself, a tensor of uint32",
-        "rayleigh wald pareto hypergeometric negative_binomial logseries noncentral_chisquare noncentral_f zipf "
-        "maxwell generalized_normal ball double_sided_maxwell weibull_min": "NumPy for the numbers, and "
-        "nacre.tensor(array)",
-        "standard_gamma loggamma": "nacre.random.gamma(a, shape)",
+        "triangular wald pareto hypergeometric logseries noncentral_chisquare noncentral_f zipf "
+        "maxwell generalized_normal ball double_sided_maxwell": "NumPy for the numbers, and nacre.tensor(array)",
+        "standard_gamma": "nacre.random.gamma(a, shape)",
+        "loggamma": "nacre.log(nacre.random.gamma(a, shape))",
         "BitGenerator MT19937 PCG64 PCG64DXSM Philox SFC64 SeedSequence": "nacre.random.Generator(seed), or keys: "
         "nacre.random.key(seed)",
         "bytes": "nacre.random.bits(shape)",
@@ -431,10 +437,11 @@ AUTOGRAD: Final = by_name(
         "functional": "nacre.jacrev, nacre.jacfwd, nacre.hessian, nacre.hvp, nacre.vjp or nacre.jvp",
         "gradcheck": "nacre.check_grads(f, args)",
         "gradgradcheck": "nacre.check_grads(f, args, order=2)",
-        "detect_anomaly set_detect_anomaly": "with nacre.detect_anomalies():",
+        "detect_anomaly set_detect_anomaly": "nacre.detect_anomalies(), as a context",
         "forward_ad": "nacre.jvp(f, primals, tangents)",
-        "graph": "nacre.checkpoint(f), which saves memory, or nacre.inspect.tape.tape_memory(loss), which shows it",
-        "profiler": "nacre.inspect.profile",
+        "graph": "`nacre.checkpoint(f)`, which saves memory, or `from nacre.inspect.tape import tape_memory`, "
+        "which shows it",
+        "profiler": "`from nacre.inspect.profile import profile`",
         "variable": "nacre.tensor(data).requires_grad_()",
     }
 )

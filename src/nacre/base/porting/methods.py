@@ -33,7 +33,8 @@ TENSOR: Final = by_name(
         "strides stride": "The layout is an internal matter; x.numpy().strides has it",
         "where": "nacre.where(condition, x, y)",
         "prelu hardshrink": "the function of nacre.nn.functional",
-        "bernoulli multinomial": "the function of nacre or of nacre.random",
+        "bernoulli": "nacre.random.bernoulli(x)",
+        "multinomial": "nacre.random.categorical(nacre.log(x), shape)",
         "new": "nacre.zeros(shape, dtype=x.dtype)",
         "data_ptr storage storage_offset untyped_storage flat base flags ctypes getfield resize": "x.numpy() "
         "for an array, which has it",
@@ -43,8 +44,10 @@ TENSOR: Final = by_name(
         "fill": "x[...] = value",
         "is_pinned is_shared is_meta is_sparse is_quantized device_ids xpu copy_to_host_async devices sharding "
         "addressable_shards": CPU,
-        "to_sparse": "nacre.sparse.from_dense(x)",
-        "to_dense indices dense_dim": "Tensors are dense; nacre.sparse has matrices that are not",
+        "to_sparse to_sparse_csr": "nacre.sparse.from_dense(x)",
+        "to_dense indices dense_dim coalesce is_coalesced ccol_indices col_indices crow_indices row_indices values "
+        "sparse_dim sparse_mask smm sspaddmm to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+        "is_sparse_csr": "Tensors are dense; nacre.sparse has matrices that are not",
         "names names_": "Axes have no names; write their numbers",
         "is_inference": "x.requires_grad; tensors made in nacre.inference_mode are like others",
         "output_nr": "x.is_leaf; `nacre explain` prints the graph of a function",
@@ -76,9 +79,6 @@ TENSOR: Final = by_name(
         "stft istft": "nacre.fft.rfft(frames * window) and nacre.fft.irfft, of frames of the signal",
         "unsafe_chunk unsafe_split unsafe_split_with_sizes": "nacre.split(x, sections=2, axis=0)",
         "hash_tensor": "hash(x.numpy().tobytes())",
-        "coalesce is_coalesced ccol_indices col_indices crow_indices row_indices values sparse_dim sparse_mask smm "
-        "sspaddmm to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr is_sparse_csr": "Sparse "
-        "tensors are missing; leave this out",
         "int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme "
         "dequantize": "Quantised tensors are missing; integer products keep their sums in 32 bits",
     }
@@ -95,7 +95,6 @@ MODULE: Final = by_name(
         "get_weights trainable_variables": "model.state_dict() and model.parameters()",
         "set_weights": "model.load_state_dict(state)",
         "init": "model.parameters(); a module makes its parameters when it is made",
-        "reset_parameters": "model.apply(f), where f calls reset_parameters() of the layers that have parameters",
         "register_backward_hook": "model.register_full_backward_hook(hook)",
         "weights": "model.parameters()",
         "save": "nacre.save(model.state_dict(), path)",
