@@ -141,7 +141,7 @@ def _core() -> tuple[Part, ...]:
 
 
 # classes whose members are those of the one public class that inherits them
-HALVES = ("Differentiable", "LateMethods", "Methods")
+HALVES = ("Differentiable", "LateMethods", "Methods", "WithHooks")
 METHODS = namespace.METHODS | {name: getattr(nacre, name) for name in LATE.split()}
 AS_METHODS = frozenset(METHODS.values())  # public functions that are methods of tensors, too
 INSPECT = {
