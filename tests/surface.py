@@ -13,7 +13,7 @@ from typing import Any
 
 _WEBSITE = str(Path(__file__).parents[1] / "docs" / "website")
 sys.path.insert(0, _WEBSITE)
-_public: Any = import_module("public")
+_public: Any = import_module("public_names")
 sys.path.remove(_WEBSITE)
 
 NAMES: dict[str, Any] = {

@@ -19,8 +19,7 @@ import links
 import pages
 import reference
 import screenshots
-
-from public import spaces
+from public_names import spaces
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -11,9 +11,9 @@ from typing import Any
 
 from cells import label_cells
 from docutils import nodes
+from public_names import sources, spaces
 
 import nacre
-from public import sources, spaces
 
 BASE = os.environ.get("NACRE_SITE_SOURCE", "").rstrip("/")  # where the repository's files are shown, if anywhere
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from notes import Notes
+from public_names import METHODS, Space, is_made, is_property, members, other_names, parameters, spaces
 from topics import Group, Topic, checked
 
 import nacre
-from public import METHODS, Space, is_made, is_property, members, other_names, parameters, spaces
 
 PARAMETERS = Path(__file__).resolve().parent / "parameters"
 SHORT = {space.module: space.short for space in spaces()}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from public import Part, spaces
+from public_names import Part, spaces
 
 
 class TopicError(Exception):

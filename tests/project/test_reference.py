@@ -16,7 +16,7 @@ from nacre import data, deploy, nn, optim, train
 
 WEBSITE = Path(__file__).parents[2] / "docs" / "website"
 sys.path.insert(0, str(WEBSITE))
-public: Any = import_module("public")
+public: Any = import_module("public_names")
 sys.path.remove(str(WEBSITE))
 
 SPACES = public.spaces()

@@ -16,7 +16,7 @@ from surface import NAMES
 
 WEBSITE = Path(__file__).parents[2] / "docs" / "website"
 sys.path.insert(0, str(WEBSITE))
-public: Any = import_module("public")
+public: Any = import_module("public_names")
 reference: Any = import_module("reference")
 build: Any = import_module("build")
 pages: Any = import_module("pages")

@@ -25,6 +25,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.matrix_rank(rtol)": lambda v: nc.linalg.matrix_rank(nc.ones((1, 2, 2)), rtol=v),
     "linalg.pinv(rtol)": lambda v: nc.linalg.pinv(nc.ones((1, 2, 2)), rtol=v),
     "masked_fill(mask)": lambda v: nc.masked_fill([1.0], v, 2.0),
+    "index_fill(index)": lambda v: nc.index_fill(nc.ones(1), 0, v, 2.0),
+    "scatter_reduce(x)": lambda v: nc.scatter_reduce(v, 0, [0], nc.ones(1), "sum"),
+    "scatter_reduce(index)": lambda v: nc.scatter_reduce(nc.ones(1), 0, v, nc.ones(1), "sum"),
+    "scatter_reduce(src)": lambda v: nc.scatter_reduce(nc.ones(1), 0, [0], v, "sum"),
     "split(x)": lambda v: nc.split(v, sections=1),
     "nn.functional.scaled_dot_product_attention(attn_mask)": lambda v: nc.nn.functional.scaled_dot_product_attention(
         *[nc.ones((1, 1))] * 3, attn_mask=v
@@ -147,7 +151,18 @@ OTHERS = {
     "placeholder": "it has no numbers",
     "autocast": "it converts operands of operations, no numbers",
     **dict.fromkeys(
-        ("astype", "sum", "prod", "cumulative_sum", "cumulative_prod"), "conversions of what has a dtype; integers wrap"
+        (
+            "astype",
+            "sum",
+            "prod",
+            "cumulative_sum",
+            "cumulative_prod",
+            "nansum",
+            "nanprod",
+            "nancumsum",
+            "nancumprod",
+        ),
+        "conversions of what has a dtype; integers wrap",
     ),
     **dict.fromkeys(
         (
@@ -163,6 +178,7 @@ OTHERS = {
         "conversions of what has a dtype; integers wrap",
     ),
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
+    **dict.fromkeys(("random.poisson", "random.binomial", "random.geometric"), "int64 counts, converted"),
     "bitcast": "the bits, not the numbers",
     **dict.fromkeys(
         (

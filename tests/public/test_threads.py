@@ -24,6 +24,8 @@ APART = (
     "nacre.inspect",
     "nacre.examples",
     "nacre.data.DataLoader",
+    "nacre.data.ParquetStream",
+    "nacre.data.read_",
     "nacre.set_",
     "nacre.save",
     "nacre.load",

@@ -43,6 +43,15 @@ def _remainder(x: Any, y: Any) -> Any:
     return x - y * mp.floor(x / y)
 
 
+def _fmod(x: Any, y: Any) -> Any:
+    return mp.sign(x) * (abs(x) - abs(y) * mp.floor(abs(x) / abs(y)))
+
+
+def _of_numbers(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of two numbers that is the other operand where one is NaN."""
+    return lambda x, y: np.where(np.isnan(x), y, np.where(np.isnan(y), x, f(x, y)))
+
+
 def _log_sum(x: Any, y: Any) -> Any:
     high, low = max(x, y), min(x, y)
     return high + mp.log1p(mp.exp(low - high))
@@ -100,6 +109,9 @@ BINARY: dict[str, Exact] = {
     "remainder": (_remainder, 0, np.remainder),
     "maximum": (max, 0, softfloat.maximum),
     "minimum": (min, 0, softfloat.minimum),
+    "fmax": (max, 0, _of_numbers(softfloat.maximum)),
+    "fmin": (min, 0, _of_numbers(softfloat.minimum)),
+    "fmod": (_fmod, 0, np.fmod),
     "copysign": (lambda x, y: abs(x) if y > 0 else -abs(x), 0, np.copysign),
     "atan2": (mp.atan2, 2, np.arctan2),
     "hypot": (mp.hypot, 2, np.hypot),
@@ -126,6 +138,9 @@ INTEGER: dict[str, Callable[..., int]] = {
     "remainder": lambda x, y: x % y if y else 0,
     "maximum": max,
     "minimum": min,
+    "fmax": max,
+    "fmin": min,
+    "fmod": lambda x, y: (abs(x) % abs(y)) * (1 if x >= 0 else -1) if y else 0,
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
     "bitwise_xor": operator.xor,
@@ -227,7 +242,7 @@ def check_floats(name: str, dtype: DType) -> None:
     arrays = columns(dtype, 1 if name in UNARY else 2)
     found = evaluated(name, arrays).astype(np.float64)
     rows = zip(found.tolist(), *(a.astype(np.float64).tolist() for a in arrays), strict=True)
-    with mp.workprec(1200 if name in ("remainder", "floor_divide", "pow", "logaddexp") else 400):
+    with mp.workprec(1200 if name in ("remainder", "fmod", "floor_divide", "pow", "logaddexp") else 400):
         wrong = [said for got, *operands in rows if (said := fault(name, got, operands, entry, dtype))]
     assert not wrong, f"{len(wrong)} of {len(found)} in {dtype.name}: " + "; ".join(wrong[:5])
 

@@ -164,9 +164,10 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> SettingsBlock:
     >>> x, w = nc.ones((2, 3)), nc.ones((3, 2))
     >>> with nc.autocast(nc.bfloat16):
     ...     y = x @ w
+    ...     total = y.sum()
     ...     with nc.autocast(enabled=False):
     ...         z = x @ w
-    >>> y.dtype, y.sum().dtype, z.dtype
+    >>> y.dtype, total.dtype, z.dtype
     (nacre.bfloat16, nacre.float32, nacre.float32)
     """
     require_flag(enabled, "autocast")

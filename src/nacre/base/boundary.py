@@ -273,7 +273,9 @@ def _constructor(function: Function) -> Function:
         parameters(function).limit(name, (self, *args), kwargs)
         try:
             function(self, *args, **kwargs)
-        except Error:
+        except Error as fault:
+            if not str(fault).startswith(f"{name}:"):  # of a function that the constructor calls
+                parameters(function).check(name, (self, *args), kwargs)
             raise
         except Exception as fault:
             _refused(function, name, (self, *args), kwargs, fault)
