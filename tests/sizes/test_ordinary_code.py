@@ -95,6 +95,7 @@ CODE: dict[str, tuple[Callable[[Any], Any], Make]] = {
     "largest": (lambda x: nc.topk(x, x.shape[0] // 2, axis=0)[0] * 2, rows),
     "one hot": (lambda x: real(F.one_hot(nc.tensor([0, 1, 2]), x.shape[0])) @ x, rows),
     "windows of rows": (lambda x: nc.reshape(nc.pad(x, ((0, -x.shape[0] % 4), (0, 0))), (-1, 4, 3)), rows),
+    "last rows": (lambda x: nc.pad(x, ((1 - x.shape[0], x.shape[0] % 3), (0, 0)), 1) * 2, rows),
     "gated": (lambda x: F.glu(nc.concat([x, x * 2]), 0), rows),
     "grid": (lambda x: F.grid_sample(x, F.affine_grid(numbers(2, 2, 3), x.shape)), images),
     "loop": (lambda x: nc.fori_loop(1, x.shape[0], lambda k, c: c * 0.5 + x[k], x[0]), rows),
