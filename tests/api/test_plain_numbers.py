@@ -46,7 +46,7 @@ def test_probabilities_are_numbers() -> None:
 
 @pytest.mark.parametrize("call", [
     lambda t: nc.var(X, correction=t), lambda t: F.dropout(X, t), lambda t: F.layer_norm(X, (3,), eps=t),
-    lambda t: F.leaky_relu(X, t), lambda t: nc.random.normal((2,), mean=t), lambda t: F.softmax(X, t),
+    lambda t: F.leaky_relu(X, t), lambda t: F.elu(X, t), lambda t: F.softmax(X, t),
     lambda t: nc.sum(X, axis=t), lambda t: nc.concat([X, X], axis=t), lambda t: nc.linspace(t, 1, 3),
     lambda t: nc.argmax(X, axis=t), lambda t: nc.logsumexp(X, axis=t), lambda t: F.group_norm(nc.ones((1, 2, 3)), t),
 ])  # fmt: skip
@@ -57,6 +57,17 @@ def test_traced_tensors_are_not_plain_numbers(call: Callable[[Any], Any]) -> Non
         assert "len: " not in str(raised.value) and "index: " not in str(raised.value)
     with pytest.raises(nc.Error):
         call(SEVERAL)
+
+
+@pytest.mark.parametrize("given", [HALF, SEVERAL], ids=repr)
+@pytest.mark.parametrize("name", ["mean", "std"])
+def test_means_and_deviations_may_be_traced(name: str, given: nc.Tensor) -> None:
+    def draw(t: Any) -> Any:
+        return nc.random.normal((2,), key=nc.random.key(3), **{name: t})
+
+    eager = draw(given)
+    assert nc.jit(draw)(given).tolist() == eager.tolist()
+    assert eager.tolist() == draw(nc.broadcast_to(given, (2,))).tolist() != draw(given + 1).tolist()
 
 
 def test_linspace_runs_between_numbers() -> None:

@@ -238,6 +238,8 @@ SECOND: dict[str, Callable[[Any], Any]] = {
     "product": lambda x: nc.sum(nc.exp(x) @ nc.reshape(x, (-1, 1))),
     "call in a call": lambda x: nc.sum(nc.jit(lambda y: nc.sin(y) * y)(nc.exp(x))),
     "loop": lambda x: nc.sum(nc.jit(lambda y: nc.fori_loop(0, 3, lambda k, z: nc.tanh(z) * z, y))(x)),
+    "loop of eager code": lambda x: nc.sum(nc.fori_loop(0, 3, lambda k, y: nc.tanh(y) * y, x)),
+    "branch of eager code": lambda x: nc.sum(nc.cond(nc.sum(x) > 0, lambda y: nc.tanh(y) * y, nc.exp, x)),
     "several results": lambda x: nc.sum(nc.jit(lambda y: (nc.exp(y), y * nc.tanh(y)))(x)[1] * nc.jit(nc.exp)(x)),
 }
 
@@ -254,9 +256,3 @@ def test_recorded_gradients_of_compiled_functions(name: str) -> None:
         np.testing.assert_array_equal(found[0], wanted[0])
         np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
         np.testing.assert_allclose(found[1], again.numpy(), rtol=1e-12)
-
-
-def test_recorded_gradients_of_loops_raise() -> None:
-    x = nc.tensor([0.5, 0.2]).requires_grad_()
-    with pytest.raises(nc.GradientError, match="loops or branches"):
-        penalty(lambda x: nc.sum(nc.fori_loop(0, 3, lambda k, y: nc.tanh(y) * y, x)), x)
