@@ -26,7 +26,7 @@ NOT_HALF = {
     "complex", "polar", "view_as_real", "view_as_complex", "linalg.eig", "linalg.eigvals",  # complex ones, of float32
     *(f"fft.{i}{name}" for i in ("", "i") for name in ("fft", "fft2", "fftn", "hfft", "rfft", "rfft2", "rfftn")),
     "can_cast", "isdtype", "isin", "nonzero", "searchsorted", "isclose", "allclose", "array_equal", "argwhere",
-    "flatnonzero",
+    "flatnonzero", "bucketize", "digitize", "nanargmax", "nanargmin",
     "bitcast", "nextafter",  # the result depends on the dtype
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "logical_and", "logical_not", "logical_or", "logical_xor",
@@ -54,6 +54,17 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.cross": lambda x: nc.linalg.cross(x((4, 3)), x((4, 3))),
     "split": lambda x: nc.split(x((4, 3)), sections=2),
     "masked_fill": lambda x: nc.masked_fill(x((4, 3)), nc.eye(4, 3, dtype=nc.bool), 0.5),
+    "bincount": lambda x: nc.bincount(nc.tensor([0, 2, 2, 1, 2]), weights=x((5,))),
+    "index_add": lambda x: nc.index_add(x((3, 4)), 0, [2, 0, 2, 2], x((4, 4)), alpha=x(())),
+    "index_copy": lambda x: nc.index_copy(x((3, 4)), 0, [2, 0], x((2, 4))),
+    "index_fill": lambda x: nc.index_fill(x((3, 4)), 0, [2, 0], x(())),
+    "scatter_reduce": lambda x: [
+        nc.scatter_reduce(x((3, 4)), 0, [[2, 0, 1, 1]] * 5, x((5, 4)), reduce, include_self=own)
+        for reduce in ("sum", "prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ],
+    "sparse.csr": lambda x: nc.sparse.csr(x((5,)), [0, 1, 2, 0, 1], [0, 3, 5], (2, 3)) @ x((3,)),
+    "sparse.from_dense": lambda x: nc.sparse.from_dense(x((4, 5))) @ x((5, 2)),
     "full": lambda x: nc.full((2, 3), x(())),
     "full_like": lambda x: nc.full_like(x((2, 3)), x(())),
     "nn.functional.affine_grid": lambda x: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5)),

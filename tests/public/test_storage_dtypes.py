@@ -239,6 +239,7 @@ MOVING = {  # functions that accept them: they move numbers, or make tensors of 
     *("nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d", "nn.functional.pad"),
     *("nn.functional.pixel_shuffle", "nn.functional.pixel_unshuffle", "nn.functional.unfold", "nn.pack_sequence"),
     *("nn.pad_sequence", "nn.pack_padded_sequence", "nn.unpad_sequence"),
+    *("diagonal", "sliding_window_view"),
     *("clip",),  # without bounds
 }
 ELSEWHERE = ("nacre.random.", "nacre.nn.init.", "nacre.data.", "nacre.nn.utils.", "nacre.autograd.")
@@ -248,6 +249,8 @@ BY_HAND: dict[str, Callable[[Any], Any]] = {  # whose other arguments must fit
     "nn.functional.interpolate": lambda x: F.interpolate(x((1, 2, 5, 5)), size=(7, 8), mode="bilinear"),
     "nn.functional.layer_norm": lambda x: F.layer_norm(x((3, 6)), (6,)),
     "nn.functional.rms_norm": lambda x: F.rms_norm(x((3, 6)), (6,), eps=1e-5),
+    "scatter_reduce": lambda x: nc.scatter_reduce(x((3,)), 0, [0, 0], x((2,)), "sum"),
+    "sparse.csr": lambda x: nc.sparse.csr(x((3,)), [0, 0, 1], [0, 1, 3], (2, 2)),
     "nn.functional.fold": lambda x: F.fold(x((1, 4, 4)), 3, 2),
 }
 NAMES = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import floor_divide, multiply
-from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, is_scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_half, is_scalar, spread
 from nacre.api.placement.combining import combined, combined_slices, first_operand
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.taking import as_update, from_zero
@@ -71,6 +72,12 @@ def scatter_reduce(
     if reduce not in REDUCTIONS:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(REDUCTIONS)}; got {reduce!r}")
     held, at, places, updates, whole = _located("scatter_reduce", x, dim, index, src)
+    if is_half(held):
+        return whole(in_single(lambda h, u: _reduced(h, at, places, u, reduce, include_self), held, updates))
+    return whole(_reduced(held, at, places, updates, reduce, include_self))
+
+
+def _reduced(held: Any, at: int, places: Any, updates: Any, reduce: str, include_self: bool) -> Any:
     reduction = "sum" if reduce == "mean" else reduce
     counts: Any = None
     kept = held
@@ -82,7 +89,7 @@ def scatter_reduce(
         replaced = pointwise.gt(counts, filled(counts, 0))
         kept = pointwise.select(replaced, filled(held, first_operand(reduction, held.type.dtype)), held)
     found = combined("scatter_reduce", kept, places, updates, at, reduction)
-    return whole(found if reduce != "mean" else averaged(found, counts))
+    return found if reduce != "mean" else averaged(found, counts)
 
 
 def averaged(total: Any, counts: Any) -> Any:
@@ -147,9 +154,14 @@ def index_add(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike,
             [1., 1.]], f32[3, 2])
     """
     held, at, places, updates = _slices("index_add", x, dim, index, source)
-    if not is_scalar(alpha) or alpha != 1:
-        updates = multiply(updates, as_update("index_add", held, alpha))
-    return distinct(combined_slices("index_add", held, places, updates, at, "sum"), held)
+    factors = () if is_scalar(alpha) and alpha == 1 else (as_update("index_add", held, alpha),)
+
+    def added(x: Any, source: Any, *factors: Any) -> Any:
+        for factor in factors:
+            source = multiply(source, factor)
+        return combined_slices("index_add", x, places, source, at, "sum")
+
+    return distinct((partial(in_single, added) if is_half(held) else added)(held, updates, *factors), held)
 
 
 def index_copy(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, filled, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, spread
 from nacre.api.placement.combining import combined_slices, first_operand
 from nacre.api.placement.scatter import averaged
 from nacre.api.primitives import picking, pointwise, view
@@ -84,9 +84,14 @@ def segment_mean(
     Tensor([2., 0., 2.], f32[3])
     """
     held, places, count, rest = _rows("segment_mean", x, segment_ids, num_segments, mode)
-    total = _combined("segment_mean", held, places, count, rest, "sum")
     number = picking.take_add(pointwise.fill(0, (count + rest,), int64), places, filled(places, 1), 0)
-    return averaged(total, view.broadcast(cut(number, 0, 0, count), total.type.shape, (0,)))
+    counts = cut(number, 0, 0, count)
+
+    def means(x: Any) -> Any:
+        total = _combined("segment_mean", x, places, count, rest, "sum")
+        return averaged(total, view.broadcast(counts, total.type.shape, (0,)))
+
+    return in_single(means, held) if is_half(held) else means(held)
 
 
 def _reduced(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mode: str, reduction: str) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, require_inside
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, require_inside
 from nacre.api.primitives import picking, pointwise, search, sorting, view
 from nacre.api.statistical import cumulative_sum
 from nacre.api.taking import from_zero
@@ -130,10 +130,15 @@ def _times_dense(m: CSR, x: TensorLike) -> Any:
             f"matmul: the dense operand must have shape [{columns}] or [{columns}, n] for a sparse matrix of shape "
             f"{m.shape}; got {held.type}"
         )
-    terms = picking.take(held, as_tensor(m.indices, int64), 0)
-    wide = view.broadcast(data, terms.type.shape, (0,))
-    start = pointwise.fill(0, (rows, *shape[1:]), dtype)
-    return picking.take_add(start, m.rows(), pointwise.mul(wide, terms), 0)
+    places = as_tensor(m.indices, int64)
+
+    def product(data: Any, held: Any) -> Any:
+        terms = picking.take(held, places, 0)
+        wide = view.broadcast(data, terms.type.shape, (0,))
+        start = pointwise.fill(0, (rows, *shape[1:]), data.type.dtype)
+        return picking.take_add(start, m.rows(), pointwise.mul(wide, terms), 0)
+
+    return in_single(product, data, held) if is_half(data) else product(data, held)
 
 
 # ---- constructors

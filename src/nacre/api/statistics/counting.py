@@ -178,7 +178,8 @@ def histogram2d(
     Tensor([[1, 0],
             [0, 2]], i64[2, 2])
     """
-    (a, b), _ = meet("histogram2d", (x, y))
+    (a, b), dtype = meet("histogram2d", (x, y))
+    require("histogram2d", dtype, ORDERED)
     if len(a.type.shape) != 1 or a.type.shape != b.type.shape:
         raise ShapeError(f"histogram2d: x and y must be vectors of one size; got {a.type} and {b.type}")
     found, (first, second) = _of_points("histogram2d", [a, b], bins, range, weights, density)
@@ -226,7 +227,8 @@ def histc(x: TensorLike, /, bins: int = 100, min: float = 0, max: float = 0) -> 
     """
     held = _sample("histc", x)
     require("histc", held.type.dtype, FLOATING)
-    counts, _ = histogram(held, whole_number(bins, "histc", "bins"), None if min == max else (min, max))
+    wide = as_tensor(held, held.type.dtype.arithmetic)
+    counts, _ = histogram(wide, whole_number(bins, "histc", "bins"), None if min == max else (min, max))
     return as_tensor(counts, held.type.dtype)
 
 
@@ -258,11 +260,11 @@ def _edges(operation: str, x: Any, bins: Any, range: Any) -> Any:
     count = whole_number(bins, operation, "bins")
     if count < 1:
         raise ArgumentError(f"{operation}: there must be at least 1 bin; got {count}")
-    low, high = _ends(operation, as_tensor(x, dtype), range)
+    low, high = _ends(operation, as_tensor(x, dtype.arithmetic), range)
     step = pointwise.div(pointwise.sub(high, low), filled(low, count))
-    places = pointwise.cast(pointwise.iota((count,), 0, int64), dtype)
+    places = pointwise.cast(pointwise.iota((count,), 0, int64), dtype.arithmetic)
     inner = pointwise.add(pointwise.mul(places, spread(step, (count,))), spread(low, (count,)))
-    return view.concatenate([inner, view.reshape(high, (1,))], 0)
+    return as_tensor(view.concatenate([inner, view.reshape(high, (1,))], 0), dtype)
 
 
 def _ends(operation: str, x: Any, range: Any) -> list[Any]:
@@ -343,7 +345,8 @@ def _bin(x: Any, edges: Any, size: Size) -> Any:
 
 def _density(counts: Any, edges: list[Any]) -> Any:
     """The counts divided by their sum and by the widths of the bins."""
-    dtype = edges[0].type.dtype if edges[0].type.dtype.is_float else float64
+    final = edges[0].type.dtype if edges[0].type.dtype.is_float else float64
+    dtype = final.arithmetic
     found = as_tensor(counts, dtype)
     total = sum(found)
     for k, ends in enumerate(edges):
@@ -351,4 +354,4 @@ def _density(counts: Any, edges: list[Any]) -> Any:
         wide = as_tensor(ends, dtype)
         widths = pointwise.sub(cut(wide, 0, 1, size), cut(wide, 0, 0, size - 1))
         found = pointwise.div(found, view.broadcast(widths, found.type.shape, (k,)))
-    return pointwise.div(found, spread(total, found.type.shape))
+    return as_tensor(pointwise.div(found, spread(total, found.type.shape)), final)
