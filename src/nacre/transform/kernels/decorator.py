@@ -63,7 +63,7 @@ class PythonKernel:
         self.function = f
         self.parameters = KernelParameters.of(self.source.main.function, out)
         self.primitive = self._primitive()
-        self.translations: dict[tuple[object, str], Translation] = {}
+        self.translations: dict[tuple[object, ...], Translation] = {}
         self.rule: CustomJvp | CustomVjp | None = None
         update_wrapper(self, f)
         places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.parameters.inputs]
@@ -95,7 +95,8 @@ class PythonKernel:
         found = bind(self.primitive, *values, **params)
         if self.debug:
             count = len(self.parameters.outputs)
-            checks = self._translation(tuple(x.type for x in values), params["values"]).checks
+            outputs = tuple(x.type for x in found[:count])
+            checks = self._translation(tuple(x.type for x in values), outputs, params["values"]).checks
             for c, value in zip(checks, found[count:], strict=False):
                 check(value, c.low, c.high, c.kind, c.text)
             found = found[:count]
@@ -137,7 +138,8 @@ class PythonKernel:
     # ---- the primitive
 
     def _primitive(self) -> Primitive:
-        name = f"kernel_{self.parameters.name}"
+        version = self.source.version(self.out, self.debug)
+        name = f"kernel_{self.parameters.name}_{version}"  # so that kernels of one name are two operations
         withdraw(name)
         return Primitive(
             name,
@@ -146,7 +148,7 @@ class PythonKernel:
             Jvp(self._no_derivative),
             self._batched,
             multiple=True,
-            version=self.source.version,
+            version=version,
         )
 
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
@@ -157,21 +159,23 @@ class PythonKernel:
             inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
         found = self._outputs(inner, json.loads(values)[1])
         if self.debug:
-            outputs = self._translation(tuple(inner), values).kernel.outputs
+            outputs = self._translation(tuple(inner), found, values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
         return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
 
     def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
         return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
 
-    def _translation(self, types: tuple[TensorType, ...], values: str) -> Translation:
-        """The kernel for types of inputs without a batch."""
-        key = types, values
+    def _translation(
+        self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], values: str
+    ) -> Translation:
+        """The kernel for types of inputs and outputs without a batch."""
+        key = types, results, values
         if key not in self.translations:
             numbers, others = json.loads(values)
             source = self.source.with_numbers(numbers)
             inputs = dict(zip(self.parameters.inputs, types, strict=True))
-            outputs = dict(zip(self.parameters.outputs, self._outputs(types, others), strict=True))
+            outputs = dict(zip(self.parameters.outputs, results, strict=True))
             if len(self.translations) >= KEPT:
                 self.translations.clear()
             made = translated(source.main, Signature(inputs, outputs, others), source.part, self.debug)
@@ -184,7 +188,8 @@ class PythonKernel:
         """The kernel IR for types of inputs, with the batches around it."""
         levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
         inner = tuple(t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True))
-        found = self._translation(inner, values).kernel
+        outputs = tuple(t.with_shape(t.shape[len(batch) :]) for t in results[: len(self.parameters.outputs)])
+        found = self._translation(inner, outputs, values).kernel
         for k in reversed(range(len(batch))):
             found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
         return found
