@@ -73,7 +73,8 @@ def called(home: str, name: str, args: Sequence[Scalar], node: ast.AST) -> Scala
         if all(a.value is not None for a in args):
             return _of_python(getattr(math, name), args, node)
         if name in ("floor", "ceil", "trunc"):
-            return _whole(op, args[0], node)
+            x = args[0]  # NumPy's integers become floats there, as in Python
+            return _whole(op, x if x.type == WEAK_INT else converted(x, WEAK_FLOAT, node), node)
         type = ScalarType(float64)
     elif not type.dtype.is_float and not (op in WHOLE and type.dtype.is_integer):
         type = ScalarType(float64)

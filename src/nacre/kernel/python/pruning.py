@@ -1,4 +1,4 @@
-"""Removal of what a translation leaves over: names and scratch that nothing reads, empty blocks, and loops without a round."""
+"""Removal of what a translation leaves over: names and scratch that nothing reads, empty blocks, loops of no round."""
 
 from __future__ import annotations
 

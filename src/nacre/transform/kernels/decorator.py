@@ -11,6 +11,7 @@ from typing import Any, Final
 from nacre.base.dims import Size
 from nacre.base.errors import DTypeError, GradientError
 from nacre.base.types import TensorType
+from nacre.interpret.custom.call import TRACES
 from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
 from nacre.kernel.ast import Kernel
 from nacre.kernel.python.batching import batched
@@ -20,10 +21,12 @@ from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
+from nacre.transform.derivatives.call import CustomCall, Given
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
 from nacre.transform.kernels.definition import KernelParameters, PythonSource, encoded, output_types
 
 __all__ = ["kernel"]
+NESTED: Final = 4  # calls of a kernel, with other arguments each time, within the traces of its rule
 KEPT: Final = 64  # translations of a kernel; then it starts again
 Batch = tuple[tuple[bool, ...], ...]  # for each `vmap`, outermost first: which inputs have its axis, which is the first
 
@@ -78,9 +81,21 @@ class PythonKernel:
     def __call__(self, *args: Any, **given: Any) -> Any:
         """The outputs for inputs: a tensor, or a tuple of them."""
         inputs, others = self.parameters.arranged(args, given)
-        if self.rule is not None:
+        if self.rule is not None and not self._is_nested(self.rule, [*inputs, *others.values()]):
             return self.rule(*inputs, *others.values())
         return self.apply(inputs, others)
+
+    @staticmethod
+    def _is_nested(rule: CustomJvp | CustomVjp, args: Sequence[Any]) -> bool:
+        """Whether a call is in rules of ever other calls, as that of xⁿ, which may call the kernel for n - 1.
+
+        Only derivatives of a higher order than `NESTED` read the rule of such a call.
+        """
+        own = [c for c in TRACES.calls if isinstance(c, CustomCall) and c.f is rule.f]
+        if len(own) < NESTED:
+            return False
+        given = Given(rule.operation, args, rule.numbers(args))
+        return not any(c.given.like(given) for c in own)
 
     def apply(self, inputs: Sequence[Any], others: Mapping[str, Any]) -> Any:
         """The outputs, without a derivative."""
@@ -166,9 +181,7 @@ class PythonKernel:
     def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
         return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
 
-    def _translation(
-        self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], values: str
-    ) -> Translation:
+    def _translation(self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], values: str) -> Translation:
         """The kernel for types of inputs and outputs without a batch."""
         key = types, results, values
         if key not in self.translations:
@@ -198,6 +211,11 @@ class PythonKernel:
         """Raise GradientError unless no output has a derivative."""
         if any(y.type.dtype.is_differentiable for y in ys):
             name = self.parameters.name
+            if self.rule is not None:
+                raise GradientError(
+                    f"kernel: derivatives of {name} must have an order of at most {NESTED}, because its rule calls it "
+                    "with other arguments each time; got a higher one; write its value out in the rule"
+                )
             raise GradientError(
                 f"kernel: {name} must have a rule to be differentiated; got none; set one with {name}.defvjp(forward, "
                 f"backward) or @{name}.defjvp, or pass x.detach()"

@@ -24,6 +24,7 @@ from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.source import source_of
 
 Plain = bool | int | float | str | None
+LIBRARIES = ("math", "nacre", "numpy")  # whose functions kernels know
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
 
@@ -153,7 +154,7 @@ def _dotted(node: ast.AST) -> set[str]:
 
 def _is_part(x: object) -> bool:
     """Whether an object is a Python function that is neither Nacre's nor of other libraries that kernels know."""
-    return isinstance(x, FunctionType) and x.__module__.partition(".")[0] not in ("nacre", "numpy", "math")
+    return isinstance(x, FunctionType) and x.__module__.partition(".")[0] not in LIBRARIES
 
 
 def _unchanged(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
@@ -172,13 +173,16 @@ def _token(x: Any, parts: Mapping[int, int] | None = None) -> str:
         return f"part {parts[id(x)]}"
     if x is None or isinstance(x, str | int | float | tuple | DType | TensorType):
         return repr(x)
-    return f"{getattr(x, '__module__', '')}.{getattr(x, '__qualname__', getattr(x, '__name__', type(x).__qualname__))}"
+    home = str(getattr(x, "__module__", ""))
+    library = home.partition(".")[0]
+    home = library if library in LIBRARIES else home
+    return f"{home}.{getattr(x, '__qualname__', getattr(x, '__name__', type(x).__qualname__))}"
 
 
 def _text_of_out(out: Any) -> str:
     """The description of outputs as text: that of a function is its source, with what its names have."""
     if not isinstance(out, FunctionType):
-        return repr(out)
+        return _token(out) if callable(out) else repr(out)
     code = out.__code__
     try:
         text = ast.unparse(source_of(code, packages=True).node)
