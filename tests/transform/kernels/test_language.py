@@ -249,6 +249,53 @@ def nested_ends(x, out):
         out[i] += 2
 
 
+@case(np.array([0, 0.5, np.nan, 0, -3]), np.array([0, 2.0, 0, 7, 0]), out=lambda x, y: [x, x, x, x])
+def operands(x, y, a, b, c, d):
+    for i in nc.prange(x.shape[0]):
+        a[i] = x[i] or 5.0
+        b[i] = x[i] and y[i]
+        c[i] = (x[i] and y[i]) or x[i] + 1
+        d[i] = (y[i] or x[i] > 0) if not (x[i] and y[i]) else (x[i] > 0 and 3)
+
+
+@case(whole(7), whole(7), out=lambda x, y: x)
+def operands_of_conditions(x, y, out):
+    for i in range(len(x)):
+        n = x[i]
+        steps = 0
+        while (n and steps < 5) or not (n or steps):
+            n -= 1
+            steps += 1
+        out[i] = steps + 100 * (n or y[i] or 9)
+
+
+@case(np.array([2**62 - 1, -(2**62) + 1, 7]), out=lambda x: [x, x, x])
+def rounded(x, a, b, c):
+    for i in nc.prange(x.shape[0]):
+        a[i] = round(x[i])
+        b[i] = math.floor(x[i]) - math.ceil(int(x[i]) - 1)
+        c[i] = math.trunc(int(x[i])) + x[i] ** 0
+
+
+@case(np.array([2**62 - 1, 3], np.uint64), out=lambda x: x)
+def rounded_without_sign(x, out):
+    for i in nc.prange(x.shape[0]):
+        out[i] = round(x[i])
+
+
+@case(np.ones(0), out=lambda x: x)
+def unreached(x, out):
+    for i in nc.prange(x.shape[0]):
+        out[i] = x[0] + x[-2]
+
+
+@case(np.ones(4), np.ones(0), out=lambda x, y: ((x.size * y.size,), x.dtype))
+def no_inner_round(x, y, out):
+    for i in nc.prange(x.shape[0]):
+        for j in range(y.shape[0]):
+            out[i * y.shape[0] + j] = x[i] * y[j]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_same_as_plain_python(name: str) -> None:
     f, inputs, out, others = CASES[name]

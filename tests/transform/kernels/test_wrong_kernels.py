@@ -26,6 +26,28 @@ def wrong(*inputs: Any, line: str, says: str, out: Any = None) -> Callable[[Call
     return added
 
 
+# ---- constant indices that each call gets to
+
+
+@wrong(line="last = x[6]", says="an index must be from -6 to 5")
+def beyond_the_end(x, out):
+    last = x[6]
+    out[0] = last
+
+
+@wrong(line="out[i] = x[-7]", says="an index must be from -6 to 5")
+def before_the_beginning(x, out):
+    for i in range(len(x)):
+        out[i] = x[-7]
+
+
+@wrong(np.ones(0), line="first = x[0]", says="an array must have elements")
+def of_nothing(x, out):
+    first = x[0]
+    for i in range(len(x)):
+        out[i] = first
+
+
 # ---- races between rounds
 
 

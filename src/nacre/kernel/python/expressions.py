@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from nacre.base.dims import Size, product
+from nacre.base.dims import Size, lower, product
 from nacre.base.dtypes import int64
-from nacre.kernel.ast import Apply, Const, Expr, If, Load, Store, apply, size_expr
+from nacre.kernel.ast import Apply, Const, Expr, If, Load, Stmt, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
 from nacre.kernel.python.frame import CallFrame, KernelWriter
 from nacre.kernel.python.refusal import Refused
@@ -29,6 +29,11 @@ from nacre.kernel.python.scalars import (
 )
 
 DEEPEST = 16  # nested calls of Python functions
+
+
+def _is_librarys(object: Any) -> bool:
+    """Whether an object is a library that kernels know, whose numbers do not change."""
+    return isinstance(object, ModuleType) and object.__name__.partition(".")[0] in ("math", "nacre", "numpy")
 
 
 class ExpressionTranslator:
@@ -56,12 +61,14 @@ class ExpressionTranslator:
             case ast.BinOp():
                 a, b = self.operands(node.left, node.right)
                 return operators.binary(node.op, a, b, node)
+            case ast.UnaryOp(op=ast.Not()):
+                return operators.unary(node.op, self.condition(node.operand), node)
             case ast.UnaryOp():
                 return operators.unary(node.op, self.scalar(node.operand), node)
             case ast.Compare():
                 return self.comparison(node)
             case ast.BoolOp():
-                return self.logic(isinstance(node.op, ast.And), node.values, node)
+                return self.logic(isinstance(node.op, ast.And), node.values, node, self.scalar)
             case ast.IfExp():
                 return self.choice(node)
             case ast.Subscript():
@@ -97,6 +104,8 @@ class ExpressionTranslator:
 
     def condition(self, node: ast.expr) -> Scalar:
         """The value of an expression as a condition."""
+        if isinstance(node, ast.BoolOp):
+            return self.logic(isinstance(node.op, ast.And), node.values, node, self.condition)
         return truth(self.scalar(node))
 
     # ---- names and attributes
@@ -168,10 +177,14 @@ class ExpressionTranslator:
                         "an attribute of an array must be shape, ndim, size or dtype",
                         "write a loop over elements",
                     )
-        if (isinstance(held, Known) and isinstance(held.object, ModuleType | type)) or isinstance(held, Known):
-            found = getattr(held.object, node.attr, None)
-            if found is not None:
-                return self.known(found, node)
+        objects, name = self.w.frame.definition.objects, ast.unparse(node)
+        if isinstance(held, Known) and name in objects:
+            return self.known(objects[name], node)
+        found = getattr(held.object, node.attr, None) if isinstance(held, Known) else None
+        if isinstance(held, Known) and isinstance(found, bool | int | float) and not _is_librarys(held.object):
+            raise Refused(node, "a number must be an attribute of a name of the module", "write the name itself")
+        if found is not None:
+            return self.known(found, node)
         raise Refused(node, "an attribute must be one of an array or of a module", "write a function of numbers")
 
     # ---- elements
@@ -211,9 +224,11 @@ class ExpressionTranslator:
             raise Refused(node, "an index must be an integer", "write int(x)", f"`{ast.unparse(node)}` of {x.type}")
         if isinstance(x.value, int):
             outside = isinstance(size, int) and not -size <= x.value < size
-            if outside:
-                raise Refused(node, f"an index must be from {-size} to {size - 1}", "correct it", str(x.value))
-            return size_expr(size + x.value) if x.value < 0 else Const(x.value, int64)
+            if outside and self.w.reached:
+                required = f"an index must be from {-size} to {size - 1}" if size else "an array must have elements"
+                raise Refused(node, required, "correct it, or write a condition around the access", str(x.value))
+            within = lower(size) + x.value >= 0  # if not, a guard counts from the end
+            return size_expr(size + x.value) if x.value < 0 and within else Const(x.value, int64)
         if x.size is not None:
             return size_expr(x.size)
         e = converted(x, common(x.type, x.type, node), node).expr
@@ -260,16 +275,27 @@ class ExpressionTranslator:
             case _:
                 raise Refused(node, "objects must be compared by == or is", "write == for each of the values")
 
-    def logic(self, conjunction: bool, nodes: Sequence[ast.expr], node: ast.AST) -> Scalar:
-        """`and` and `or`: a later part is evaluated only if the earlier ones do not decide, if it reads an array."""
-        first = self.condition(nodes[0])
+    def logic(
+        self, conjunction: bool, nodes: Sequence[ast.expr], node: ast.AST, part: Callable[[ast.expr], Scalar]
+    ) -> Scalar:
+        """`and` and `or`, of which `part` gives the value of each part: the part that decides.
+
+        A later part is evaluated only if the earlier ones do not decide, if it reads an array.
+        """
+        first = part(nodes[0])
         if len(nodes) == 1:
             return first
-        if first.value is not None:
-            decides = bool(first.value) != conjunction
-            return number(not conjunction) if decides else self.logic(conjunction, nodes[1:], node)
+        holds = truth(first)
+        if holds.value is not None:
+            return first if bool(holds.value) != conjunction else self.logic(conjunction, nodes[1:], node, part)
+        if not first.dtype.is_bool:
+            first = Scalar(self.w.let(first.expr, "part", node), first.type, None, first.size)
+            holds = truth(first)
         with self.w.block() as inside:
-            rest = self.logic(conjunction, nodes[1:], node)
+            rest = self.logic(conjunction, nodes[1:], node, part)
+        if not (first.dtype.is_bool and rest.dtype.is_bool):
+            then, other = ((inside, rest), ([], first)) if conjunction else (([], first), (inside, rest))
+            return self.either(holds, then, other, node)
         if not inside:
             return Scalar(apply("and" if conjunction else "or", first.expr, rest.expr), TRUTH)
         memory = self.w.scratch("holds", TRUTH.dtype, node, first.expr)
@@ -286,6 +312,13 @@ class ExpressionTranslator:
             a = self.scalar(node.body)
         with self.w.block() as other:
             b = self.scalar(node.orelse)
+        return self.either(condition, (then, a), (other, b), node)
+
+    def either(
+        self, condition: Scalar, yes: tuple[Sequence[Stmt], Scalar], no: tuple[Sequence[Stmt], Scalar], node: ast.AST
+    ) -> Scalar:
+        """One of two numbers, each with the statements that compute it."""
+        (then, a), (other, b) = yes, no
         type = common(a.type, b.type, node)
         x, y = (converted(v, type, node).expr for v in (a, b))
         if not then and not other:

@@ -26,12 +26,14 @@ class FunctionSource:
     node: ast.FunctionDef
     function: Any
     file: str  # without its folder
-    numbers: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of names of the module
+    objects: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of names of the module, and of dotted ones
 
     def object(self, node: ast.Name) -> Any:
         """The object that a name of the function's module, of its closure or of Python has."""
-        if node.id in self.numbers:
-            return self.numbers[node.id]
+        return self.objects[node.id] if node.id in self.objects else self.current(node)
+
+    def current(self, node: ast.Name) -> Any:
+        """The object that a name has now.  Raises Refused if it has none."""
         code = self.function.__code__
         if node.id in code.co_freevars:
             cell: Any = self.function.__closure__[code.co_freevars.index(node.id)]
@@ -67,6 +69,7 @@ class KernelWriter:
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
+    reached: bool = True  # whether each call runs the statements that are written now
     origins: dict[int, tuple[Stmt, ast.AST]] = field(default_factory=dict[int, tuple[Stmt, ast.AST]])
     frame: CallFrame = None  # type: ignore[assignment]
 
@@ -90,15 +93,18 @@ class KernelWriter:
         return Local(name, e.dtype)
 
     @contextmanager
-    def block(self) -> Generator[list[Stmt]]:
-        """Inside, statements are appended to a new block, and assignments are forgotten at the end."""
+    def block(self, runs: bool = False) -> Generator[list[Stmt]]:
+        """Inside, statements are appended to a new block, and assignments are forgotten at the end.
+
+        `runs` says that the block runs at least once if the statements around it do.
+        """
         outer, env, memory = self.body, dict(self.frame.env), dict(self.frame.memory)
-        frame = self.frame
-        self.body = []
+        frame, reached = self.frame, self.reached
+        self.body, self.reached = [], reached and runs
         try:
             yield self.body
         finally:
-            self.body = outer
+            self.body, self.reached = outer, reached
             frame.env, frame.memory = env, memory
 
     def scratch(self, stem: str, dtype: DType, node: ast.AST, value: Expr | None = None) -> str:

@@ -72,6 +72,9 @@ def called(home: str, name: str, args: Sequence[Scalar], node: ast.AST) -> Scala
     if home == "math":
         if all(a.value is not None for a in args):
             return _of_python(getattr(math, name), args, node)
+        if name in ("floor", "ceil", "trunc"):
+            x = args[0]  # NumPy's integers become floats there, as in Python
+            return _whole(op, x if x.type == WEAK_INT else converted(x, WEAK_FLOAT, node), node)
         type = ScalarType(float64)
     elif not type.dtype.is_float and not (op in WHOLE and type.dtype.is_integer):
         type = ScalarType(float64)
@@ -79,8 +82,7 @@ def called(home: str, name: str, args: Sequence[Scalar], node: ast.AST) -> Scala
     if op in TESTS:
         return Scalar(e, TRUTH)
     if home == "math":
-        whole = op in ("floor", "ceil", "trunc")
-        return Scalar(Apply("cast", (e,), int64), WEAK_INT) if whole else Scalar(e, WEAK_FLOAT)
+        return Scalar(e, WEAK_FLOAT)
     return Scalar(e, ScalarType(type.dtype, type.weak and type.dtype is int64))
 
 
@@ -118,7 +120,14 @@ def _rounded(args: Sequence[Scalar], node: ast.AST) -> Scalar:
     if len(args) != 1:
         raise Refused(node, "round must have one number", "write round(x * 100) / 100 for two digits")
     (x,) = args
-    return Scalar(Apply("cast", (apply("round", converted(x, WEAK_FLOAT, node).expr),), int64), WEAK_INT)
+    return _whole("round", x, node)
+
+
+def _whole(op: str, x: Scalar, node: ast.AST) -> Scalar:
+    """A number rounded by an operation, as a Python int; an integer has no other value."""
+    if not x.dtype.is_float:
+        return converted(x, WEAK_INT, node)
+    return Scalar(Apply("cast", (apply(op, converted(x, WEAK_FLOAT, node).expr),), int64), WEAK_INT)
 
 
 def _made(type: ScalarType) -> Call:

@@ -141,7 +141,7 @@ class LoopTranslator:
         more = max(0, -lower(extent))
         start = size_expr(r.start.size or 0)
         index = index_add(start, index_mul(Const(r.step, int64), Index(name)))
-        with w.block() as inside:
+        with w.block(lower(extent) > 0) as inside:
             self.body(s, Scalar(index, WEAK_INT))
         body = tuple(inside)
         if more:
@@ -246,7 +246,7 @@ class LoopTranslator:
         w, name = self.w, self.w.fresh(target.id)
         start = size_expr(r.start.size or 0)
         before = w.frame.env.get(target.id)
-        with w.block() as inside:
+        with w.block(lower(r.extent) > 0) as inside:
             index = index_add(start, index_mul(Const(r.step, int64), Index(name)))
             w.frame.env[target.id] = Scalar(index, WEAK_INT)
             element = self.e.scalar(given.elt)

@@ -127,12 +127,12 @@ def _power(a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
         return Scalar(apply("mul", x, x), type)
     if type.dtype.is_float:
         return Scalar(apply("pow", x, converted(b, type, node).expr), type)
-    if isinstance(b.value, int) and 0 < b.value <= POWER:
-        found = x
+    if isinstance(b.value, int) and 0 <= b.value <= POWER:
+        found: Expr = x if b.value else Const(1, type.dtype)
         for _ in range(b.value - 1):
             found = apply("mul", found, x)
         return Scalar(found, type)
-    raise Refused(node, f"the exponent of an integer must be a number from 1 to {POWER}", "write float(x) ** n")
+    raise Refused(node, f"the exponent of an integer must be a number from 0 to {POWER}", "write float(x) ** n")
 
 
 def _floored(kind: type, a: Scalar, b: Scalar, node: ast.AST) -> Scalar:

@@ -1,4 +1,4 @@
-"""Removal of what a translation leaves over: names and scratch that nothing reads, and empty blocks."""
+"""Removal of what a translation leaves over: names and scratch that nothing reads, empty blocks, loops of no round."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _without(body: Sequence[Stmt], used: set[str]) -> tuple[Stmt, ...]:
                 pass
             case For():
                 inside = _without(s.body, used)
-                if inside:
+                if inside and s.extent != 0:
                     found.append(For(s.index, s.extent, inside, s.parallel, s.vector))
             case If():
                 sides = _without(s.body, used), _without(s.orelse, used)

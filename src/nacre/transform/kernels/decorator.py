@@ -11,6 +11,7 @@ from typing import Any, Final
 from nacre.base.dims import Size
 from nacre.base.errors import DTypeError, GradientError
 from nacre.base.types import TensorType
+from nacre.interpret.custom.call import TRACES
 from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
 from nacre.kernel.ast import Kernel
 from nacre.kernel.python.batching import batched
@@ -20,10 +21,12 @@ from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
+from nacre.transform.derivatives.call import CustomCall, Given
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
 from nacre.transform.kernels.definition import KernelParameters, PythonSource, encoded, output_types
 
 __all__ = ["kernel"]
+NESTED: Final = 4  # calls of a kernel, with other arguments each time, within the traces of its rule
 KEPT: Final = 64  # translations of a kernel; then it starts again
 Batch = tuple[tuple[bool, ...], ...]  # for each `vmap`, outermost first: which inputs have its axis, which is the first
 
@@ -63,7 +66,7 @@ class PythonKernel:
         self.function = f
         self.parameters = KernelParameters.of(self.source.main.function, out)
         self.primitive = self._primitive()
-        self.translations: dict[tuple[object, str], Translation] = {}
+        self.translations: dict[tuple[object, ...], Translation] = {}
         self.rule: CustomJvp | CustomVjp | None = None
         update_wrapper(self, f)
         places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.parameters.inputs]
@@ -78,9 +81,21 @@ class PythonKernel:
     def __call__(self, *args: Any, **given: Any) -> Any:
         """The outputs for inputs: a tensor, or a tuple of them."""
         inputs, others = self.parameters.arranged(args, given)
-        if self.rule is not None:
+        if self.rule is not None and not self._is_nested(self.rule, [*inputs, *others.values()]):
             return self.rule(*inputs, *others.values())
         return self.apply(inputs, others)
+
+    @staticmethod
+    def _is_nested(rule: CustomJvp | CustomVjp, args: Sequence[Any]) -> bool:
+        """Whether a call is in rules of ever other calls, as that of xⁿ, which may call the kernel for n - 1.
+
+        Only derivatives of a higher order than `NESTED` read the rule of such a call.
+        """
+        own = [c for c in TRACES.calls if isinstance(c, CustomCall) and c.f is rule.f]
+        if len(own) < NESTED:
+            return False
+        given = Given(rule.operation, args, rule.numbers(args))
+        return not any(c.given.like(given) for c in own)
 
     def apply(self, inputs: Sequence[Any], others: Mapping[str, Any]) -> Any:
         """The outputs, without a derivative."""
@@ -95,7 +110,8 @@ class PythonKernel:
         found = bind(self.primitive, *values, **params)
         if self.debug:
             count = len(self.parameters.outputs)
-            checks = self._translation(tuple(x.type for x in values), params["values"]).checks
+            outputs = tuple(x.type for x in found[:count])
+            checks = self._translation(tuple(x.type for x in values), outputs, params["values"]).checks
             for c, value in zip(checks, found[count:], strict=False):
                 check(value, c.low, c.high, c.kind, c.text)
             found = found[:count]
@@ -137,7 +153,8 @@ class PythonKernel:
     # ---- the primitive
 
     def _primitive(self) -> Primitive:
-        name = f"kernel_{self.parameters.name}"
+        version = self.source.version(self.out, self.debug)
+        name = f"kernel_{self.parameters.name}_{version}"  # so that kernels of one name are two operations
         withdraw(name)
         return Primitive(
             name,
@@ -146,7 +163,7 @@ class PythonKernel:
             Jvp(self._no_derivative),
             self._batched,
             multiple=True,
-            version=self.source.version,
+            version=version,
         )
 
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
@@ -157,21 +174,21 @@ class PythonKernel:
             inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
         found = self._outputs(inner, json.loads(values)[1])
         if self.debug:
-            outputs = self._translation(tuple(inner), values).kernel.outputs
+            outputs = self._translation(tuple(inner), found, values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
         return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
 
     def _outputs(self, types: Sequence[TensorType], others: Mapping[str, Any]) -> tuple[TensorType, ...]:
         return output_types(self.parameters.name, self.out, types, others, len(self.parameters.outputs))
 
-    def _translation(self, types: tuple[TensorType, ...], values: str) -> Translation:
-        """The kernel for types of inputs without a batch."""
-        key = types, values
+    def _translation(self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], values: str) -> Translation:
+        """The kernel for types of inputs and outputs without a batch."""
+        key = types, results, values
         if key not in self.translations:
             numbers, others = json.loads(values)
             source = self.source.with_numbers(numbers)
             inputs = dict(zip(self.parameters.inputs, types, strict=True))
-            outputs = dict(zip(self.parameters.outputs, self._outputs(types, others), strict=True))
+            outputs = dict(zip(self.parameters.outputs, results, strict=True))
             if len(self.translations) >= KEPT:
                 self.translations.clear()
             made = translated(source.main, Signature(inputs, outputs, others), source.part, self.debug)
@@ -184,7 +201,8 @@ class PythonKernel:
         """The kernel IR for types of inputs, with the batches around it."""
         levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
         inner = tuple(t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True))
-        found = self._translation(inner, values).kernel
+        outputs = tuple(t.with_shape(t.shape[len(batch) :]) for t in results[: len(self.parameters.outputs)])
+        found = self._translation(inner, outputs, values).kernel
         for k in reversed(range(len(batch))):
             found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
         return found
@@ -193,6 +211,11 @@ class PythonKernel:
         """Raise GradientError unless no output has a derivative."""
         if any(y.type.dtype.is_differentiable for y in ys):
             name = self.parameters.name
+            if self.rule is not None:
+                raise GradientError(
+                    f"kernel: derivatives of {name} must have an order of at most {NESTED}, because its rule calls it "
+                    "with other arguments each time; got a higher one; write its value out in the rule"
+                )
             raise GradientError(
                 f"kernel: {name} must have a rule to be differentiated; got none; set one with {name}.defvjp(forward, "
                 f"backward) or @{name}.defjvp, or pass x.detach()"

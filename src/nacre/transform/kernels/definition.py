@@ -9,20 +9,22 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from types import FunctionType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
 from nacre.base.arguments import shown
 from nacre.base.dims import Dim, lower
-from nacre.base.dtypes import as_dtype
-from nacre.base.errors import ArgumentError, KindError, ShapeError
+from nacre.base.dtypes import DType, as_dtype
+from nacre.base.errors import ArgumentError, GraphError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.python.frame import FunctionSource
+from nacre.kernel.python.refusal import Refused
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.source import source_of
 
 Plain = bool | int | float | str | None
+LIBRARIES = ("math", "nacre", "numpy")  # whose functions kernels know
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
 
@@ -41,67 +43,156 @@ def definition_of(f: Any, name: str) -> FunctionSource:
 
 @dataclass(frozen=True)
 class PythonSource:
-    """A kernel's function, and the functions that it calls, by their identity."""
+    """A kernel's function, the functions that it calls, by their identity, and what their names had then."""
 
     main: FunctionSource
     parts: Mapping[int, FunctionSource]
+    objects: Sequence[Mapping[str, Any]]  # for each function
 
     @staticmethod
     def of(f: Any) -> PythonSource:
         """The source of a kernel, and of the functions that its names have when it is defined."""
         main = definition_of(f, getattr(f, "__qualname__", "a function"))
         found: dict[int, FunctionSource] = {}
+        objects: list[Mapping[str, Any]] = []
         todo = [main]
-        while todo:
-            for part in _functions(todo.pop().function):
-                if id(part) not in found:
+        for d in todo:
+            objects.append(objects_of(d))
+            for part in objects[-1].values():
+                if _is_part(part) and id(part) not in found:
                     found[id(part)] = definition_of(part, part.__qualname__)
                     todo.append(found[id(part)])
-        return PythonSource(main, found)
+        return PythonSource(main, found, objects)
 
     @property
     def all(self) -> list[FunctionSource]:
         """The kernel's function first."""
         return [self.main, *self.parts.values()]
 
-    @property
-    def version(self) -> str:
-        """A hash of the trees."""
-        text = "\n".join(ast.dump(d.node) for d in self.all)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def version(self, out: Any, debug: bool) -> str:
+        """A hash of all that the kernel is, without the numbers that it reads at each call."""
+        parts = {k: n for n, k in enumerate(self.parts)}
+        texts = [f"debug {debug}", _text_of_out(out)]
+        for d, objects in zip(self.all, self.objects, strict=True):
+            fixed = {n: _token(x, parts) for n, x in objects.items() if not isinstance(x, bool | int | float)}
+            texts += [ast.unparse(d.node), json.dumps(fixed, sort_keys=True)]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
     def numbers(self) -> list[dict[str, Plain]]:
-        """The numbers that names of the modules have now, for each function."""
-        return [{n: x for n, x in _names(d.function).items() if isinstance(x, bool | int | float)} for d in self.all]
+        """The numbers that names have now, for each function.
+
+        Raises GraphError if a name has another object than a number, and had not when the kernel was defined.
+        """
+        found: list[dict[str, Plain]] = []
+        for d, before in zip(self.all, self.objects, strict=True):
+            now = objects_of(d)
+            changed = [n for n in now.keys() | before.keys() if not _unchanged(n, now, before)]
+            if changed:
+                name = min(changed)
+                raise GraphError(
+                    f"kernel: {name} in {self.main.function.__name__} must be the object that it was when the kernel "
+                    f"was defined; got {shown(now[name]) if name in now else 'none'}; define the kernel again, behind "
+                    f"{name}"
+                )
+            found.append({n: x for n, x in now.items() if isinstance(x, bool | int | float)})
+        return found
 
     def with_numbers(self, numbers: Sequence[Mapping[str, Any]]) -> PythonSource:
         """The source with these numbers for names of the modules."""
-        held = [replace(d, numbers=n) for d, n in zip(self.all, numbers, strict=True)]
-        return PythonSource(held[0], dict(zip(self.parts, held[1:], strict=True)))
+        named = [{**x, **n} for x, n in zip(self.objects, numbers, strict=True)]
+        held = [replace(d, objects=x) for d, x in zip(self.all, named, strict=True)]
+        return PythonSource(held[0], dict(zip(self.parts, held[1:], strict=True)), self.objects)
 
     def part(self, object: object, node: ast.AST) -> FunctionSource | None:
         """The definition of a function that the kernel calls; None for other objects."""
         return self.parts.get(id(object))
 
 
-def _names(f: FunctionType) -> dict[str, Any]:
-    """What the names that a function uses have, in its module and its closure."""
-    code = f.__code__
-    found = {n: f.__globals__[n] for n in code.co_names if n in f.__globals__}
-    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
+# ---- names
+
+
+def objects_of(d: FunctionSource) -> dict[str, Any]:
+    """What the names of the module, and dotted attributes of them, that a function uses have now."""
+    found: dict[str, Any] = {}
+    for path in _paths(d.node):
+        name, *attributes = path.split(".")
         try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not yet assigned
+            held = d.current(ast.Name(name))
+            for each in attributes:
+                held = getattr(held, each)
+        except (Refused, AttributeError):
             continue
+        found[path] = held
     return found
 
 
-def _functions(f: FunctionType) -> list[FunctionType]:
-    """The Python functions that a function's names have, without those of Nacre and other libraries' own."""
-    return [
-        x for x in _names(f).values()
-        if isinstance(x, FunctionType) and x.__module__.partition(".")[0] not in ("nacre", "numpy", "math")
-    ]  # fmt: skip
+def _paths(node: ast.FunctionDef) -> tuple[str, ...]:
+    """The names that a function does not assign, with the attributes of them that it uses."""
+    known = getattr(node, "_nacre_paths", None)
+    if known is None:
+        a = node.args
+        own = {each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs)}.union(*map(bound, node.body))
+        found = {text for s in node.body for text in _dotted(s) if text.partition(".")[0] not in own}
+        known = node._nacre_paths = tuple(sorted(found))  # type: ignore[attr-defined] - one tree for all calls
+    return known
+
+
+def bound(node: ast.AST) -> set[str]:
+    """The names that a construct assigns or counts with, those in sums included."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+
+def _dotted(node: ast.AST) -> set[str]:
+    """The longest dotted names in a construct."""
+    held = node
+    while isinstance(held, ast.Attribute):
+        held = held.value
+    if isinstance(held, ast.Name):
+        return {ast.unparse(node)}
+    return set[str]().union(*map(_dotted, ast.iter_child_nodes(node)))
+
+
+def _is_part(x: object) -> bool:
+    """Whether an object is a Python function that is neither Nacre's nor of other libraries that kernels know."""
+    return isinstance(x, FunctionType) and x.__module__.partition(".")[0] not in LIBRARIES
+
+
+def _unchanged(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether a name has the object that it had, or a number in place of a number or of nothing."""
+    if name not in now or name not in before:
+        return all(isinstance(x.get(name, 0), bool | int | float) for x in (now, before))
+    a, b = now[name], before[name]
+    if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
+        return True
+    return a is b or (type(a) is type(b) and isinstance(a, str | tuple | MethodType) and bool(a == b))
+
+
+def _token(x: Any, parts: Mapping[int, int] | None = None) -> str:
+    """The text of an object in a version."""
+    if parts is not None and id(x) in parts:
+        return f"part {parts[id(x)]}"
+    if x is None or isinstance(x, str | int | float | tuple | DType | TensorType):
+        return repr(x)
+    home = str(getattr(x, "__module__", ""))
+    library = home.partition(".")[0]
+    home = library if library in LIBRARIES else home
+    return f"{home}.{getattr(x, '__qualname__', getattr(x, '__name__', type(x).__qualname__))}"
+
+
+def _text_of_out(out: Any) -> str:
+    """The description of outputs as text: that of a function is its source, with what its names have."""
+    if not isinstance(out, FunctionType):
+        return _token(out) if callable(out) else repr(out)
+    code = out.__code__
+    try:
+        text = ast.unparse(source_of(code, packages=True).node)
+    except NotConverted:
+        text = f"{code.co_code.hex()} {code.co_names} {[c for c in code.co_consts if not isinstance(c, CodeType)]}"
+    held = {n: out.__globals__[n] for n in code.co_names if n in out.__globals__}
+    for name, cell in zip(code.co_freevars, out.__closure__ or (), strict=True):
+        if cell != CellType():
+            held[name] = cell.cell_contents
+    return text + json.dumps({n: _token(x) for n, x in held.items()}, sort_keys=True)
 
 
 # ---- parameters
@@ -196,9 +287,10 @@ def _type(name: str, found: Any) -> TensorType:
         shape, dtype = found
         for size in shape:
             if isinstance(size, int | Dim) and lower(size) < 0:
-                raise ShapeError(
-                    f"kernel: sizes of outputs of {name} must be at least 0; got {size}; pass larger inputs"
-                )
+                remedy = "pass larger inputs"
+                if isinstance(size, Dim):
+                    remedy = 'give the symbolic size a least one, as in nacre.Dim("n", min=1)'
+                raise ShapeError(f"kernel: sizes of outputs of {name} must be at least 0; got {size}; {remedy}")
         return TensorType(tuple(shape), as_dtype(dtype))
     except ShapeError:
         raise
