@@ -294,8 +294,8 @@ class ExpressionTranslator:
         with self.w.block() as inside:
             rest = self.logic(conjunction, nodes[1:], node, part)
         if not (first.dtype.is_bool and rest.dtype.is_bool):
-            then, other = ((inside, rest), ([], first)) if conjunction else (([], first), (inside, rest))
-            return self.either(holds, then, other, node)
+            later, decided = (inside, rest), (list[Stmt](), first)
+            return self.either(holds, *((later, decided) if conjunction else (decided, later)), node)
         if not inside:
             return Scalar(apply("and" if conjunction else "or", first.expr, rest.expr), TRUTH)
         memory = self.w.scratch("holds", TRUTH.dtype, node, first.expr)

@@ -172,7 +172,7 @@ def _token(x: Any, parts: Mapping[int, int] | None = None) -> str:
     if parts is not None and id(x) in parts:
         return f"part {parts[id(x)]}"
     if x is None or isinstance(x, str | int | float | tuple | DType | TensorType):
-        return repr(x)
+        return repr(cast("object", x))
     home = str(getattr(x, "__module__", ""))
     library = home.partition(".")[0]
     home = library if library in LIBRARIES else home
