@@ -129,6 +129,115 @@ def test_gradients_are_unscaled_once() -> None:
     assert w.tolist() == [-2.0]
 
 
+SETTINGS = {"growth_factor": 8.0, "backoff_factor": 0.25, "growth_interval": 1}
+
+
+@pytest.mark.parametrize("how", ["attributes", "methods", "state"])
+def test_new_settings_reach_compiled_steps_without_a_new_variant(how: str) -> None:
+    def scales(compiled: bool) -> list[float]:
+        w = nn.Parameter([1.0])
+        opt, scaler = optim.SGD([w], lr=0.1), optim.GradScaler(4.0)
+
+        def step(factor: Any) -> None:
+            scaler.scale((w * factor).sum()).backward()
+            scaler.step(opt)
+            scaler.update()
+            opt.zero_grad()
+
+        work: Any = nc.jit(step) if compiled else step
+        for _ in range(2):  # the second call finds state of the optimiser
+            work(nc.tensor(1.0))
+        variants = len(work.concrete_functions) if compiled else 0
+        if how == "state":
+            scaler.load_state_dict({**scaler.state_dict(), **SETTINGS})
+        for name, value in SETTINGS.items() if how != "state" else ():
+            setattr(scaler, name, value) if how == "attributes" else getattr(scaler, f"set_{name}")(value)
+        assert {name: getattr(scaler, f"get_{name}")() for name in SETTINGS} == SETTINGS
+        found: list[float] = []
+        for factor in (1.0, inf, 1.0):
+            work(nc.tensor(factor))
+            found.append(scaler.get_scale())
+        assert not compiled or len(work.concrete_functions) == variants
+        return found
+
+    assert scales(False) == scales(True) == [32.0, 8.0, 64.0]
+
+
+def test_settings_may_be_set_in_a_compiled_function() -> None:
+    scaler = optim.GradScaler(4.0, growth_factor=0.1 + 1)
+
+    @nc.jit
+    def faster() -> None:
+        scaler.growth_interval = 1
+        scaler.update()
+
+    faster()
+    assert (scaler.growth_interval, scaler.growth_factor) == (1, 1.1)
+    assert scaler.get_scale() == np.float32(4.0) * np.float32(1.1)
+    with pytest.raises(nc.ArgumentError, match="growth_interval"):
+        scaler.set_growth_interval(0)
+    with pytest.raises(nc.ArgumentError, match="backoff_factor"):
+        scaler.backoff_factor = 2.0
+    with pytest.raises(nc.ArgumentError, match="growth_interval"):
+        optim.GradScaler(growth_interval=2**63)
+    with pytest.raises(nc.ArgumentError, match="update: new_scale"):
+        scaler.update(0.0)
+    with pytest.raises(nc.ArgumentError, match="load_state_dict: scale"):
+        scaler.load_state_dict({**scaler.state_dict(), "scale": inf})
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("first", ["step", "unscale_", "both"])
+@pytest.mark.parametrize("second", ["step", "unscale_"])
+def test_a_forgotten_update_is_an_error_that_changes_nothing(compiled: bool, first: str, second: str) -> None:
+    w = nn.Parameter([1.0])
+    opt, scaler = optim.SGD([w], lr=0.5), optim.GradScaler(1024.0)
+
+    def gradients(factor: float) -> None:
+        opt.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+
+    def begin() -> None:
+        gradients(2.0)
+        for name in ("unscale_", "step") if first == "both" else (first,):
+            getattr(scaler, name)(opt)
+
+    def again() -> None:
+        gradients(1.0)
+        getattr(scaler, second)(opt)
+
+    one, two = (nc.jit(f) if compiled else f for f in (begin, again))
+    one()
+    before = w.tolist()
+    if (first, second) == ("unscale_", "step"):
+        scaler.step(opt)  # once is right
+        assert w.tolist() == [0.0]
+        before = [0.0]
+    for _ in range(2):
+        with pytest.raises(nc.StateError, match=rf"{second}: .* between two calls of update"):
+            two()
+        assert w.tolist() == before
+    scaler.update()
+    two()
+    assert second == "unscale_" or w.tolist() == [before[0] - 0.5]
+
+
+def test_two_steps_of_one_compiled_function_need_an_update_between_them() -> None:
+    w = nn.Parameter([1.0])
+    opt, scaler = optim.SGD([w], lr=0.5), optim.GradScaler(1024.0)
+
+    @nc.jit
+    def two() -> None:
+        for _ in range(2):
+            scaler.scale((w * 1.0).sum()).backward()
+            scaler.step(opt)
+        scaler.update()
+
+    with pytest.raises(nc.StateError, match=r"GradScaler\.step"):
+        two()
+    assert w.tolist() == [1.0]
+
+
 def test_the_scale_has_bounds() -> None:
     w = nn.Parameter([1.0])
     opt, scaler = optim.SGD([w], lr=0.5), optim.GradScaler(2.0**-126)
@@ -160,6 +269,9 @@ def test_bad_input_is_refused() -> None:
     for settings in ({"init_scale": 0.0}, {"growth_factor": 1.0}, {"backoff_factor": 1.0}, {"growth_interval": 0}):
         with pytest.raises(nc.ArgumentError, match=next(iter(settings))):
             optim.GradScaler(**settings)  # type: ignore[arg-type]
+    for arguments, settings in ((("cuda",), {}), (("cuda",), {"init_scale": 2.0}), ((), {"device": "cuda"})):
+        with pytest.raises(nc.KindError, match=r"without a device|leave this out"):
+            optim.GradScaler(*arguments, **settings)  # type: ignore[arg-type]
     scaler = optim.GradScaler()
     with pytest.raises(nc.KindError, match="an optimiser"):
         scaler.step(nn.Linear(2, 2))  # type: ignore[arg-type]

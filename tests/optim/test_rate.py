@@ -35,6 +35,20 @@ def test_norms_are_clipped(norm_type: float, limit: float) -> None:
         np.testing.assert_allclose(p.grad.numpy(), g * factor, rtol=1e-6)
 
 
+def test_an_infinite_limit_only_measures() -> None:
+    parameters, gradients = fresh((3, 4), (5,))
+    measured: Any = nc.jit(lambda: optim.clip_grad_norm_(parameters, math.inf))
+    wanted = np.linalg.norm(np.concatenate([g.ravel() for g in gradients]))
+    for norm in (optim.clip_grad_norm_(parameters, math.inf), measured()):
+        assert norm.item() == pytest.approx(wanted, rel=1e-6)
+    for p, g in zip(parameters, gradients, strict=True):
+        assert p.grad is not None
+        np.testing.assert_array_equal(p.grad.numpy(), g)
+    for limit in (-1.0, math.nan):
+        with pytest.raises(nc.ArgumentError, match="max_norm must be at least 0"):
+            optim.clip_grad_norm_(parameters, limit)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_norms_of_float64_are_float64(compiled: bool) -> None:
     wide, narrow = nn.Parameter(nc.zeros(2, nc.float64)), nn.Parameter(nc.zeros(1))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, GradientError, KindError, ShapeError
 from nacre.trace.variable import Variable
 
 X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
@@ -244,6 +244,10 @@ def test_scan_faults() -> None:
     with pytest.raises(ShapeError, match="leading"):
         nc.scan(lambda c, x: (c, c), nc.tensor(0.0), (XS, XS[1:]))
     w = Variable(X, requires_grad=True)
+    for run in (nc.map, lambda f, xs: nc.scan(lambda c, x: (c, f(x)), nc.tensor(0.0), xs)):
+        for xs in (w, (X, w)):
+            with pytest.raises(KindError, match=r"xs must have tensors.*p\.value"):
+                run(lambda x: x, xs)
 
     def forgets(c: Any, _: Any) -> Any:
         (w.value * w.value).sum().backward()

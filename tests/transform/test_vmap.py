@@ -9,7 +9,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 
 A = nc.tensor(np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 7)
 
@@ -78,3 +78,9 @@ def test_faults() -> None:
         nc.vmap(lambda x: x, in_axes=3)(A)
     with pytest.raises(ArgumentError, match="in_axes"):
         nc.vmap(lambda x: x, in_axes=(0, 0))(A)
+    p = nc.nn.Parameter(A)
+    with pytest.raises(KindError, match=r"None for variables.*p\.value"):
+        nc.vmap(lambda x, y: x * y, in_axes=(0, 0))(A, p)
+    assert nc.vmap(lambda x, y: x * y, in_axes=(0, 0))(A, p.value).shape == A.shape
+    for axes in (0, (0, None)):
+        assert nc.vmap(lambda x, y: x[None] * y, in_axes=axes)(A, p).shape == (A.shape[0], *A.shape)

@@ -170,12 +170,12 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> SettingsBlock:
     >>> y.dtype, total.dtype, z.dtype
     (nacre.bfloat16, nacre.float32, nacre.float32)
     """
-    require_flag(enabled, "autocast")
     if isinstance(dtype, str) and dtype not in ("bfloat16", "float16"):
         raise ArgumentError(
             f"autocast: dtype must be bfloat16 or float16; got {dtype!r}; write nacre.autocast(nacre.bfloat16), "
             "without a device"
         )
+    require_flag(enabled, "autocast")
     low = as_dtype(dtype)
     if low not in (bfloat16, float16):
         raise ArgumentError(

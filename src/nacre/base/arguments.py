@@ -229,6 +229,7 @@ WORDS_OF_RANGE: Final[dict[str, ArgumentKind]] = {
     "fraction": ArgumentKind("in [0, 1)", lambda v: 0 <= v < 1),
     "chance": ArgumentKind("in [0, 1]", lambda v: 0 <= v <= 1),
     "finite": ArgumentKind("finite", math.isfinite),
+    "unsigned": ArgumentKind("at least 0", lambda v: v >= 0),
     "rate": ArgumentKind("finite and at least 0", lambda v: math.isfinite(v) and v >= 0),
 }
 _RANGES: Final = {
@@ -242,8 +243,9 @@ _RANGES: Final = {
         "embedding_dim num_features normalized_shape num_channels input_size num_parameters "
         "output_padding dim_feedforward kdim vdim proj_size num_workers cooldown total_iters "
         "output_size num_samples buffer_size size repeats count length",
-        "rate": "lr weight_decay eps lr_decay clip_norm clip_value max_norm initial_accumulator_value "
+        "rate": "lr weight_decay eps lr_decay clip_norm clip_value initial_accumulator_value "
         "tolerance_grad tolerance_change eta_min layer_norm_eps base_lr max_lr min_lr std",
+        "unsigned": "max_norm",
         "finite": "mean low high gain",
         "chance": "label_smoothing dropout dropout_p sparsity pct_start",
         "fraction": "betas",

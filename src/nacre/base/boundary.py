@@ -19,6 +19,7 @@ from typing import Any, Final, TypeGuard, cast
 from nacre.base.arguments import Parameters, shown
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, OutOfMemory
 from nacre.base.hints import closest, refusal, worded
+from nacre.base.porting.advice import CPU, DEVICES
 from nacre.base.porting.keywords import KEYWORDS
 
 SPELLINGS: Final = {  # keywords of PyTorch; in `nn.functional`, which has those, also keywords of the array API
@@ -141,6 +142,7 @@ def _refused(
         require_tuple(function, operation, args, NUMBERS)
         _require_known(held, operation, kwargs)
         _require_named(held, operation, args)
+        _require_once(held, operation, args, kwargs)
         _require_count(held, operation, args, kwargs)
         raise fault
     held.check(operation, args, kwargs)
@@ -200,6 +202,20 @@ def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> Non
             f"{operation}: names are required for what follows {listed_names}; got "
             f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}"
         )
+
+
+def _require_once(held: Parameters, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise for an argument that is given by position and by name, as the dtype in `autocast("cuda", dtype=d)`."""
+    places = [p for p in held.signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for parameter, given in zip(places, args, strict=False):
+        name = parameter.name
+        if name in kwargs and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            device = isinstance(given, str) and given.partition(":")[0] in DEVICES
+            taken = ", ".join(p.name for p in places if p.name != "self")
+            raise KindError(
+                f"{operation}: {name} must be given once; got {shown(given)} by position and {name}="
+                f"{shown(kwargs[name])}{worded(CPU) if device else ''} (the parameters are {taken})"
+            )
 
 
 def _require_count(held: Parameters, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -89,6 +89,10 @@ class ConvergenceError(Error, ArithmeticError):
     """An iterative method ended without a solution, and the call required one (`strict=True`)."""
 
 
+class StateError(Error, RuntimeError):
+    """An object is not in the state that the call needs (a freed tape, a missing gradient …)."""
+
+
 CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "argument": ArgumentError,
     "assertion": FailedAssertion,
@@ -96,6 +100,7 @@ CHECKED: Final[dict[str, type[Error]]] = {  # what checks may raise
     "convergence": ConvergenceError,
     "matrix": LinAlgError,
     "shape": ShapeError,
+    "state": StateError,
 }
 
 
@@ -143,10 +148,6 @@ class CompileError(Error, RuntimeError):
 
 class OutOfMemory(Error, MemoryError):
     """The machine has too little memory, or the memory limit is reached."""
-
-
-class StateError(Error, RuntimeError):
-    """An object is not in the state that the call needs (a freed tape, a missing gradient …)."""
 
 
 class MissingAttribute(Error, AttributeError):

@@ -37,8 +37,9 @@ def clip_grad_norm_(
     """Scale the gradients so that their common norm is at most max_norm; returns the norm before.
 
     The norm is a float32 scalar, or float64 if a gradient is.  `norm_type` is a positive number or infinity; 2 by
-    default.  With `error_if_nonfinite`, an infinite or NaN norm raises StateError; this check needs numbers, so it
-    cannot be compiled.  Raises ArgumentError for another norm_type.
+    default.  With an infinite max_norm, the gradients are only measured.  With `error_if_nonfinite`, an infinite or NaN
+    norm raises StateError; this check needs numbers, so it cannot be compiled.  Raises ArgumentError for another
+    norm_type, and for a negative max_norm.
 
     >>> p = nn.Parameter([0.0, 0.0]); p.grad = nc.tensor([3.0, 4.0])
     >>> optim.clip_grad_norm_([p], 1.0), p.grad
@@ -61,6 +62,8 @@ def clip_grad_norm_(
             norm = pointwise.pow_(norm, filled(norm, 1.0 / norm_type))
         if error_if_nonfinite and not math.isfinite(numbers(norm, "clip_grad_norm_").item()):
             raise StateError(f"clip_grad_norm_: the norm must be finite; got {norm.item()}; look at the loss")
+        if max_norm == math.inf:
+            return norm
         factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
         factor = pointwise.minimum(factor, filled(norm, 1.0))
         for p, g in given:

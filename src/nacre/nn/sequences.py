@@ -12,6 +12,7 @@ from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
+from nacre.interpret.precision.functions import autocasting
 from nacre.trace.value import is_concrete
 
 __all__ = [
@@ -101,6 +102,7 @@ def pad_packed_sequence(
     return _time_and_batch_swapped(filled) if batch_first else filled, sequence.lengths
 
 
+@autocasting
 def pad_sequence(sequences: Sequence[TensorLike], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
     """Tensors [length, ...] stacked as [L, N, ...] (or [N, L, ...]), padded to the longest.
 

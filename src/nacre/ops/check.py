@@ -22,6 +22,8 @@ from nacre.ops.view import broadcast
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
+BARE = ("assertion", "state")  # kinds whose integers are no arguments, so that texts may leave them out
+
 
 def check(values: Value, low: Size, high: Size, kind: str, text: str, mask: Value | None = None) -> None:
     """End the program unless all values are in [low, high): those where the mask of their leading axes is true.
@@ -42,7 +44,7 @@ def require_bounds(low: Any, high: Any, kind: Any, text: Any) -> None:
     bare = text.replace("{{", "").replace("}}", "") if isinstance(text, str) else text
     for name in ("{low}", "{high}", "{got}") if isinstance(text, str) else ():
         bare = bare.replace(name, "")
-    if not isinstance(text, str) or ("{got}" not in text and kind != "assertion") or "{" in bare or "}" in bare:
+    if not isinstance(text, str) or ("{got}" not in text and kind not in BARE) or "{" in bare or "}" in bare:
         raise ArgumentError(f"check: text must have {{got}}, and else only {{low}} and {{high}}; got {text!r}")
 
 

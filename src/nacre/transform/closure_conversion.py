@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from nacre.base import tree
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, KindError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Trace, refuse_sweep, stage
@@ -24,9 +24,17 @@ Function = Callable[..., Any]
 class Operands:
     """A tree of tensors and plain Python values; the latter are constants."""
 
-    def __init__(self, operation: str, given: Any, numbers: bool = False) -> None:
+    def __init__(self, operation: str, given: Any, numbers: bool = False, rows: bool = False) -> None:
+        """`numbers` also converts variables and Python numbers; `rows` refuses variables."""
         self.given = given
         self.leaves, self.structure = tree.flatten(given)
+        held = next((x for x in self.leaves if isinstance(x, Variable)), None) if rows else None
+        if held is not None:
+            raise KindError(
+                f"{operation}: xs must have tensors, whose rows f gets; got the variable {held.name!r} of type "
+                f"{held.value.type}; write xs with its tensor, p.value, or let f use the variable itself to read it "
+                "whole"
+            )
         wanted = (Value, Variable, bool, int, float) if numbers else ()
         self.places = [
             k

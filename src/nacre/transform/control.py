@@ -316,7 +316,8 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
     """Folds f over the leading axis of xs: `carry, y = f(carry, x)`.  Returns the last carry and the stacked ys.
 
     `xs` is a tree of tensors with equal leading sizes.  Without it, `length` is the number of calls of f, with x =
-    None.  The structure and types of the carry must not change.  Differentiable in both modes.
+    None.  The structure and types of the carry must not change.  Differentiable in both modes.  Raises KindError for a
+    variable in xs; write its `value`.
 
     >>> import nacre as nc
     >>> xs = nc.tensor([1.0, 2.0, 3.0])
@@ -331,7 +332,7 @@ def fold(
     operation: str, f: Function, init: Any, xs: Any, length: Size | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
     """The scan of a public function of the given name, which its errors begin with."""
-    carry, rows = Operands(operation, init, numbers=True), Operands(operation, xs)
+    carry, rows = Operands(operation, init, numbers=True), Operands(operation, xs, rows=True)
     rounds = leading_size(operation, rows.values, length)
     types = carry.types + [t.with_shape(t.shape[1:]) for t in rows.types]
     step = stage_function(operation, in_dtypes(f, carry.types, True), [carry, rows], types, pair=True)

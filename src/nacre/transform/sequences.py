@@ -32,13 +32,13 @@ def map(f: Function, xs: Any, batch_size: int | None = None) -> Any:
     memory, and has the same bits.  f may then not assign variables, nor draw random numbers without a key.
     Differentiable in both modes.
 
-    Raises ArgumentError if xs has no tensor, and ShapeError if leading sizes differ.
+    Raises ArgumentError if xs has no tensor, KindError if it has a variable, and ShapeError if leading sizes differ.
 
     >>> import nacre as nc
     >>> nc.map(lambda x: (x * x).sum(), nc.tensor([[1.0, 2.0], [3.0, 4.0]]))
     Tensor([ 5., 25.], f32[2])
     """
-    rows = Operands("map", xs)
+    rows = Operands("map", xs, rows=True)
     if not rows.values:
         raise ArgumentError("map: xs must have at least one tensor; got none; for a number of calls, write scan")
     size = leading_size("map", rows.values)

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast, get_args
 from nacre.base import tree
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import Size
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import TensorType, normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.function_types import P, R
@@ -31,7 +31,7 @@ def vmap(
     `in_axes` gives the batch axis of each positional argument; None passes the whole argument to every example.
     `out_axes` gives the batch axis of each result.  Either may be one number for all, or a tree that is a prefix of the
     arguments or results.  Variables, plain Python values and keyword arguments are not batched.  Raises ShapeError if
-    batch sizes differ.
+    batch sizes differ, KindError if a tree of axes has one for a variable.
 
     `randomness` controls random numbers that f draws without a key, as dropout does: "same" draws once for all
     examples, "different" draws for each, and "error" raises StateError.  A key passed to f is an ordinary tensor, with
@@ -51,6 +51,7 @@ def vmap(
         leaves, structure = tree.flatten(list(args))
         spread: Any = [*in_axes] if isinstance(in_axes, tuple | list) else in_axes
         axes = _spread("vmap: in_axes", spread, structure)
+        _require_whole(leaves, axes, in_axes)
         places = [k for k, leaf in enumerate(leaves) if is_tensor(leaf) and not isinstance(leaf, Variable)]
         inputs = [as_value(leaves[k], "vmap") for k in places]
         chosen = [
@@ -78,6 +79,18 @@ def vmap(
         return tree.unflatten(found[-1], unaliased(placed, inputs))
 
     return batched
+
+
+def _require_whole(leaves: Sequence[Any], axes: Sequence[int | None], in_axes: MappedAxes) -> None:
+    """Raise KindError for a variable with a batch axis of its own, which one number for all arguments is not."""
+    if in_axes is None or is_whole(in_axes):
+        return
+    for x, axis in zip(leaves, axes, strict=True):
+        if axis is not None and isinstance(x, Variable):
+            raise KindError(
+                f"vmap: in_axes must be None for variables, which are not batched; got axis {axis} for {x.name!r} of "
+                f"type {x.value.type}; write None, or pass its tensor, p.value"
+            )
 
 
 def _batch_axis(axis: int, type: TensorType) -> int:

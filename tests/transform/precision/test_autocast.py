@@ -109,6 +109,44 @@ def test_bad_settings_are_refused() -> None:
         nc.autocast(nc.bfloat16, enabled="yes")  # type: ignore[arg-type]
 
 
+def test_calls_of_pytorch_with_a_device_say_what_to_write() -> None:
+    autocast: Any = nc.autocast
+    for given, named in (("cuda",), {"dtype": nc.bfloat16}), ((), {"device_type": "cuda", "dtype": nc.bfloat16}):
+        with pytest.raises(nc.KindError, match="leave this out"):
+            autocast(*given, **named)
+    with pytest.raises(nc.ArgumentError, match="without a device"):
+        autocast("cuda", nc.bfloat16)
+    with pytest.raises(nc.KindError, match=r"axis must be given once; got 0 by position and axis=1"):
+        nc.sum(X, 0, axis=1)  # type: ignore[call-overload,misc]
+    for name in ("GradScaler", "is_autocast_enabled", "set_autocast_enabled", "set_autocast_dtype"):
+        with pytest.raises(AttributeError, match=r"nacre\.(optim\.GradScaler|get_autocast_dtype|autocast)"):
+            getattr(nc, name)
+
+
+# ---- functions that otherwise require one dtype
+
+PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "grid": lambda x, y: F.grid_sample(x.reshape(1, 2, 4, 4), y.reshape(1, 4, 4, 2)),
+    "sequences": lambda x, y: nn.pad_sequence([x, y[:2]]),
+    "packed": lambda x, y: nn.pack_sequence([x, y[:2]]).padded,
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_operands_of_two_precisions_are_converted_to_the_widest(name: str) -> None:
+    f = PAIRS[name]
+    low = (X @ W).astype(nc.bfloat16)
+    for x, y in ((low, X), (X, low)):
+        with pytest.raises(nc.DTypeError):
+            f(x, y)
+        wanted = f(x.astype(nc.float32), y.astype(nc.float32))
+        with LOW:
+            eager, compiled = f(x, y), nc.jit(f)(x, y)
+        assert same(eager, wanted) and same(compiled, wanted)
+    with LOW:
+        assert f(low, low).dtype is nc.bfloat16
+
+
 def test_blocks_nest_and_end() -> None:
     with nc.autocast(nc.float16):
         with nc.autocast(nc.bfloat16), nc.autocast(enabled=False):

@@ -110,6 +110,7 @@ NACRE: Final = by_name(
         "amp": "nacre.autocast(nacre.bfloat16), and nacre.optim.GradScaler for float16",
         "is_autocast_enabled": "nacre.get_autocast_dtype() is not None",
         "set_autocast_dtype set_autocast_enabled": "nacre.autocast(dtype), as a context",
+        "GradScaler": "nacre.optim.GradScaler()",
         "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
         # gradients and transforms
         "GradientTape": "nacre.grad(f)(x), or loss.backward()",

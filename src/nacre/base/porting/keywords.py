@@ -8,6 +8,8 @@ from nacre.base.porting.advice import CPU
 
 KEYWORDS: Final = {
     "device": CPU,
+    "device_type": CPU,
+    "cache_enabled": "Leave it out; a compiled function converts a weight once",
     "requires_grad": "nacre.tensor(data).requires_grad_(), or nacre.nn.Parameter(data)",
     "out": "Functions make new tensors; write y[...] = f(x)",
     "pin_memory": CPU,

@@ -7,11 +7,11 @@ from functools import reduce, wraps
 from typing import Any, TypeVar, cast
 
 from nacre.base import tree
-from nacre.base.dtypes import PROMOTION, DType, float32
+from nacre.base.dtypes import FLOATS, PROMOTION, DType, float32
 from nacre.base.state import STATE, without_autocast
 from nacre.base.types import TensorType
 from nacre.interpret.precision.casting import HALVES, ROUNDED
-from nacre.interpret.precision.policy import rule_of_function
+from nacre.interpret.precision.policy import WIDEST, rule_of_function
 from nacre.ir.primitive import LOW, SINGLE
 from nacre.ops import pointwise
 from nacre.trace.value import Value
@@ -33,8 +33,8 @@ def autocasting(function: F) -> F:
         if STATE.autocast is None:
             return function(*args, **kwargs)
         if kwargs.get("dtype") is None:
-            given = converted(name, [*args, *kwargs.values()])
-            args, kwargs = tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :], strict=True))
+            leaves, structure = tree.flatten([args, kwargs])
+            args, kwargs = tree.unflatten(structure, converted(name, leaves))
         return without_autocast(lambda: function(*args, **kwargs))
 
     return cast("F", converting)
@@ -49,6 +49,8 @@ def converted(name: str, xs: Sequence[Any]) -> list[Any]:
         of, to = ROUNDED, STATE.autocast
     elif rule == SINGLE and ROUNDED.issuperset(dtypes):
         of, to = HALVES, float32
+    elif rule == WIDEST and len(dtypes) > 1 and dtypes.issubset(FLOATS):
+        of, to = frozenset(dtypes), reduce(lambda a, b: PROMOTION[a, b], dtypes)
     else:
         return list(xs)
 

@@ -21,6 +21,7 @@ from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
+from nacre.interpret.precision.functions import autocasting
 from nacre.runtime.buffer import require_room
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -29,6 +30,7 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
 
 
+@autocasting
 def grid_sample(
     input: TensorLike,
     grid: TensorLike,
