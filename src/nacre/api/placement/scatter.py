@@ -72,9 +72,12 @@ def scatter_reduce(
     if reduce not in REDUCTIONS:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(REDUCTIONS)}; got {reduce!r}")
     held, at, places, updates, whole = _located("scatter_reduce", x, dim, index, src)
-    if is_half(held):
-        return whole(in_single(lambda h, u: _reduced(h, at, places, u, reduce, include_self), held, updates))
-    return whole(_reduced(held, at, places, updates, reduce, include_self))
+
+    def reduced(x: Any, src: Any) -> Any:
+        """The reduction in the dtype of x."""
+        return _reduced(x, at, places, src, reduce, include_self)
+
+    return whole(in_single(reduced, held, updates) if is_half(held) else reduced(held, updates))
 
 
 def _reduced(held: Any, at: int, places: Any, updates: Any, reduce: str, include_self: bool) -> Any:
