@@ -198,7 +198,7 @@ def least_size(operation: str, indices: Any) -> int:
 def or_behind(places: Any, size: Size) -> Any:
     """int64 places from 0, and the size for those outside of an axis: sums there, in one more row, are cut off.
 
-    Sums leave out what is outside, but their derivatives by updates clip places.
+    Sums leave out places outside, but their derivatives by updates clip places.
     """
     end = spread(extent(size), places.type.shape)
     inside = pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))

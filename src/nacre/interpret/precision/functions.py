@@ -11,7 +11,7 @@ from nacre.base.dtypes import FLOATS, PROMOTION, DType, float32
 from nacre.base.state import STATE, without_autocast
 from nacre.base.types import TensorType
 from nacre.interpret.precision.casting import HALVES, ROUNDED
-from nacre.interpret.precision.policy import WIDEST, rule_of_function
+from nacre.interpret.precision.policy import WIDEST_FUNCTIONS, rule_of_function
 from nacre.ir.primitive import LOW, SINGLE
 from nacre.ops import pointwise
 from nacre.trace.value import Value
@@ -49,7 +49,7 @@ def converted(name: str, xs: Sequence[Any]) -> list[Any]:
         of, to = ROUNDED, STATE.autocast
     elif rule == SINGLE and ROUNDED.issuperset(dtypes):
         of, to = HALVES, float32
-    elif rule == WIDEST and len(dtypes) > 1 and dtypes.issubset(FLOATS):
+    elif name in WIDEST_FUNCTIONS and len(dtypes) > 1 and dtypes.issubset(FLOATS):
         of, to = frozenset(dtypes), reduce(lambda a, b: PROMOTION[a, b], dtypes)
     else:
         return list(xs)

@@ -34,6 +34,9 @@ SINGLE_FUNCTIONS: Final = _names(
 )
 
 
+WIDEST_FUNCTIONS: Final = _names("grid_sample pad_sequence pack_sequence")
+
+
 @cache
 def rule_of(primitive: Primitive) -> str:
     """The rule for the operands of a primitive."""
