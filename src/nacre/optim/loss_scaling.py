@@ -124,12 +124,13 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        self._of(optimizer, "unscale_").require(
+        progress = self._of(optimizer, "unscale_")
+        progress.require(
             READY,
             "GradScaler.unscale_: gradients must be unscaled once between two calls of update, before step; got a "
             "call after unscale_ or step; call update() after step()",
         )
-        self._unscale(optimizer, "unscale_")
+        self._unscale(optimizer, progress)
 
     def step(self, optimizer: Optimizer) -> None:
         """Divide the gradients by the scale, unless `unscale_` did, and step if all of them are finite.
@@ -150,7 +151,7 @@ class GradScaler:
             "update() after step()",
         )
         if not self._is_unscaled(progress):
-            self._unscale(optimizer, "step")
+            self._unscale(optimizer, progress)
         with committing_if(progress.finite.value):
             optimizer.step()
         progress.stage.assign(constant(STEPPED, int64))
@@ -200,8 +201,7 @@ class GradScaler:
         held = progress.stage.value
         return is_concrete(held) and int(held) == UNSCALED
 
-    def _unscale(self, optimizer: Optimizer, method: str) -> None:
-        progress = self._of(optimizer, method)
+    def _unscale(self, optimizer: Optimizer, progress: _Progress) -> None:
         with gradients(False):
             without_autocast(lambda: self._divide(optimizer, progress))
 
@@ -219,9 +219,7 @@ class GradScaler:
                     f"GradScaler: gradients must be float32 or wider; got {g.type} for {p.name!r}; autocast leaves "
                     "parameters in float32, so leave out model.half()"
                 )
-            whole = pointwise.isfinite(g)
-            axes = tuple(range(len(g.type.shape)))
-            finite = pointwise.and_(finite, reduce.all_(whole, axes) if axes else whole)
+            finite = pointwise.and_(finite, reduce.all_(pointwise.isfinite(g), range(len(g.type.shape))))
             p.gradient = pointwise.mul(g, spread(as_tensor(factor, g.type.dtype), g.type.shape))
         progress.finite.assign(finite)
         progress.stage.assign(constant(UNSCALED, int64))

@@ -10,9 +10,9 @@ from typing import Any, cast
 from nacre.api.operands import TensorLike, as_tensor, default_float, distinct, operands, require
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import INEXACT, NUMERIC, DTypeSet
-from nacre.base.state import STATE, without_autocast
+from nacre.base.state import STATE
 from nacre.compile.program.executor import OPERATIONS
-from nacre.interpret.precision.functions import converted
+from nacre.interpret.precision.functions import on_converted
 from nacre.trace.bind import NATIVE
 
 Operation = Callable[..., Any]
@@ -85,8 +85,7 @@ def _autocast(operation: str, function: Operation, settings: Mapping[str, Any], 
     """function(*operands); inside of `autocast`, on operands converted by the operation's rule, and without it."""
     if STATE.autocast is None:
         return function(*operands)
-    given = converted(operation, operands)
-    return without_autocast(lambda: of_tensors(operation, function, tuple(given), **settings))
+    return on_converted(operation, lambda *given: of_tensors(operation, function, given, **settings), operands)
 
 
 def _binary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike, y: TensorLike) -> Any:

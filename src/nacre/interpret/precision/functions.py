@@ -34,13 +34,19 @@ def autocasting(function: F) -> F:
             return function(*args, **kwargs)
         if kwargs.get("dtype") is None:
             leaves, structure = tree.flatten([args, kwargs])
-            args, kwargs = tree.unflatten(structure, converted(name, leaves))
+            args, kwargs = tree.unflatten(structure, _converted(name, leaves))
         return without_autocast(lambda: function(*args, **kwargs))
 
     return cast("F", converting)
 
 
-def converted(name: str, xs: Sequence[Any]) -> list[Any]:
+def on_converted(name: str, f: Callable[..., Any], xs: Sequence[Any]) -> Any:
+    """f of arguments that are converted by the rule of a public function, without autocast."""
+    given = _converted(name, xs)
+    return without_autocast(lambda: f(*given))
+
+
+def _converted(name: str, xs: Sequence[Any]) -> list[Any]:
     """The arguments of a public function, its tensors converted by its rule."""
     rule = rule_of_function(name)
     held = [x.value if isinstance(x, Variable) else x for x in xs]

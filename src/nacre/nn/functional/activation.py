@@ -19,9 +19,9 @@ from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, NUMERIC
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.state import STATE, without_autocast
+from nacre.base.state import STATE
 from nacre.base.types import normal_axis
-from nacre.interpret.precision.functions import converted
+from nacre.interpret.precision.functions import on_converted
 
 __all__ = [
     "celu",
@@ -78,8 +78,7 @@ def composite(
     if settings is None:
         if STATE.autocast is None:
             return computed(x, *parameters)
-        given = converted(operation, (x, *parameters))
-        return without_autocast(lambda: computed(*given))
+        return on_converted(operation, computed, (x, *parameters))
     return of_tensors(operation, computed, (x, *map(as_tensor, parameters)), **settings)
 
 

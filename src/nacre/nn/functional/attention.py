@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from nacre.api import linear_algebra, statistical
@@ -14,9 +15,9 @@ from nacre.api.tensor import Tensor
 from nacre.base.dims import lower
 from nacre.base.dtypes import FLOATING, DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.base.state import STATE, without_autocast
+from nacre.base.state import STATE
 from nacre.base.types import Shape, broadcast_shapes
-from nacre.interpret.precision.functions import converted
+from nacre.interpret.precision.functions import on_converted
 from nacre.nn.functional.dropouts import check_probability, keep_mask, scaled
 from nacre.nn.functional.softmaxes import exponentials, share
 
@@ -66,10 +67,16 @@ def scaled_dot_product_attention(
         return _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa, lengths)
 
     if STATE.autocast is not None:  # the mask is added to scores in float32
-        q, k, v = converted("scaled_dot_product_attention", (query, key, value))
-        return without_autocast(
-            lambda: scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa, lengths)
+        again = partial(
+            scaled_dot_product_attention,
+            attn_mask=attn_mask,
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+            lengths=lengths,
         )
+        return on_converted("scaled_dot_product_attention", again, (query, key, value))
     operands = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     if dropout_p or lengths is not None:
         return attended(*operands)

@@ -29,8 +29,8 @@ from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import ANY, int64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from nacre.base.state import STATE, without_autocast
-from nacre.interpret.precision.functions import autocasting, converted
+from nacre.base.state import STATE
+from nacre.interpret.precision.functions import autocasting, on_converted
 from nacre.ops.identity import detach
 
 __all__ = [
@@ -51,8 +51,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     Tensor([[11.]], f32[1, 1])
     """
     if STATE.autocast is not None:
-        given = converted("linear", (x, weight, bias))
-        return without_autocast(lambda: linear(*given))
+        return on_converted("linear", linear, (x, weight, bias))
     (a, w), _ = meet("linear", (x, weight))
     rank = len(a.type.shape)
     if rank == 0 or len(w.type.shape) != 2:
