@@ -15,7 +15,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, cast
 
 from nacre.base.dims import Dim
-from nacre.base.places import is_users
+from nacre.base.places import is_outside, is_users
 from nacre.base.tree import is_own
 from nacre.trace.captures import MISSING, names_of
 from nacre.trace.traced import PLAIN, contents
@@ -107,6 +107,8 @@ class KeptSizes:
         code = function.__code__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self._note(cell, NamedPlace(name, code))
+        if not is_outside(code.co_filename):  # a wrapper, or a function of Nacre, whose caches are in order
+            return
         names = dict.fromkeys(name for each in _codes(code) for name in each.co_names)
         known = {name: function.__globals__.get(name, MISSING) for name in names}
         for name, value in known.items():
