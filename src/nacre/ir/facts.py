@@ -29,7 +29,12 @@ class Facts:
         return self._made.get(a) if isinstance(a, Var) else None
 
     def is_one(self, a: Atom) -> bool:
-        """Whether every element is known to be 1."""
+        """Whether every element is known to be 1, so that products with it change no bits.
+
+        A complex 1 has an imaginary part: its product with an infinite number has a NaN part.
+        """
+        if a.type.dtype.is_complex:
+            return False
         return a in self._ones if isinstance(a, Var) else a.array.nbytes <= SMALL and bool((a.array == 1).all())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import nacre as nc
@@ -88,6 +89,19 @@ def test_rewrites_that_would_change_bits_are_not_made() -> None:
     ):
         assert canonical(nc.jit(f)(x)) == canonical(f(x))
     assert np.signbit(nc.jit(lambda x: x + 0.0)(x).numpy()[0]) == np.False_
+
+
+@pytest.mark.parametrize("dtype", [nc.complex64, nc.complex128])
+def test_complex_factors_of_one_stay(dtype: Any) -> None:
+    """A complex 1 has an imaginary part, whose product with an infinite number is NaN."""
+    x = nc.tensor([[complex(float("-inf"), 0.0)], [complex(1.0, -0.0)], [complex(0.0, float("inf"))]], dtype=dtype)
+    for f in (
+        lambda x: x * nc.ones(1, dtype=dtype),
+        lambda x: nc.ones(1, dtype=dtype) * x,
+        lambda x: x / nc.ones(1, dtype=dtype),
+        lambda x: nc.mean(x, axis=1),
+    ):
+        assert canonical(nc.jit(f)(x)) == canonical(f(x))
 
 
 def test_casts_to_narrow_types_are_not_removed() -> None:
