@@ -196,7 +196,7 @@ def _pow(x: TensorLike, y: TensorLike) -> Any:
 def _staged_power(base: Any, power: StagedNumber) -> Any:
     """Whole numbers to a whole power that the program computes; of floats, a known power may be a product."""
     if power.kind is not int or not base.type.dtype.is_integer:
-        power.unknown("tensor power")
+        power.unknown("power")
     require_count(power.held, "the power", min(bounds(base.type.dtype)[1], LARGEST))
     return _integer_power(base, spread(power.tensor(base.type.dtype), base.type.shape))
 

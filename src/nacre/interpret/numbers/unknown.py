@@ -60,7 +60,7 @@ ADVICE: Final = {
     "range": RANGE,
     "hash": HASH,
     "bool": TRUTH,
-    "tensor power": TENSOR_POWER,
+    "power": TENSOR_POWER,  # of a tensor
 }
 
 
@@ -69,5 +69,4 @@ def unknown(operation: str, kind: type) -> UnknownNumber:
     shown = "an int" if kind is int else "a float"
     advice = CONVERSION if operation == "int" and kind is float else ADVICE.get(operation, SIZE)
     title = f"{operation}: the number must be known; got {shown} that a converted loop or branch computes"
-    name = operation.rpartition(" ")[2]
-    return UnknownNumber(explain(title.removeprefix("tensor "), advice.wrong, advice.why, advice.right), name)
+    return UnknownNumber(explain(title, advice.wrong, advice.why, advice.right), operation)
