@@ -13,7 +13,7 @@ from nacre.trace.value import Value
 
 SHIFTS: Final = {"lshift": pointwise.shl, "rshift": pointwise.shr}
 LARGEST: Final = (1 << 62) - 1  # power or shift
-BITWISE: Final = {"and": pointwise.and_, "or": pointwise.or_, "xor": pointwise.xor}
+BITWISE: Final = {"and": pointwise.and_, "or": pointwise.or_, "xor": pointwise.xor, **SHIFTS}
 ROUNDED: Final = {
     "round": pointwise.round_,
     "floor": pointwise.floor,

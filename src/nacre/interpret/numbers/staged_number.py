@@ -80,8 +80,10 @@ class StagedNumber:
         raise unknown(operation.strip("_"), self.kind)
 
 
-def _met(number: StagedNumber, other: Any, floats: bool = False) -> tuple[type, Value, Value] | None:
-    """Two numbers as scalars of one dtype, and the kind of both; None for anything else than numbers."""
+def _met(
+    number: StagedNumber, other: Any, swapped: bool = False, floats: bool = False
+) -> tuple[type, Value, Value] | None:
+    """The kind of two numbers, and both as scalars of one dtype in their order; None for other objects."""
     if type(other) is not StagedNumber:
         other = itself(other)
         if not isinstance(other, int | float):
@@ -95,17 +97,18 @@ def _met(number: StagedNumber, other: Any, floats: bool = False) -> tuple[type, 
         )
     kind = float if floats or float in (number.kind, other.kind) else int
     dtype = float64 if kind is float else int64
-    return kind, pointwise.cast(number.held, dtype), pointwise.cast(other.held, dtype)
+    x, y = pointwise.cast(number.held, dtype), pointwise.cast(other.held, dtype)
+    return (kind, y, x) if swapped else (kind, x, y)
 
 
 def _arithmetic(name: str, swapped: bool) -> Callable[[StagedNumber, Any], Any]:
     def operator(self: StagedNumber, other: Any) -> Any:
         """The arithmetic with a number; a tensor does it itself."""
-        met = _met(self, other)
+        met = _met(self, other, swapped)
         if met is None:
             return NotImplemented
-        kind, a, b = met
-        return StagedNumber(kind, ARITHMETIC[name](*((b, a) if swapped else (a, b))))
+        kind, x, y = met
+        return StagedNumber(kind, ARITHMETIC[name](x, y))
 
     return operator
 
@@ -129,12 +132,10 @@ def _known(other: object) -> bool:
 def _division(name: str, swapped: bool) -> Callable[[StagedNumber, Any], Any]:
     def operator(self: StagedNumber, other: Any) -> Any:
         """The quotient as a float, or the one rounded down, or the remainder, or both."""
-        met = _met(self, other, floats=name == "truediv")
+        met = _met(self, other, swapped, floats=name == "truediv")
         if met is None:
             return NotImplemented
         kind, x, y = met
-        if swapped:
-            x, y = y, x
         if swapped or not _known(other):
             require_divisor(y)
         if name == "truediv":
@@ -148,7 +149,7 @@ def _division(name: str, swapped: bool) -> Callable[[StagedNumber, Any], Any]:
 def _power(swapped: bool) -> Callable[..., Any]:
     def operator(self: StagedNumber, other: Any, modulus: object = None) -> Any:
         """A whole number to a whole power; other powers are those of the machine's C library."""
-        met = _met(self, other)
+        met = _met(self, other, swapped)
         if met is None:
             return NotImplemented
         kind, x, y = met
@@ -158,8 +159,6 @@ def _power(swapped: bool) -> Callable[..., Any]:
             if other < 0:
                 self.unknown("pow")
             return StagedNumber(int, known_power(x, int(other)))
-        if swapped:
-            x, y = y, x
         require_count(y, "the power")
         return StagedNumber(int, whole_power(x, y, pointwise.full_like(x, 1), pointwise.zeros_like(x)))
 
@@ -169,17 +168,15 @@ def _power(swapped: bool) -> Callable[..., Any]:
 def _bitwise(name: str, swapped: bool) -> Callable[[StagedNumber, Any], Any]:
     def operator(self: StagedNumber, other: Any) -> Any:
         """The bits of two whole numbers, or those of one shifted."""
-        met = _met(self, other)
+        met = _met(self, other, swapped)
         if met is None:
             return NotImplemented
         kind, x, y = met
         if kind is float:
             raise TypeError(f"unsupported operand types for {name}: 'int' and 'float', or two floats")
-        if swapped:
-            x, y = y, x
         if name in SHIFTS:
             require_count(y, "the shift")
-        return StagedNumber(int, {**SHIFTS, **BITWISE}[name](x, y))
+        return StagedNumber(int, BITWISE[name](x, y))
 
     return operator
 
@@ -210,7 +207,7 @@ def _set_operators(names: Iterable[str], made: Callable[[str, bool], Callable[..
 
 _set_operators(ARITHMETIC, _arithmetic)
 _set_operators(("truediv", "mod", "floordiv", "divmod"), _division)
-_set_operators((*BITWISE, *SHIFTS), _bitwise)
+_set_operators(BITWISE, _bitwise)
 _set_operators(("pow",), lambda _, swapped: _power(swapped))
 for _name in COMPARISONS:
     setattr(StagedNumber, f"__{_name}__", _comparison(_name))
