@@ -19,7 +19,6 @@ from nacre.base.cached_property import cached_property
 from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError
 from nacre.base.hints import closest
 from nacre.base.records import dataclass
-from nacre.base.size_binding import solve
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.passes.simplify import simplify
@@ -28,11 +27,11 @@ from nacre.formats.freezing import free_name, frozen, paths, plain_structure, wi
 from nacre.formats.values import (
     GraphNode,
     Names,
+    fitting_sizes,
     inputs_by_name,
     labels_of,
     names_of,
     nodes_of,
-    require_fit,
     sizes_of_call,
 )
 from nacre.interpret.evaluate import to_numpy
@@ -461,9 +460,8 @@ class Program:
         for n, t, a in zip(self.inputs, self.input_types, operands, strict=True):
             if t.dtype is not a.type.dtype or t.rank != a.type.rank:
                 raise ShapeError(f"{operation}: {n} of {self.graph.name} must be {t}; got {a.type}")
-        sizes = solve(self.input_types, [a.type.shape for a in operands])
-        for n, t, a in zip(self.inputs, self.input_types, operands, strict=True):
-            require_fit(self.graph.name, n, t, a.type, sizes)
+        types = dict(zip(self.inputs, self.input_types, strict=True))
+        sizes = fitting_sizes(self.graph.name, types, [a.type for a in operands])
         return specialised(self.graph, sizes) if sizes else self.graph
 
     def _with_weights(self, other: Program) -> tuple[dict[str, Value], list[Var]]:

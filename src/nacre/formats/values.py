@@ -113,14 +113,13 @@ def sizes_of_call(
     program: str, inputs: Mapping[str, TensorType], given: Sequence[Value], named: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The sizes of symbols in a call.  Raises an error unless it has one tensor for each input, of its type."""
-    listed = ", ".join(inputs)
-    if named:
-        feeds = ", ".join(f'"{n}": {n}' for n in inputs)
-        raise KindError(
-            f"{program}: the call takes tensors by position ({listed}); got the keyword {next(iter(named))!r}; write "
-            f"{program}({listed}), or {program}.run({{{feeds}}}, fetch)"
-        )
-    if len(given) != len(inputs):
+    if named or len(given) != len(inputs):
+        listed, feeds = ", ".join(inputs), ", ".join(f'"{n}": {n}' for n in inputs)
+        if named:
+            raise KindError(
+                f"{program}: the call takes tensors by position ({listed}); got the keyword {next(iter(named))!r}; "
+                f"write {program}({listed}), or {program}.run({{{feeds}}}, fetch)"
+            )
         raise ArgumentError(
             f"{program}: the call takes {len(inputs)} tensors ({listed}); got {len(given)}; write {program}({listed})"
         )
@@ -130,13 +129,18 @@ def sizes_of_call(
         if x.type.dtype is not wanted.dtype:
             advice = f"convert it with astype(nacre.{wanted.dtype.name})"
             raise DTypeError(f"{program}: {name} must be {wanted}; got {x.type}; {advice}")
-    sizes = solve(list(inputs.values()), [x.type.shape for x in given])
-    for (name, wanted), x in zip(inputs.items(), given, strict=True):
-        require_fit(program, name, wanted, x.type, sizes)
+    return fitting_sizes(program, inputs, [x.type for x in given])
+
+
+def fitting_sizes(program: str, inputs: Mapping[str, TensorType], given: Sequence[TensorType]) -> Mapping[str, Any]:
+    """The sizes of symbols for given types, of the inputs' ranks.  Raises ShapeError if they do not fit."""
+    sizes = solve(list(inputs.values()), [t.shape for t in given])
+    for (name, wanted), found in zip(inputs.items(), given, strict=True):
+        _require_fit(program, name, wanted, found, sizes)
     return sizes
 
 
-def require_fit(program: str, name: str, wanted: TensorType, found: TensorType, sizes: Mapping[str, Any]) -> None:
+def _require_fit(program: str, name: str, wanted: TensorType, found: TensorType, sizes: Mapping[str, Any]) -> None:
     for n, actual in zip(wanted.shape, found.shape, strict=True):
         low, high = (n, n) if isinstance(n, int) else n.bounds()
         exact = n if isinstance(n, int) else n.substitute(sizes)
