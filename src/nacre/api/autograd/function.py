@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, Final
 
@@ -180,7 +181,8 @@ class _FunctionPull(tape.CalledPull):
         count = len(rule.saved)
         saved, given = iter(values[:count]), dict(zip(self.present, values[count:], strict=True))
         held = [next(saved) if there else None for there in ctx.places]
-        with autocast(rule.autocast, "autocast"):  # as in `forward`
+        block = nullcontext() if rule.autocast is None else autocast(rule.autocast, "autocast")
+        with block:  # as in `forward`; the backward pass itself runs without autocast
             found = ctx.backward(rule.function, held, ctx.cotangents(given, rule.output_types))
             every = gradients_of_arguments(rule.function.__name__, rule.input_types, found)
         return [(place, every[k]) for place, k in enumerate(rule.active) if k in every]
