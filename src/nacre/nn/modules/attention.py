@@ -20,7 +20,7 @@ from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional, init
 from nacre.nn.functional.softmaxes import masked_softmax
 from nacre.nn.module import Module, Parameter
-from nacre.nn.modules.linear_maps import Linear, uniform_parameter
+from nacre.nn.modules.linear_maps import Linear, uniform
 
 __all__ = ["MultiheadAttention"]
 
@@ -61,12 +61,12 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         if self.kdim == self.vdim == embed_dim:
             bound = math.sqrt(6 / (4 * embed_dim))
-            self.in_proj_weight = uniform_parameter((3 * embed_dim, embed_dim), bound, dtype)
+            self.in_proj_weight = Parameter(uniform((3 * embed_dim, embed_dim), bound, dtype))
         else:
             self.in_proj_weight = None
             for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-                drawn = uniform_parameter((embed_dim, size), math.sqrt(6 / (embed_dim + size)), dtype)
-                setattr(self, f"{name}_proj_weight", drawn)
+                drawn = uniform((embed_dim, size), math.sqrt(6 / (embed_dim + size)), dtype)
+                setattr(self, f"{name}_proj_weight", Parameter(drawn))
         self.in_proj_bias = Parameter(zeros(3 * embed_dim, dtype)) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype)
         if self.out_proj.bias is not None:

@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 
-def uniform_parameter(shape: tuple[Any, ...], bound: float, dtype: Any = None) -> Parameter:
-    """A parameter of uniform random numbers in [−bound, bound)."""
-    return Parameter(drawn.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
+def uniform(shape: tuple[Any, ...], bound: float, dtype: Any = None) -> Tensor:
+    """Uniform random numbers in [−bound, bound)."""
+    return drawn.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype)
 
 
 def draw_again(bound: float, *parameters: Parameter | None) -> None:
     """Give parameters uniform random numbers in [−bound, bound)."""
     for p in parameters:
         if p is not None:
-            p.assign(uniform_parameter(p.shape, bound, p.dtype).value)
+            p.assign(uniform(p.shape, bound, p.dtype))
 
 
 class Identity(Module):
