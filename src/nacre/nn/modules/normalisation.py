@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from nacre.api.creation import ones, zeros
-from nacre.api.operands import TensorLike, as_tensor, constant, filled
+from nacre.api.creation import full, zeros
+from nacre.api.operands import TensorLike, as_tensor, constant
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dtypes import float32, float64, int64
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 
-def _reset(weight: Parameter | None, bias: Parameter | None = None) -> None:
-    """Set scales to 1 and shifts to 0."""
-    for p, value in ((weight, 1.0), (bias, 0.0)):
-        if p is not None:
-            p.assign(filled(p.data, value))
+def _fill(*variables: tuple[Parameter | Buffer | None, float]) -> None:
+    """Set the elements of each variable to a number."""
+    for held, value in variables:
+        if held is not None:
+            held.assign(full(held.shape, value, held.dtype))
 
 
 class LayerNorm(Module):
@@ -54,12 +54,13 @@ class LayerNorm(Module):
     ) -> None:
         self.normalized_shape = whole_numbers(normalized_shape, type(self).__name__, "normalized_shape")
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
+        self.weight = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine else None
         self.bias = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the parameters to their first values: the weight to 1, the bias to 0."""
-        _reset(self.weight, self.bias)
+        _fill((self.weight, 1.0), (self.bias, 0.0))
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -88,11 +89,12 @@ class RMSNorm(Module):
     ) -> None:
         self.normalized_shape = whole_numbers(normalized_shape, type(self).__name__, "normalized_shape")
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
+        self.weight = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine else None
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the parameters to their first values: the weight to 1, the bias to 0."""
-        _reset(self.weight)
+        _fill((self.weight, 1.0))
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -118,12 +120,13 @@ class GroupNorm(Module):
         if num_groups < 1 or num_channels % num_groups:
             raise ArgumentError(f"GroupNorm: num_groups must divide num_channels; got {num_channels} and {num_groups}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = Parameter(ones(num_channels, dtype)) if affine else None
+        self.weight = Parameter(zeros(num_channels, dtype)) if affine else None
         self.bias = Parameter(zeros(num_channels, dtype)) if affine else None
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the parameters to their first values: the weight to 1, the bias to 0."""
-        _reset(self.weight, self.bias)
+        _fill((self.weight, 1.0), (self.bias, 0.0))
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -172,11 +175,12 @@ class _Running(Module):
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.weight = Parameter(ones(num_features, dtype)) if affine else None
+        self.weight = Parameter(zeros(num_features, dtype)) if affine else None
         self.bias = Parameter(zeros(num_features, dtype)) if affine else None
         self.running_mean = Buffer(zeros(num_features, dtype)) if track_running_stats else None
-        self.running_var = Buffer(ones(num_features, dtype)) if track_running_stats else None
+        self.running_var = Buffer(zeros(num_features, dtype)) if track_running_stats else None
         self.num_batches_tracked = Buffer(constant(0, int64)) if track_running_stats else None
+        self.reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Set the running mean to 0, the running variance to 1 and the count of batches to 0.
@@ -184,14 +188,12 @@ class _Running(Module):
         >>> m = nn.BatchNorm1d(1); _ = m(nc.tensor([[1.0], [3.0]])); m.reset_running_stats(); m.running_mean.tolist()
         [0.0]
         """
-        for held, value in ((self.running_mean, 0.0), (self.running_var, 1.0), (self.num_batches_tracked, 0)):
-            if held is not None:
-                held.assign(filled(held.data, value))
+        _fill((self.running_mean, 0.0), (self.running_var, 1.0), (self.num_batches_tracked, 0))
 
     def reset_parameters(self) -> None:
         """Set parameters and running statistics to their first values: the weight to 1, the bias to 0."""
         self.reset_running_stats()
-        _reset(self.weight, self.bias)
+        _fill((self.weight, 1.0), (self.bias, 0.0))
 
     def _checked(self, x: TensorLike) -> Any:
         held: Any = as_tensor(x)
