@@ -250,6 +250,11 @@ def number_of(value: complex, dtype: DType) -> Expr:
     return apply("complex", Const(given.real, dtype.component), Const(given.imag, dtype.component))
 
 
+def zero_of(dtype: DType) -> Const:
+    """The zero of a dtype of real numbers; that of bool is False."""
+    return Const(False if dtype.is_bool else 0, dtype)
+
+
 def cast(x: Expr, dtype: DType) -> Expr:
     """x converted to dtype; x itself if it has that dtype."""
     return x if x.dtype is dtype else Apply("cast", (x,), dtype)

@@ -19,7 +19,6 @@ from nacre.kernel.ast import (
     Accumulate,
     Alloc,
     Buffer,
-    Const,
     Expr,
     Extent,
     For,
@@ -35,6 +34,7 @@ from nacre.kernel.ast import (
     children,
     expressions,
     statements,
+    zero_of,
 )
 from nacre.kernel.text import show_expression
 from nacre.kernel.value_bounds import GREATEST, Sizes, ValueBounds
@@ -55,7 +55,7 @@ def with_zeros(kernel: Kernel) -> Kernel:
     """The kernel, with stores of zeros to outputs and scratch that it does not provably write before it reads them."""
     used = {a for s in statements(kernel.body) if isinstance(s, Accumulate) for a in s.accumulators}
     partial = [b for b in kernel.outputs if not written_first(kernel.body, b)]
-    body = (*map(zeros, partial), *_initialised(kernel.body, used))
+    body = (*map(_zeros, partial), *_initialised(kernel.body, used))
     return Kernel(kernel.name, kernel.inputs, kernel.outputs, body)
 
 
@@ -71,7 +71,7 @@ def _initialised(body: Sequence[Stmt], accumulators: set[str]) -> Iterator[Stmt]
             case _:
                 yield s
         if isinstance(s, Alloc) and s.buffer.name not in accumulators and not written_first(body[k + 1 :], s.buffer):
-            yield zeros(s.buffer)
+            yield _zeros(s.buffer)
 
 
 def written_first(body: Sequence[Stmt], buffer: Buffer) -> bool:
@@ -248,10 +248,10 @@ def _box_of_store(s: Store, output: Buffer, scope: Scope) -> tuple[tuple[Size, S
     return found if inside else None
 
 
-def zeros(output: Buffer) -> Stmt:
+def _zeros(output: Buffer) -> Stmt:
     """The loops that store zero in each element."""
     names = [f"{output.name}_{axis}_zero" for axis in range(len(output.shape))]
-    body: Stmt = Store(output.name, tuple(map(Index, names)), Const(False if output.dtype.is_bool else 0, output.dtype))
+    body: Stmt = Store(output.name, tuple(map(Index, names)), zero_of(output.dtype))
     for name, size in zip(reversed(names), reversed(output.shape), strict=True):
         body = For(name, size, (body,))
     return body

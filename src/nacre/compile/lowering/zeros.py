@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.base.dims import Size
-from nacre.kernel.ast import Buffer, Const, For, Index, Kernel, Stmt, Store, index_add, size_expr
+from nacre.kernel.ast import Buffer, For, Index, Kernel, Stmt, Store, index_add, size_expr, zero_of
 from nacre.kernel.bounds import stored_box, written_first
 
 
@@ -20,9 +20,8 @@ def zeros_before(kernel: Kernel, b: Buffer) -> Kernel | None:
 
 def zero_kernel(b: Buffer) -> Kernel:
     """A kernel that stores zero in each element of a result."""
-    zero = Const(False if b.dtype.is_bool else 0, b.dtype)
     index = tuple(Index(f"c{k}") for k in range(len(b.shape)))
-    body: tuple[Stmt, ...] = (Store(b.name, index, zero),)
+    body: tuple[Stmt, ...] = (Store(b.name, index, zero_of(b.dtype)),)
     for k in reversed(range(len(b.shape))):
         body = (For(f"c{k}", b.shape[k], body, parallel=True, vector=k == len(b.shape) - 1),)
     return Kernel("zeros", (), (b,), body)
@@ -30,13 +29,12 @@ def zero_kernel(b: Buffer) -> Kernel:
 
 def border_kernel(b: Buffer, box: Sequence[tuple[Size, Size]]) -> Kernel:
     """A kernel that stores zero in the elements of a result that are outside of a box."""
-    zero = Const(False if b.dtype.is_bool else 0, b.dtype)
     body: list[Stmt] = []
     for axis, (low, high) in enumerate(box):
         for part, start, extent in ((0, 0, low), (1, high, b.shape[axis] - high)):
             names = [f"c{axis}_{part}_{k}" for k in range(len(b.shape))]
             places = [index_add(size_expr(start), Index(n)) if k == axis else Index(n) for k, n in enumerate(names)]
-            strip: Stmt = Store(b.name, tuple(places), zero)
+            strip: Stmt = Store(b.name, tuple(places), zero_of(b.dtype))
             for k in reversed(range(len(b.shape))):
                 strip = For(names[k], extent if k == axis else b.shape[k], (strip,))
             if extent != 0:

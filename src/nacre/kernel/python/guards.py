@@ -7,17 +7,13 @@ outside has no effect; a kernel in debug mode also reports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
-from nacre.base.dims import Size
-from nacre.base.dtypes import DType, bool_
 from nacre.base.records import dataclass
 from nacre.kernel.ast import (
     Alloc,
     Buffer,
-    Const,
     Expr,
-    Extent,
     For,
     If,
     Let,
@@ -29,6 +25,7 @@ from nacre.kernel.ast import (
     apply,
     const,
     size_expr,
+    zero_of,
 )
 from nacre.kernel.python.debug import Recorder
 from nacre.kernel.value_bounds import GREATEST, ValueBounds
@@ -41,7 +38,6 @@ class Guards:
     buffers: dict[str, Buffer]
     fresh: Callable[[str], str]
     recorder: Recorder | None = None  # of debug mode
-    lets: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     def block(self, body: Sequence[Stmt], values: ValueBounds) -> tuple[Stmt, ...]:
         """A block, whose values have the bounds given at its beginning."""
@@ -94,7 +90,7 @@ class Guards:
         yield from before
         held = self.fresh(f"{s.name}_held")
         yield Alloc(Buffer(held, e.dtype, ()))
-        yield Store(held, (), _zero(e.dtype))
+        yield Store(held, (), zero_of(e.dtype))
         yield If(inside, (*uses, Store(held, (), Load(e.buffer, index, e.dtype))), tuple(reports))
         yield Let(s.name, Load(held, (), e.dtype))
 
@@ -123,7 +119,7 @@ class Guards:
             place, holds = e, apply("lt", e, size_expr(size))
             if not values.from_zero_to(e, GREATEST):
                 name = self.fresh("place")
-                moved = apply("select", apply("lt", e, const(0)), apply("add", e, _extent(size)), e)
+                moved = apply("select", apply("lt", e, const(0)), apply("add", e, size_expr(size)), e)
                 before.append(Let(name, moved))
                 place = Local(name, e.dtype)
                 holds = apply("and", apply("ge", place, const(0)), apply("lt", place, size_expr(size)))
@@ -132,11 +128,3 @@ class Guards:
             places.append(place)
             inside = holds if inside is None else apply("and", inside, holds)
         return before, tuple(places), inside, reports
-
-
-def _extent(size: Size) -> Expr:
-    return const(size) if isinstance(size, int) else Extent(size)
-
-
-def _zero(dtype: DType) -> Const:
-    return Const(False if dtype is bool_ else 0, dtype)
