@@ -42,6 +42,14 @@ class Scope:
     extents: Mapping[str, Size]
     lets: Mapping[str, Expr]
 
+    def inside(self, index: str, extent: Size) -> Scope:
+        """Inside a loop."""
+        return Scope({**self.extents, index: extent}, self.lets)
+
+    def behind(self, name: str, value: Expr) -> Scope:
+        """Behind a `let`."""
+        return Scope(self.extents, {**self.lets, name: value})
+
 
 def affine(e: Expr, scope: Scope) -> Affine:
     """The affine form of an int64 expression."""

@@ -223,9 +223,9 @@ def _box(body: Sequence[Stmt], output: Buffer, scope: Scope) -> tuple[tuple[Size
     for s in body:
         match s:
             case Let():
-                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
+                scope = scope.behind(s.name, s.value)
             case For():
-                found = _box(s.body, output, Scope({**scope.extents, s.index: s.extent}, scope.lets))
+                found = _box(s.body, output, scope.inside(s.index, s.extent))
                 if found is not None:
                     return found
             case Store() if s.buffer == output.name:

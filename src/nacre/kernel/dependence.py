@@ -143,16 +143,18 @@ def memory_obstacle(loop: For, scope: Scope) -> str | None:
 
 def separate(loop: For, buffer: str, scope: Scope) -> bool:
     """Whether iterations of a loop access different elements of a buffer that they store to."""
-    lets = {s.name: s.value for s in statements(loop.body) if isinstance(s, Let)}
-    extents = {s.index: s.extent for s in (loop, *_loops(loop.body))}
-    inside = Scope({**scope.extents, **extents}, {**scope.lets, **lets})
+    inside = within(loop, scope)
     changing = varying(loop.body, loop.index)
     accesses = list(_accesses(loop.body, buffer))
     return any(_separates(loop, axis, inside, changing) for axis in zip(*accesses, strict=True))
 
 
-def _loops(body: Sequence[Stmt]) -> Iterable[For]:
-    return (s for s in statements(tuple(body)) if isinstance(s, For))
+def within(loop: For, scope: Scope) -> Scope:
+    """The scope with the loop, all loops inside, and all names of its body."""
+    inner = list(statements(loop.body))
+    extents = {s.index: s.extent for s in (loop, *inner) if isinstance(s, For)}
+    lets = {s.name: s.value for s in inner if isinstance(s, Let)}
+    return Scope({**scope.extents, **extents}, {**scope.lets, **lets})
 
 
 def _accesses(body: Sequence[Stmt], buffer: str) -> Iterable[tuple[Expr, ...]]:

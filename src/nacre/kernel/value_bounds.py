@@ -101,11 +101,11 @@ class ValueBounds:
 
     def inside(self, index: str, extent: Size) -> ValueBounds:
         """Inside a loop."""
-        return self._with(Scope({**self.scope.extents, index: extent}, self.scope.lets), self.facts)
+        return self._with(self.scope.inside(index, extent), self.facts)
 
     def behind(self, name: str, value: Expr) -> ValueBounds:
         """Behind a `let`."""
-        return self._with(Scope(self.scope.extents, {**self.scope.lets, name: value}), self.facts)
+        return self._with(self.scope.behind(name, value), self.facts)
 
     def where(self, condition: Expr, holds: bool) -> ValueBounds:
         """Inside a branch."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nacre.kernel.affine import Scope, any_of
 from nacre.kernel.ast import Accumulate, Buffer, Expr, For, If, Kernel, Let, Load, Local, Stmt, Store, While, statements
-from nacre.kernel.dependence import loads, memory_obstacle, separate, stride, written
+from nacre.kernel.dependence import loads, memory_obstacle, separate, stride, within, written
 
 
 def shared_output(loop: For, scope: Scope) -> str | None:
@@ -18,7 +18,7 @@ def shared_output(loop: For, scope: Scope) -> str | None:
     for name in written(loop.body):
         if separate(loop, name, scope):
             continue
-        lets = {**scope.lets, **{s.name: s.value for s in statements(loop.body) if isinstance(s, Let)}}
+        lets = within(loop, scope).lets
         places = [s.index for s in statements(loop.body) if isinstance(s, Store) and s.buffer == name]
         reads = any(e.buffer == name for e in loads(loop.body))
         if reads or not all(any(_is_loaded(e, lets) for e in index) for index in places):
@@ -38,7 +38,7 @@ def require_independent(body: Sequence[Stmt], scope: Scope, refuse: Callable[[Fo
     for s in body:
         match s:
             case For():
-                inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
+                inside = scope.inside(s.index, s.extent)
                 name = shared_output(s, inside) if s.parallel else None
                 if name is not None:
                     raise refuse(s, name)
@@ -48,7 +48,7 @@ def require_independent(body: Sequence[Stmt], scope: Scope, refuse: Callable[[Fo
             case While():
                 require_independent(s.body, scope, refuse)
             case Let():
-                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
+                scope = scope.behind(s.name, s.value)
             case _:
                 pass
 
@@ -64,7 +64,7 @@ def _marked(body: Sequence[Stmt], scope: Scope, buffers: Mapping[str, Buffer]) -
     for s in body:
         match s:
             case For():
-                inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
+                inside = scope.inside(s.index, s.extent)
                 if _is_vector(s, inside, buffers):
                     found.append(replace(s, vector=True))
                 else:
@@ -74,7 +74,7 @@ def _marked(body: Sequence[Stmt], scope: Scope, buffers: Mapping[str, Buffer]) -
             case While():
                 found.append(While(s.condition, _marked(s.body, scope, buffers)))
             case Let():
-                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
+                scope = scope.behind(s.name, s.value)
                 found.append(s)
             case _:
                 found.append(s)
@@ -88,9 +88,7 @@ def _is_vector(s: For, scope: Scope, buffers: Mapping[str, Buffer]) -> bool:
         return False
     if any(isinstance(t, Accumulate) for t in inner) and any(isinstance(t, For) for t in inner):
         return False
-    lets = {**scope.lets, **{t.name: t.value for t in inner if isinstance(t, Let)}}
-    extents = {**scope.extents, **{t.index: t.extent for t in inner if isinstance(t, For)}}
-    known = Scope(extents, lets)
+    known = within(s, scope)
     places = [(e.buffer, e.index) for e in loads(s.body)]
     places += [(t.buffer, t.index) for t in inner if isinstance(t, Store)]
     apart = [stride(buffers[name], index, s.index, known) for name, index in places if name in buffers and index]
