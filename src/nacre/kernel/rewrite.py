@@ -67,8 +67,10 @@ def _operations(e: Expr) -> tuple[list[Apply], dict[int, int]]:
     return order, uses
 
 
-def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
-    """A body with f applied to each subexpression of each expression."""
+def map_body(
+    body: Sequence[Stmt], f: Callable[[Expr], Expr], place: Callable[[Store], tuple[Expr, ...]] = lambda s: s.index
+) -> tuple[Stmt, ...]:
+    """A body with f applied to each subexpression of each expression; `place` may give stores another index before."""
 
     def of(e: Expr) -> Expr:
         """The expression rewritten."""
@@ -80,19 +82,23 @@ def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...
             case Let():
                 return replace(s, value=of(s.value))
             case Store():
-                return replace(s, index=tuple(map(of, s.index)), value=of(s.value))
+                return replace(s, index=tuple(map(of, place(s))), value=of(s.value))
             case Accumulate():
                 return replace(s, values=tuple(map(of, s.values)))
             case For():
-                return replace(s, body=map_body(s.body, f))
+                return replace(s, body=block(s.body))
             case If():
-                return replace(s, condition=of(s.condition), body=map_body(s.body, f), orelse=map_body(s.orelse, f))
+                return replace(s, condition=of(s.condition), body=block(s.body), orelse=block(s.orelse))
             case While():
-                return replace(s, condition=of(s.condition), body=map_body(s.body, f))
+                return replace(s, condition=of(s.condition), body=block(s.body))
             case _:
                 return s
 
-    return tuple(map(visit, body))
+    def block(part: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """The statements of a block rewritten."""
+        return tuple(map(visit, part))
+
+    return block(body)
 
 
 def substitute(body: Sequence[Stmt], indices: Mapping[str, Expr]) -> tuple[Stmt, ...]:

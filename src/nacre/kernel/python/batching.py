@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nacre.base.dims import Size
-from nacre.kernel.ast import Accumulate, Buffer, Expr, For, If, Index, Kernel, Let, Load, Stmt, Store, While
-from nacre.kernel.rewrite import map_expression
+from nacre.kernel.ast import Buffer, Expr, For, Index, Kernel, Load
+from nacre.kernel.rewrite import map_body
 
 
 def batched(kernel: Kernel, size: Size, mapped: Sequence[bool], index: str) -> Kernel:
@@ -22,37 +22,9 @@ def batched(kernel: Kernel, size: Size, mapped: Sequence[bool], index: str) -> K
             return replace(e, index=(Index(index), *e.index))
         return e
 
-    def moved(e: Expr) -> Expr:
-        """An expression of this example."""
-        return map_expression(e, visit)
-
-    body = _rewritten(kernel.body, moved, lambda s: (Index(index),) if s.buffer in wider else ())
+    body = map_body(kernel.body, visit, lambda s: (Index(index), *s.index) if s.buffer in wider else s.index)
     return Kernel(kernel.name, inputs, outputs, (For(index, size, body, parallel=True),))
 
 
 def _wider(b: Buffer, size: Size) -> Buffer:
     return replace(b, shape=(size, *b.shape))
-
-
-def _rewritten(
-    body: Sequence[Stmt], moved: Callable[[Expr], Expr], before: Callable[[Store], tuple[Expr, ...]]
-) -> tuple[Stmt, ...]:
-    found: list[Stmt] = []
-    for s in body:
-        match s:
-            case Let():
-                found.append(Let(s.name, moved(s.value)))
-            case Store():
-                found.append(Store(s.buffer, (*before(s), *map(moved, s.index)), moved(s.value)))
-            case Accumulate():
-                found.append(Accumulate(s.op, s.accumulators, tuple(map(moved, s.values))))
-            case For():
-                found.append(replace(s, body=_rewritten(s.body, moved, before)))
-            case If():
-                sides = (_rewritten(b, moved, before) for b in (s.body, s.orelse))
-                found.append(If(moved(s.condition), *sides))
-            case While():
-                found.append(While(moved(s.condition), _rewritten(s.body, moved, before)))
-            case _:
-                found.append(s)
-    return tuple(found)
