@@ -65,13 +65,13 @@ class KernelWriter:
 
     definitions: Callable[[object, ast.AST], FunctionSource | None]  # of functions that a kernel calls
     outputs: frozenset[str]
+    frame: CallFrame
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
     reached: bool = True  # whether each call runs the statements that are written now
     origins: dict[int, tuple[Stmt, ast.AST]] = field(default_factory=dict[int, tuple[Stmt, ast.AST]])
-    frame: CallFrame = None  # type: ignore[assignment]
 
     def fresh(self, stem: str) -> str:
         """A new name that begins with a stem."""

@@ -18,7 +18,7 @@ from nacre.kernel.python.guards import Guards
 from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
 from nacre.kernel.python.refusal import Refused, error_of
-from nacre.kernel.python.scalars import Array, Value
+from nacre.kernel.python.scalars import Array
 from nacre.kernel.python.statements import StatementTranslator
 from nacre.kernel.value_bounds import Sizes, ValueBounds
 from nacre.kernel.verify import verify
@@ -54,14 +54,13 @@ def translated(
     Raises GraphError, with the file and the line, for a function that is not a kernel.
     """
     name = definition.node.name
-    w = KernelWriter(definitions, frozenset(signature.outputs))
     inputs, outputs = (
         tuple(Buffer(n, t.dtype, t.shape) for n, t in types.items()) for types in (signature.inputs, signature.outputs)
     )
     named = {b.name: b for b in (*inputs, *outputs)}
     values = ValueBounds(Sizes.of(tuple(named.values())), frozenset(signature.inputs))
+    w = _translated(definition, signature, definitions)
     try:
-        w = _translated(definition, signature, w)
         body = pruned(w.body, w.outputs)
         _require_outermost(body, definition.node)
         require_independent(body, Scope({}, {}), lambda loop, output: _race(loop, output, w))
@@ -69,7 +68,7 @@ def translated(
         body = Guards(named, w.fresh, recorder).block(body, values)
         require_independent(body, Scope({}, {}), lambda loop, output: _wrapping(loop, output, w))
     except Refused as fault:
-        raise error_of(fault, name, w.frame.definition.file) from None
+        raise error_of(fault, name, definition.file) from None
     if recorder is not None:
         found = Kernel(name, inputs, (*outputs, *recorder.buffers), (*recorder.begin(), *body))
     else:
@@ -78,26 +77,25 @@ def translated(
     return Translation(found, () if recorder is None else tuple(recorder.checks))
 
 
-def _translated(definition: FunctionSource, signature: Signature, first: KernelWriter) -> KernelWriter:
+def _translated(
+    definition: FunctionSource,
+    signature: Signature,
+    definitions: Callable[[object, ast.AST], FunctionSource | None],
+) -> KernelWriter:
     """The statements, when the types of all locals are known."""
-    types, w = first.types, first
+    arrays = {n: Array(n, t.dtype, t.shape) for n, t in (*signature.inputs.items(), *signature.outputs.items())}
+    others = {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
+    w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}))
     for _ in range(PASSES):
-        w = KernelWriter(first.definitions, first.outputs, types)
-        env: dict[str, Value] = {}
-        for n, t in (*signature.inputs.items(), *signature.outputs.items()):
-            w.names[n] = 1
-            env[n] = Array(n, t.dtype, t.shape)
-        env |= {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
-        w.frame = CallFrame((), definition, env)
-        first.frame = w.frame
+        w = KernelWriter(definitions, w.outputs, CallFrame((), definition, {**arrays, **others}), w.types)
+        w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)
             s.begin(definition.node.body, definition.node)
             s.block(definition.node.body)
-        except Refused:
-            first.frame = w.frame
+        except Refused as fault:
             if not w.changed:
-                raise
+                raise error_of(fault, definition.node.name, w.frame.definition.file) from None
         if not w.changed:
             break
     return w
