@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from nacre.base.dtypes import bool_
-from nacre.kernel.ast import (
-    Const,
-    If,
-    Load,
-    Store,
-    apply,
-)
+from nacre.kernel.ast import Const, If, Load, Stmt, Store, apply
 from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.flow import always_ends, ends_round, exposed, homes, stored_in
 from nacre.kernel.python.frame import CallFrame, KernelWriter
@@ -21,14 +14,7 @@ from nacre.kernel.python.loops import LoopTranslator
 from nacre.kernel.python.operators import binary
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.returns import in_tail_position
-from nacre.kernel.python.scalars import (
-    Array,
-    Scalar,
-    ScalarType,
-    Value,
-    converted,
-    described,
-)
+from nacre.kernel.python.scalars import Array, Scalar, ScalarType, Value, converted, described
 
 
 class StatementTranslator(LoopTranslator):
@@ -44,17 +30,13 @@ class StatementTranslator(LoopTranslator):
         for k, s in enumerate(body):
             rest = body[k + 1 :]
             if isinstance(s, ast.If) and rest and ends_round(s):
-                sides = (always_ends(s.body), always_ends(s.orelse))
-                clean = [
-                    not any(map(ends_round, b[:-1] if a else b)) for a, b in zip(sides, (s.body, s.orelse), strict=True)
-                ]
-                if any(sides) and all(clean):
-                    then = s.body if sides[0] else [*s.body, *rest]
-                    other = s.orelse if sides[1] else [*s.orelse, *rest]
-                    self.branch(s, then, other)
-                    return
-                self.statement(s)
-                self.rest(rest, s)
+                sides = (s.body, s.orelse)
+                ends = [always_ends(b) for b in sides]
+                if any(ends) and all(e or not any(map(ends_round, b)) for e, b in zip(ends, sides, strict=True)):
+                    self.branch(s, *(b if e else [*b, *rest] for e, b in zip(ends, sides, strict=True)))
+                else:
+                    self.statement(s)
+                    self.rest(rest, s)
                 return
             self.statement(s)
             if isinstance(s, ast.Break | ast.Continue):
@@ -198,11 +180,9 @@ class StatementTranslator(LoopTranslator):
 
     def augmented(self, s: ast.AugAssign) -> None:
         """`x += value` of a local or of an element."""
-        operation = ast.BinOp(s.target, s.op, s.value)  # type: ignore[arg-type]
-        ast.copy_location(operation, s)
+        operation = ast.copy_location(ast.BinOp(s.target, s.op, s.value), s)
         if isinstance(s.target, ast.Name):
-            read: Any = ast.copy_location(ast.Name(s.target.id, ast.Load()), s.target)
-            operation.left = read
+            operation.left = ast.copy_location(ast.Name(s.target.id, ast.Load()), s.target)
             self.assign_local(s.target, self.e.value(operation), s)
             return
         if not isinstance(s.target, ast.Subscript):
@@ -219,12 +199,12 @@ class StatementTranslator(LoopTranslator):
         if condition.value is not None:
             self.block(then if condition.value else other)
             return
-        sides: list[list[Any]] = []
+        sides: list[tuple[Stmt, ...]] = []
         for body in (then, other):
             with self.w.block() as inside:
                 self.block(body)
-            sides.append(inside)
-        self.w.emit(If(condition.expr, *map(tuple, sides)), s)  # type: ignore[arg-type]
+            sides.append(tuple(inside))
+        self.w.emit(If(condition.expr, *sides), s)
         self.w.forget(stored_in([*then, *other]))
 
     def end_round(self, s: ast.Break | ast.Continue) -> None:
@@ -254,7 +234,7 @@ class StatementTranslator(LoopTranslator):
                 )
         w.declare(None, node)
         for name in sorted(changed):
-            target: Any = ast.copy_location(ast.Name(name, ast.Store()), node)
+            target = ast.copy_location(ast.Name(name, ast.Store()), node)
             self.assign_local(target, frame.env.pop(name), node)
 
     def inlined(self, frame: CallFrame, node: ast.Call) -> Value:
