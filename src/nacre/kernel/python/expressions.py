@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from nacre.base.dims import Size, lower, product
 from nacre.base.dtypes import int64
-from nacre.kernel.ast import Apply, Const, Expr, If, Load, Stmt, Store, apply, size_expr
+from nacre.kernel.ast import Const, Expr, If, Load, Stmt, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
+from nacre.kernel.python.flow import loop_targets
 from nacre.kernel.python.frame import CallFrame, KernelWriter
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import (
@@ -39,14 +40,14 @@ def _is_librarys(object: Any) -> bool:
 class ExpressionTranslator:
     """Translates expressions of the frame in progress.
 
-    `inlined` writes the body of a called function, and `summed` a reduction; they belong to statements.
+    `inlined` writes the body of a called function, and `reduced` a sum; they belong to statements.
     """
 
     def __init__(
         self,
         w: KernelWriter,
         inlined: Callable[[CallFrame, ast.Call], Value],
-        reduced: Callable[[ast.Call, str], Scalar],
+        reduced: Callable[[ast.Call], Scalar],
     ) -> None:
         self.w, self.inlined, self.reduced = w, inlined, reduced
         self.direct = False  # in the condition of a loop, locals are read where it is evaluated
@@ -130,21 +131,11 @@ class ExpressionTranslator:
             found = frame.env.get(node.id) or self.w.read(node.id, node)
         if found is not None:
             return found
-        if node.id in frame.homes or any(node.id in names for names in [self._targets(frame)]):
+        if node.id in frame.homes or node.id in loop_targets(frame.definition.node):
             raise Refused(
                 node, "a local must have a value on every way to its use", "assign it before, as in s = 0.0", node.id
             )
         return self.known(frame.definition.object(node), node)
-
-    @staticmethod
-    def _targets(frame: CallFrame) -> set[str]:
-        return {
-            n.id
-            for f in ast.walk(frame.definition.node)
-            if isinstance(f, ast.For)
-            for n in ast.walk(f.target)
-            if isinstance(n, ast.Name)
-        }
 
     @staticmethod
     def known(object: Any, node: ast.AST) -> Value:
@@ -231,8 +222,7 @@ class ExpressionTranslator:
             return size_expr(size + x.value) if x.value < 0 and within else Const(x.value, int64)
         if x.size is not None:
             return size_expr(x.size)
-        e = converted(x, common(x.type, x.type, node), node).expr
-        return self.w.let(e if e.dtype is int64 else Apply("cast", (e,), int64), "at", node)
+        return self.w.let(converted(x, ScalarType(int64), node).expr, "at", node)
 
     def load(self, x: Array, node: ast.AST) -> Scalar:
         """An element."""
@@ -337,22 +327,18 @@ class ExpressionTranslator:
             raise Refused(node, "only a function can be called", "write a function of numbers", described(f))
         held = f.object
         if getattr(held, "kernel_word", None) == "sum":
-            return self.reduced(node, "sum")
+            return self.reduced(node)
         if getattr(held, "kernel_word", None) == "parallel" or held is range:
             raise Refused(node, "a range must be that of a for loop", "write `for i in range(n):`")
         if node.keywords and not isinstance(held, FunctionType):
             raise Refused(node, "a function must be called without keywords", "pass the numbers in order")
         if held is len:
             return self.length(node)
-        call = functions.PYTHON.get(held) if isinstance(held, type | type(abs)) else None
-        call = call or functions.conversion(held)
-        named = functions.function_named(held)
-        if call is not None or named is not None:
-            args = [self.scalar(a) for a in node.args]
-            if held in (min, max) and len(args) > 2:
-                return self.extremum(functions.PYTHON[held], args, node)
-            return call(args, node) if call is not None else functions.called(*named, args, node)  # type: ignore[misc]
-        return self.own(held, node)
+        call = functions.function_of(held)
+        if call is None:
+            return self.own(held, node)
+        args = self.operands(*node.args)
+        return self.extremum(call, args, node) if held in (min, max) and len(args) > 2 else call(args, node)
 
     def extremum(self, f: functions.Call, args: Sequence[Scalar], node: ast.AST) -> Scalar:
         """The least or the greatest of several numbers, two at a time."""

@@ -5,22 +5,21 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from nacre.base.dtypes import DType, as_dtype, float64, int64
 from nacre.base.errors import DTypeError
-from nacre.kernel.ast import Apply, Const, apply
+from nacre.kernel.ast import Const, apply, cast
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import (
     TRUTH,
     WEAK_FLOAT,
     WEAK_INT,
-    Known,
     Scalar,
     ScalarType,
-    Value,
     common,
     converted,
     number,
@@ -47,8 +46,8 @@ OF_MATH: Final = {n for n in (*UNARY, *BINARY) if hasattr(math, n)}
 NUMPY_ALONE: Final = frozenset(("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2", "pow", "abs"))
 
 
-def function_named(object: Any) -> tuple[str, str] | None:
-    """The library and the name of a function that a kernel may call; None for others."""
+def _named(object: Any) -> tuple[str, str] | None:
+    """The library and the name of a function of a library that a kernel may call; None for others."""
     name = getattr(object, "__name__", "")
     home = "numpy" if isinstance(object, np.ufunc) else str(getattr(object, "__module__", "")).partition(".")[0]
     if home == "math" and name in OF_MATH:
@@ -103,15 +102,12 @@ def _absolute(args: Sequence[Scalar], node: ast.AST) -> Scalar:
 
 def _chosen(op: str) -> Call:
     def choose(args: Sequence[Scalar], node: ast.AST) -> Scalar:
-        """The first argument that no later one is beyond, as Python compares."""
+        """The first of two arguments unless the second is beyond it, as Python compares."""
         if len(args) < 2:
             raise Refused(node, "min and max must have two or more numbers", "write max(a, b)")
-        best = args[0]
-        for x in args[1:]:
-            type = common(best.type, x.type, node)
-            a, b = (converted(v, type, node).expr for v in (best, x))
-            best = Scalar(apply("select", apply(op, b, a), b, a), type)
-        return best
+        type = common(args[0].type, args[1].type, node)
+        a, b = (converted(v, type, node).expr for v in args)
+        return Scalar(apply("select", apply(op, b, a), b, a), type)
 
     return choose
 
@@ -127,7 +123,7 @@ def _whole(op: str, x: Scalar, node: ast.AST) -> Scalar:
     """A number rounded by an operation, as a Python int; an integer has no other value."""
     if not x.dtype.is_float:
         return converted(x, WEAK_INT, node)
-    return Scalar(Apply("cast", (apply(op, converted(x, WEAK_FLOAT, node).expr),), int64), WEAK_INT)
+    return Scalar(cast(apply(op, converted(x, WEAK_FLOAT, node).expr), int64), WEAK_INT)
 
 
 def _made(type: ScalarType) -> Call:
@@ -156,19 +152,22 @@ PYTHON: Final[dict[Any, Call]] = {
 }
 
 
-def conversion(object: Any) -> Call | None:
-    """The conversion to a NumPy dtype that a scalar type is, as `numpy.float32`; None for other objects."""
-    dtype = dtype_of(Known(object))
-    return None if dtype is None or isinstance(object, DType) else _made(ScalarType(dtype))
+def function_of(object: Any) -> Call | None:
+    """The function of numbers, or the conversion to a NumPy dtype, that an object is; None for others."""
+    if isinstance(object, type | type(abs)) and object in PYTHON:
+        return PYTHON[object]
+    dtype, named = _dtype_of(object), _named(object)
+    if dtype is not None:
+        return _made(ScalarType(dtype))
+    return None if named is None else partial(called, *named)
 
 
-def dtype_of(value: Value) -> DType | None:
-    """The dtype that a value names; None for others."""
-    held = value.object if isinstance(value, Known) else None
-    if not isinstance(held, DType | type | str):
+def _dtype_of(object: Any) -> DType | None:
+    """The dtype that a scalar type is, as `numpy.float32`, or that its name has; None for others."""
+    if not isinstance(object, type | str):
         return None
     try:
-        found = as_dtype(held)
+        found = as_dtype(object)
     except DTypeError:
         return None
     return None if found.is_complex or found.is_storage else found

@@ -43,6 +43,10 @@ class Rounds:
     extent: Size | None
     parallel: bool
 
+    def place(self, name: str) -> Expr:
+        """What the loop counts with, in the iteration that an index of kernel IR has."""
+        return index_add(size_expr(self.start.size or 0), index_mul(Const(self.step, int64), Index(name)))
+
 
 @dataclass
 class LoopState:
@@ -70,8 +74,9 @@ class LoopTranslator:
             raise Refused(s.orelse[0], "a loop must have no else", "write it behind the loop")
         if not isinstance(s.target, ast.Name):
             raise Refused(s.target, "a loop must count with one name", "write `for i in range(n):`")
-        if s.target.id in self.w.frame.homes:
-            raise Refused(s.target, f"{s.target.id} is a local, too", "count with another name", s.target.id)
+        counter = s.target.id
+        if counter in self.w.frame.homes:
+            raise Refused(s.target, f"{counter} is a local, too", "count with another name", counter)
         rounds = self.rounds(s)
         if rounds.parallel:
             self.require_parallel(s, rounds)
@@ -80,15 +85,15 @@ class LoopTranslator:
         self.w.frame.loops.append(s)
         outer, self.loops = self.loops, [LoopState(None)] if rounds.parallel else [*self.loops, LoopState(None)]
         if rounds.extent is not None and not breaks(s.body):
-            self.counted(s, rounds, rounds.extent)
+            self.counted(s, counter, rounds, rounds.extent)
         else:
-            self.open_ended(s, rounds)
+            self.open_ended(s, counter, rounds)
         self.loops = outer
         self.w.frame.loops.pop()
         if rounds.parallel:
             self.parallel.pop()
         self.w.forget(stored_in(s.body))
-        self.w.frame.env.pop(s.target.id, None)
+        self.w.frame.env.pop(counter, None)
 
     def require_parallel(self, s: ast.For, rounds: Rounds) -> None:
         """Raise Refused unless a parallel loop is outermost, or in another one, and its rounds follow from sizes."""
@@ -132,32 +137,33 @@ class LoopTranslator:
                 extent = (apart + (width - 1)) // width
         return Rounds(start, stop, step, max(extent, 0) if isinstance(extent, int) else extent, parallel)
 
-    def counted(self, s: ast.For, r: Rounds, extent: Size) -> None:
+    def counted(self, s: ast.For, counter: str, r: Rounds, extent: Size) -> None:
         """A loop whose number of iterations is a size.
 
         If that may be negative for some sizes, the loop has more iterations, and runs those that exist.
         """
-        w, name = self.w, self.w.fresh(s.target.id)  # type: ignore[attr-defined]
+        w, name = self.w, self.w.fresh(counter)
         more = max(0, -lower(extent))
-        start = size_expr(r.start.size or 0)
-        index = index_add(start, index_mul(Const(r.step, int64), Index(name)))
         with w.block(lower(extent) > 0) as inside:
-            self.body(s, Scalar(index, WEAK_INT))
+            self.body(s, counter, r.place(name))
         body = tuple(inside)
         if more:
-            body = (If(apply("lt", Index(name), Extent(extent)), body),)  # type: ignore[arg-type]
+            body = (If(apply("lt", Index(name), Extent(extent)), body),)
         w.emit(For(name, extent + more, body, parallel=r.parallel), s)
 
-    def body(self, s: ast.For, index: Scalar) -> None:
-        """The body of an iteration, at an index."""
-        w, state = self.w, self.loops[-1]
-        w.declare(s, s)
-        if any(map(_ends_deeply, s.body)):
-            state.skip = w.scratch("skip", bool_, s, Const(False, bool_))
-        w.frame.env[s.target.id] = Scalar(w.let(index.expr, s.target.id, s), WEAK_INT, index.value, index.size)  # type: ignore[attr-defined]
+    def body(self, s: ast.For, counter: str, index: Expr) -> None:
+        """The body of an iteration, whose counter has an index."""
+        self.begin_round(s)
+        self.w.frame.env[counter] = Scalar(self.w.let(index, counter, s), WEAK_INT)
         self.block(s.body)
 
-    def open_ended(self, s: ast.For, r: Rounds) -> None:
+    def begin_round(self, s: ast.For | ast.While) -> None:
+        """Declare the locals of an iteration, and whether it has ended if it may end inside of a branch."""
+        self.w.declare(s, s)
+        if any(map(_ends_deeply, s.body)):
+            self.loops[-1].skip = self.w.scratch("skip", bool_, s, Const(False, bool_))
+
+    def open_ended(self, s: ast.For, counter: str, r: Rounds) -> None:
         """A loop between numbers that are known when it begins, which `break` may end.
 
         The condition in the body repeats that of the loop, so that accesses are provably inside of arrays.
@@ -165,16 +171,16 @@ class LoopTranslator:
         w = self.w
         start = w.let(converted(r.start, WEAK_INT, s).expr, "start", s)
         stop = w.let(converted(r.stop, WEAK_INT, s).expr, "stop", s)
-        counter = w.scratch(f"{s.target.id}_next", int64, s, start)  # type: ignore[attr-defined]
-        condition: Expr = apply("lt" if r.step > 0 else "gt", Load(counter, (), int64), stop)
+        following = w.scratch(f"{counter}_next", int64, s, start)
+        condition: Expr = apply("lt" if r.step > 0 else "gt", Load(following, (), int64), stop)
         if breaks(s.body):
             self.loops[-1].going = w.scratch("going", bool_, s, Const(True, bool_))
             condition = apply("and", condition, Load(self.loops[-1].going, (), bool_))
         with w.block() as inside:
-            here = w.let(Load(counter, (), int64), f"{s.target.id}_now", s)  # type: ignore[attr-defined]
-            w.emit(Store(counter, (), index_add(here, Const(r.step, int64))), s)
+            here = w.let(Load(following, (), int64), f"{counter}_now", s)
+            w.emit(Store(following, (), index_add(here, Const(r.step, int64))), s)
             with w.block() as part:
-                self.body(s, Scalar(here, WEAK_INT))
+                self.body(s, counter, here)
             ordered = (("ge", start), ("lt", stop)) if r.step > 0 else (("le", start), ("gt", stop))
             known = apply("and", *(apply(op, here, bound) for op, bound in ordered))
             w.emit(If(known, tuple(part)), s)
@@ -202,9 +208,7 @@ class LoopTranslator:
             going = Load(state.going, (), bool_)
             found = going if found == Const(True, bool_) else apply("and", going, found)
         with w.block() as inside:
-            w.declare(s, s)
-            if any(map(_ends_deeply, s.body)):
-                state.skip = w.scratch("skip", bool_, s, Const(False, bool_))
+            self.begin_round(s)
             self.block(s.body)
             w.forget(stored_in(s.body))
             if flag is not None:
@@ -226,7 +230,7 @@ class LoopTranslator:
 
     # ---- sums
 
-    def reduced(self, node: ast.Call, op: str) -> Scalar:
+    def reduced(self, node: ast.Call) -> Scalar:
         """`pairwise_sum(element for k in range(n))`: a sum in the canonical order."""
         given = node.args[0] if len(node.args) == 1 and not node.keywords else None
         advice = "write pairwise_sum(x[k] for k in range(n))"
@@ -244,11 +248,9 @@ class LoopTranslator:
                 "add one by one, as in s += x[k]",
             )  # fmt: skip
         w, name = self.w, self.w.fresh(target.id)
-        start = size_expr(r.start.size or 0)
         before = w.frame.env.get(target.id)
         with w.block(lower(r.extent) > 0) as inside:
-            index = index_add(start, index_mul(Const(r.step, int64), Index(name)))
-            w.frame.env[target.id] = Scalar(index, WEAK_INT)
+            w.frame.env[target.id] = Scalar(r.place(name), WEAK_INT)
             element = self.e.scalar(given.elt)
         w.frame.env.pop(target.id, None)
         if before is not None:
@@ -258,7 +260,7 @@ class LoopTranslator:
             raise Refused(given.elt, "the elements of a sum must be numbers", "write int(x)")
         total = w.fresh("total")
         w.emit(Alloc(Buffer(total, type.dtype, ())), node)
-        w.emit(For(name, r.extent, (*inside, Accumulate(op, (total,), (element.expr,)))), node)
+        w.emit(For(name, r.extent, (*inside, Accumulate("sum", (total,), (element.expr,)))), node)
         return Scalar(w.let(Load(total, (), type.dtype), total, node), type)
 
 
