@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from nacre.base.conversion import fits
 from nacre.base.dims import Size, lower, product
 from nacre.base.dtypes import int64
 from nacre.kernel.ast import Const, Expr, If, Load, Stmt, Store, apply, size_expr
@@ -115,7 +116,7 @@ class ExpressionTranslator:
     def constant(node: ast.Constant) -> Value:
         """A literal."""
         if isinstance(node.value, bool | int | float):
-            if isinstance(node.value, int) and not -(1 << 63) <= node.value < 1 << 63:
+            if isinstance(node.value, int) and not fits(node.value, int64):
                 raise Refused(node, "an integer must be an int64", "write a float")
             return number(node.value)
         if node.value is None or isinstance(node.value, str):

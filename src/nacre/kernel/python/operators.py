@@ -7,10 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
+from nacre.base.conversion import fits
 from nacre.base.dims import Size, lower
 from nacre.base.dtypes import bool_, float64, int64
 from nacre.base.errors import ShapeError
-from nacre.kernel.ast import Apply, Const, Expr, apply
+from nacre.kernel.ast import Apply, Const, Expr, Extent, Index, apply
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import (
     TRUTH,
@@ -76,7 +77,7 @@ def _folded(op: ast.operator | ast.cmpop, a: Scalar, b: Scalar, node: ast.AST) -
             raise Refused(node, "the numbers must have a result", "change them", str(fault)) from None
         if not isinstance(found, bool | int | float):
             raise Refused(node, "the result must be a real number", "change the numbers", str(found))
-        if isinstance(found, int) and not -(1 << 63) <= found < 1 << 63:
+        if isinstance(found, int) and not fits(found, int64):
             raise Refused(node, "an integer must be an int64", "write a float", str(found))
         return number(found)
     if a.size is not None and b.size is not None:
@@ -165,7 +166,7 @@ def _never_negative(x: Scalar) -> bool:
             case Apply():
                 return e.op in ("add", "mul", "idiv", "rem") and all(map(known, e.args))
             case _:
-                return type(e).__name__ in ("Index", "Extent")
+                return isinstance(e, Index | Extent)
 
     return x.dtype is int64 and known(x.expr)
 

@@ -122,10 +122,10 @@ def common(a: ScalarType, b: ScalarType, node: ast.AST) -> ScalarType:
         if weak == WEAK_FLOAT and not strong.dtype.is_float:
             return ScalarType(float64)
         return ScalarType(int64) if strong.dtype.is_bool else strong
-    if float64 in (a.dtype, b.dtype) or bool_ in (a.dtype, b.dtype):
-        return ScalarType(
-            next((d for d in (a.dtype, b.dtype) if d is float64), b.dtype if a.dtype.is_bool else a.dtype)
-        )
+    if float64 in (a.dtype, b.dtype):
+        return ScalarType(float64)
+    if bool_ in (a.dtype, b.dtype):
+        return ScalarType(b.dtype if a.dtype.is_bool else a.dtype)
     try:
         return ScalarType(promote(a.dtype, b.dtype))
     except DTypeError:
