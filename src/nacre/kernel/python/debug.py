@@ -39,7 +39,6 @@ class RecordedCheck:
     buffer: str
     low: Size
     high: Size
-    kind: str
     text: str
 
 
@@ -78,7 +77,7 @@ class Recorder:
             value, high = apply("select", apply("ge", e, const(0)), index_add(e, const(1)), e), size + 1
             counted = ", counted from 1,"
         required = f"an index of axis {axis} of {buffer}{counted} must be in [{{low}}, {{high}})"
-        self.checks.append(RecordedCheck(place, size * -1, high, "axis", f"{where}: {required}; got {{got}}; {advice}"))
+        self.checks.append(RecordedCheck(place, size * -1, high, f"{where}: {required}; got {{got}}; {advice}"))
         return [If(apply("eq", Load(place, (), int64), const(0)), (Store(place, (), value),))]
 
     def used(self, s: Stmt, buffer: str, index: Sequence[Expr], stores: bool) -> list[Stmt]:
@@ -105,7 +104,7 @@ class Recorder:
                 f"elements of {buffer}; got round {{got}} (the first is 1), which uses one of another; index it by the "
                 "loop's own counter, or write range"
             )
-            self.checks.append(RecordedCheck(place, 0, 1, "axis", text))
+            self.checks.append(RecordedCheck(place, 0, 1, text))
         return Store(place, (), me)
 
     def inside(self, s: For) -> Expr | None:

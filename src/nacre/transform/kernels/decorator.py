@@ -113,7 +113,7 @@ class PythonKernel:
             outputs = tuple(x.type for x in found[:count])
             checks = self._translation(tuple(x.type for x in values), outputs, params["values"]).checks
             for c, value in zip(checks, found[count:], strict=False):
-                check(value, c.low, c.high, c.kind, c.text)
+                check(value, c.low, c.high, "axis", c.text)
             found = found[:count]
         return found[0] if len(found) == 1 else tuple(found)
 
