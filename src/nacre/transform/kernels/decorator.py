@@ -168,13 +168,10 @@ class PythonKernel:
 
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
         """The types of the outputs, and of those of debug mode."""
-        inner, sizes = list(types), list[Size]()
-        for mapped in batch:
-            sizes.append(next(t.shape[0] for t, m in zip(inner, mapped, strict=True) if m))
-            inner = [t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True)]
+        inner, sizes = _of_example(types, batch)
         found = self._outputs(inner, json.loads(values)[1])
         if self.debug:
-            outputs = self._translation(tuple(inner), found, values).kernel.outputs
+            outputs = self._translation(inner, found, values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
         return tuple(t.with_shape((*sizes, *t.shape)) for t in found)
 
@@ -199,12 +196,11 @@ class PythonKernel:
         self, types: tuple[TensorType, ...], results: tuple[TensorType, ...], /, *, values: str, batch: Batch
     ) -> Kernel:
         """The kernel IR for types of inputs, with the batches around it."""
-        levels = [sum(mapped[k] for mapped in batch) for k in range(len(types))]
-        inner = tuple(t.with_shape(t.shape[n:]) for t, n in zip(types, levels, strict=True))
+        inner, sizes = _of_example(types, batch)
         outputs = tuple(t.with_shape(t.shape[len(batch) :]) for t in results[: len(self.parameters.outputs)])
         found = self._translation(inner, outputs, values).kernel
         for k in reversed(range(len(batch))):
-            found = batched(found, results[0].shape[k], batch[k], f"example_{k}")
+            found = batched(found, sizes[k], batch[k], f"example_{k}")
         return found
 
     def _no_derivative(self, ys: Sequence[Value], xs: Any, ts: Any, /, **params: Any) -> tuple[None, ...]:
@@ -230,3 +226,12 @@ class PythonKernel:
         mapped = tuple(a is not None for a in axes)
         found = bind(self.primitive, *held, values=values, batch=(mapped, *batch))
         return found, (0,) * len(found)
+
+
+def _of_example(types: Sequence[TensorType], batch: Batch) -> tuple[tuple[TensorType, ...], list[Size]]:
+    """The types of inputs without the axes of batches, and the sizes of these, outermost first."""
+    inner, sizes = tuple(types), list[Size]()
+    for mapped in batch:
+        sizes.append(next(t.shape[0] for t, m in zip(inner, mapped, strict=True) if m))
+        inner = tuple(t.with_shape(t.shape[1:]) if m else t for t, m in zip(inner, mapped, strict=True))
+    return inner, sizes
