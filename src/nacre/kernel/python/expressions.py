@@ -360,7 +360,7 @@ class ExpressionTranslator:
 
     def own(self, held: object, node: ast.Call) -> Value:
         """A call of a function of the user's, which becomes a part of the kernel."""
-        definition = self.w.definitions(held, node)
+        definition = self.w.definitions(held)
         if definition is None:
             raise Refused(
                 node,

@@ -26,14 +26,18 @@ class FunctionSource:
     node: ast.FunctionDef
     function: Any
     file: str  # without its folder
-    objects: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of names of the module, and of dotted ones
+    used: Mapping[str, ast.Name | ast.Attribute]  # names that it does not assign, with attributes of them
+    objects: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what these names have
 
     def object(self, node: ast.Name) -> Any:
         """The object that a name of the function's module, of its closure or of Python has."""
         return self.objects[node.id] if node.id in self.objects else self.current(node)
 
-    def current(self, node: ast.Name) -> Any:
-        """The object that a name has now.  Raises Refused if it has none."""
+    def current(self, node: ast.expr) -> Any:
+        """The object that a name, or an attribute of one, has now.  Raises Refused or AttributeError if it has none."""
+        if isinstance(node, ast.Attribute):
+            return getattr(self.current(node.value), node.attr)
+        assert isinstance(node, ast.Name)
         code = self.function.__code__
         if node.id in code.co_freevars:
             cell: Any = self.function.__closure__[code.co_freevars.index(node.id)]
@@ -63,7 +67,7 @@ class CallFrame:
 class KernelWriter:
     """The statements that are written, with the constructs that they come from."""
 
-    definitions: Callable[[object, ast.AST], FunctionSource | None]  # of functions that a kernel calls
+    definitions: Callable[[object], FunctionSource | None]  # of functions that a kernel calls
     outputs: frozenset[str]
     frame: CallFrame
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])

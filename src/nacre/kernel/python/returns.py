@@ -12,10 +12,7 @@ RESULT = "result."  # no name of Python
 
 def in_tail_position(node: ast.FunctionDef) -> tuple[list[ast.stmt], str]:
     """The statements of a function, each of whose ways ends with an assignment to a local, and the local's name."""
-    found = getattr(node, "_nacre_body", None)
-    if found is None:
-        found = node._nacre_body = _ended(node.body, node)  # type: ignore[attr-defined] - one tree in all passes
-    return found, RESULT
+    return _ended(node.body, node), RESULT
 
 
 def _ended(body: Sequence[ast.stmt], node: ast.AST) -> list[ast.stmt]:

@@ -46,7 +46,7 @@ class Translation:
 def translated(
     definition: FunctionSource,
     signature: Signature,
-    definitions: Callable[[object, ast.AST], FunctionSource | None],
+    definitions: Callable[[object], FunctionSource | None],
     debug: bool = False,
 ) -> Translation:
     """The kernel of a function.  Elements of outputs that it does not store are not written.
@@ -80,7 +80,7 @@ def translated(
 def _translated(
     definition: FunctionSource,
     signature: Signature,
-    definitions: Callable[[object, ast.AST], FunctionSource | None],
+    definitions: Callable[[object], FunctionSource | None],
 ) -> KernelWriter:
     """The statements, when the types of all locals are known."""
     arrays = {n: Array(n, t.dtype, t.shape) for n, t in (*signature.inputs.items(), *signature.outputs.items())}

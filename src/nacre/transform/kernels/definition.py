@@ -7,7 +7,8 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
@@ -28,17 +29,18 @@ LIBRARIES = ("math", "nacre", "numpy")  # whose functions kernels know
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
 
-def definition_of(f: Any, name: str) -> FunctionSource:
-    """A function with its tree.  Raises ArgumentError if its source is not to be had."""
+def definition_of(f: Any) -> FunctionSource:
+    """A function with its tree, and what its names have.  Raises ArgumentError if its source is not to be had."""
     if not isinstance(f, FunctionType):
         raise KindError(f"kernel: the decorated object must be a function; got {shown(f)}; write it with def")
     try:
         node = source_of(f.__code__, packages=True).node
     except NotConverted as fault:
-        raise ArgumentError(f"kernel: {name} must be a function with a source; {fault}") from None
+        raise ArgumentError(f"kernel: {f.__qualname__} must be a function with a source; {fault}") from None
     if not isinstance(node, ast.FunctionDef):
-        raise KindError(f"kernel: {name} must be a function of def; got a lambda; write def")
-    return FunctionSource(node, f, os.path.basename(f.__code__.co_filename))
+        raise KindError(f"kernel: {f.__qualname__} must be a function of def; got a lambda; write def")
+    found = FunctionSource(node, f, os.path.basename(f.__code__.co_filename), names_used(node))
+    return replace(found, objects=objects_of(found))
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,19 @@ class PythonSource:
 
     main: FunctionSource
     parts: Mapping[int, FunctionSource]
-    objects: Sequence[Mapping[str, Any]]  # for each function
 
     @staticmethod
     def of(f: Any) -> PythonSource:
         """The source of a kernel, and of the functions that its names have when it is defined."""
-        main = definition_of(f, getattr(f, "__qualname__", "a function"))
+        main = definition_of(f)
         found: dict[int, FunctionSource] = {}
-        objects: list[Mapping[str, Any]] = []
-        todo = [main]
-        for d in todo:
-            objects.append(objects_of(d))
-            for part in objects[-1].values():
+        todo = deque([main])
+        while todo:
+            for part in todo.popleft().objects.values():
                 if _is_part(part) and id(part) not in found:
-                    found[id(part)] = definition_of(part, part.__qualname__)
+                    found[id(part)] = definition_of(part)
                     todo.append(found[id(part)])
-        return PythonSource(main, found, objects)
+        return PythonSource(main, found)
 
     @property
     def all(self) -> list[FunctionSource]:
@@ -73,8 +72,8 @@ class PythonSource:
         """A hash of all that the kernel is, without the numbers that it reads at each call."""
         parts = {k: n for n, k in enumerate(self.parts)}
         texts = [f"debug {debug}", _text_of_out(out)]
-        for d, objects in zip(self.all, self.objects, strict=True):
-            fixed = {n: _token(x, parts) for n, x in objects.items() if not isinstance(x, bool | int | float)}
+        for d in self.all:
+            fixed = {n: _token(x, parts) for n, x in d.objects.items() if not isinstance(x, bool | int | float)}
             texts += [ast.unparse(d.node), json.dumps(fixed, sort_keys=True)]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
@@ -84,8 +83,8 @@ class PythonSource:
         Raises GraphError if a name has another object than a number, and had not when the kernel was defined.
         """
         found: list[dict[str, Plain]] = []
-        for d, before in zip(self.all, self.objects, strict=True):
-            now = objects_of(d)
+        for d in self.all:
+            now, before = objects_of(d), d.objects
             changed = [n for n in now.keys() | before.keys() if not _unchanged(n, now, before)]
             if changed:
                 name = min(changed)
@@ -99,11 +98,10 @@ class PythonSource:
 
     def with_numbers(self, numbers: Sequence[Mapping[str, Any]]) -> PythonSource:
         """The source with these numbers for names of the modules."""
-        named = [{**x, **n} for x, n in zip(self.objects, numbers, strict=True)]
-        held = [replace(d, objects=x) for d, x in zip(self.all, named, strict=True)]
-        return PythonSource(held[0], dict(zip(self.parts, held[1:], strict=True)), self.objects)
+        main, *parts = (replace(d, objects={**d.objects, **n}) for d, n in zip(self.all, numbers, strict=True))
+        return PythonSource(main, dict(zip(self.parts, parts, strict=True)))
 
-    def part(self, object: object, node: ast.AST) -> FunctionSource | None:
+    def part(self, object: object) -> FunctionSource | None:
         """The definition of a function that the kernel calls; None for other objects."""
         return self.parts.get(id(object))
 
@@ -114,27 +112,20 @@ class PythonSource:
 def objects_of(d: FunctionSource) -> dict[str, Any]:
     """What the names of the module, and dotted attributes of them, that a function uses have now."""
     found: dict[str, Any] = {}
-    for path in _paths(d.node):
-        name, *attributes = path.split(".")
+    for name, node in d.used.items():
         try:
-            held = d.current(ast.Name(name))
-            for each in attributes:
-                held = getattr(held, each)
+            found[name] = d.current(node)
         except (Refused, AttributeError):
             continue
-        found[path] = held
     return found
 
 
-def _paths(node: ast.FunctionDef) -> tuple[str, ...]:
-    """The names that a function does not assign, with the attributes of them that it uses."""
-    known = getattr(node, "_nacre_paths", None)
-    if known is None:
-        a = node.args
-        own = {each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs)}.union(*map(bound, node.body))
-        found = {text for s in node.body for text in _dotted(s) if text.partition(".")[0] not in own}
-        known = node._nacre_paths = tuple(sorted(found))  # type: ignore[attr-defined] - one tree for all calls
-    return known
+def names_used(node: ast.FunctionDef) -> dict[str, ast.Name | ast.Attribute]:
+    """The names that a function does not assign, with the attributes of them that it uses, in order."""
+    a = node.args
+    own = {each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs)}.union(*map(bound, node.body))
+    found = {ast.unparse(e): e for s in node.body for e in _dotted(s)}
+    return {name: found[name] for name in sorted(found) if name.partition(".")[0] not in own}
 
 
 def bound(node: ast.AST) -> set[str]:
@@ -142,14 +133,16 @@ def bound(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
-def _dotted(node: ast.AST) -> set[str]:
+def _dotted(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
     """The longest dotted names in a construct."""
     held = node
     while isinstance(held, ast.Attribute):
         held = held.value
-    if isinstance(held, ast.Name):
-        return {ast.unparse(node)}
-    return set[str]().union(*map(_dotted, ast.iter_child_nodes(node)))
+    if isinstance(held, ast.Name) and isinstance(node, ast.Name | ast.Attribute):
+        yield node
+    else:
+        for part in ast.iter_child_nodes(node):
+            yield from _dotted(part)
 
 
 def _is_part(x: object) -> bool:
@@ -162,9 +155,9 @@ def _unchanged(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> 
     if name not in now or name not in before:
         return all(isinstance(x.get(name, 0), bool | int | float) for x in (now, before))
     a, b = now[name], before[name]
-    if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
+    if a is b or (isinstance(a, bool | int | float) and isinstance(b, bool | int | float)):
         return True
-    return a is b or (type(a) is type(b) and isinstance(a, str | tuple | MethodType) and bool(a == b))
+    return type(a) is type(b) and isinstance(a, str | tuple | MethodType) and bool(a == b)
 
 
 def _token(x: Any, parts: Mapping[int, int] | None = None) -> str:
