@@ -4,38 +4,46 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
 
 from nacre.base.records import dataclass
 
 Loop = ast.For | ast.While
+CONSTRUCTS: Final = 4096  # whose names are known; each pass over a function, and each local of it, needs them
 
 
-def stored(node: ast.AST) -> set[str]:
+@lru_cache(maxsize=CONSTRUCTS)
+def stored(node: ast.AST) -> frozenset[str]:
     """The names that a construct assigns, its own loops' targets included."""
     if isinstance(node, ast.GeneratorExp):
-        return set()
+        return frozenset()
     if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Store) else set()
+        return frozenset((node.id,) if isinstance(node.ctx, ast.Store) else ())
     return stored_in(ast.iter_child_nodes(node))
 
 
-def stored_in(body: Iterable[ast.AST]) -> set[str]:
+def stored_in(body: Iterable[ast.AST]) -> frozenset[str]:
     """The names that statements assign."""
-    return set[str]().union(*map(stored, body))
+    return frozenset[str]().union(*map(stored, body))
 
 
-def read_in(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names that constructs read; an augmented assignment reads its target."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found.add(node.id)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-        inside = read_in(ast.iter_child_nodes(node))
-        own = [g.target for g in node.generators] if isinstance(node, ast.GeneratorExp) else []
-        found |= inside - {n.id for t in own for n in ast.walk(t) if isinstance(n, ast.Name)}
+@lru_cache(maxsize=CONSTRUCTS)
+def read(node: ast.AST) -> frozenset[str]:
+    """The names that a construct reads; an augmented assignment reads its target."""
+    found = read_in(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return found | {node.id}
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return found | {node.target.id}
+    if isinstance(node, ast.GeneratorExp):
+        return found - {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
     return found
+
+
+def read_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """The names that constructs read."""
+    return frozenset[str]().union(*map(read, nodes))
 
 
 def ends_round(s: ast.stmt) -> bool:
@@ -77,24 +85,24 @@ def exposure(body: Iterable[ast.stmt], name: str) -> Exposure:
 def _of_statement(s: ast.stmt, name: str) -> Exposure:
     match s:
         case ast.If():
-            if name in read_in([s.test]):
+            if name in read(s.test):
                 return Exposure(True, False)
             sides = [_side(s.body, name), _side(s.orelse, name)]
             return Exposure(any(x.reads for x in sides), all(x.assigns for x in sides))
         case ast.For():
-            if name in read_in([s.iter]):
+            if name in read(s.iter):
                 return Exposure(True, False)
             inside = Exposure(False, False) if name in stored(s.target) else exposure(s.body, name)
             return Exposure(inside.reads, False)
         case ast.While():
-            return Exposure(name in read_in([s.test]) or exposure(s.body, name).reads, False)
+            return Exposure(name in read(s.test) or exposure(s.body, name).reads, False)
         case ast.Assign() | ast.AnnAssign():
             reads = name in read_in([s.value] if s.value else [])
             targets = s.targets if isinstance(s, ast.Assign) else [s.target]
             reads = reads or name in read_in(targets)
             return Exposure(reads, not reads and name in stored_in(targets))
         case _:
-            return Exposure(name in read_in([s]), False)
+            return Exposure(name in read(s), False)
 
 
 def exposed(body: Iterable[ast.stmt], name: str) -> ast.stmt | None:
@@ -130,12 +138,12 @@ def loop_targets(s: ast.AST) -> set[str]:
 
 
 def _home(name: str, body: Sequence[ast.stmt], here: ast.stmt | None) -> ast.stmt | None:
-    users = [s for s in body if name in stored(s) | read_in([s])]
-    while len(users) == 1 and isinstance(users[0], ast.If) and name not in read_in([users[0].test]):
+    users = [s for s in body if name in stored(s) | read(s)]
+    while len(users) == 1 and isinstance(users[0], ast.If) and name not in read(users[0].test):
         branches = [b for b in (users[0].body, users[0].orelse) if name in stored_in(b) | read_in(b)]
         if len(branches) != 1:
             break
-        users = [s for s in branches[0] if name in stored(s) | read_in([s])]
+        users = [s for s in branches[0] if name in stored(s) | read(s)]
     if len(users) != 1 or not isinstance(users[0], Loop):
         return here
     loop = users[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -141,7 +141,7 @@ class KernelWriter:
             if home is loop and type is not None:
                 self.frame.memory[name] = self.scratch(name, type.dtype, node)
 
-    def forget(self, names: Mapping[str, object] | set[str]) -> None:
+    def forget(self, names: Iterable[str]) -> None:
         """Forget the values of locals that a branch or a loop may have changed."""
         for name in names:
             if isinstance(self.frame.env.get(name), Scalar):
