@@ -1,6 +1,6 @@
 """Six well-known loops as kernels in Python: what docs/kernels.md describes, what its tests run, and what is measured.
 
-`numba_kernels` gives the same functions to numba's compiler, for benchmarks/kernels.py.
+If numba is imported before, its compiler compiles the same functions, for benchmarks/kernels.py.
 """
 
 from __future__ import annotations
