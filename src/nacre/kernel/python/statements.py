@@ -226,7 +226,7 @@ class StatementTranslator(LoopTranslator):
         w, frame = self.w, self.w.frame
         changed = stored_in(body) & frame.env.keys()
         frame.homes = {**homes(body), **dict.fromkeys(changed, None)}
-        for name in frame.homes.keys() - changed:
+        for name in sorted(frame.homes.keys() - changed):
             reader = exposed(body, name)
             if reader is not None:
                 raise Refused(
