@@ -10,7 +10,8 @@ from typing import Any, Final
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.affine import Scope
-from nacre.kernel.ast import Alloc, Buffer, For, Kernel, Let, Stmt, Store, statements
+from nacre.kernel.ast import Buffer, For, Kernel, Let, Stmt, Store, statements
+from nacre.kernel.dependence import allocated
 from nacre.kernel.python.debug import RecordedCheck, Recorder
 from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
@@ -115,10 +116,9 @@ def _require_outermost(body: Sequence[Stmt], node: ast.FunctionDef) -> None:
 
 def _has_effect(s: Stmt) -> bool:
     """Whether a statement stores to an output."""
-    inner = list(statements((s,)))
-    own = {t.buffer.name for t in inner if isinstance(t, Alloc)}
+    own = allocated((s,))
     return (isinstance(s, For) and s.parallel) or any(
-        isinstance(t, Store) and t.index and t.buffer not in own for t in inner
+        isinstance(t, Store) and t.index and t.buffer not in own for t in statements((s,))
     )
 
 
