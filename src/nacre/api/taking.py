@@ -145,11 +145,21 @@ def _placed(wanted: Any, size: Size, axis: int, mode: str) -> tuple[Any, Any]:
         return located(wanted, size, axis), None
     if mode == "clip":
         return clipped(wanted, size), None
-    wide = as_signed(wanted)
-    end, zero = spread(extent(size), wide.type.shape), filled(wide, 0)
-    moved = pointwise.select(pointwise.lt(wide, zero), pointwise.add(wide, end), wide)
-    inside = pointwise.and_(pointwise.ge(moved, zero), pointwise.lt(moved, end))
-    return pointwise.select(inside, moved, zero), inside
+    moved = _from_end(as_signed(wanted), size)
+    inside = are_inside(moved, size)
+    return pointwise.select(inside, moved, filled(moved, 0)), inside
+
+
+def _from_end(indices: Any, size: Size) -> Any:
+    """int64 indices, of which negative ones have been counted from the end of an axis."""
+    moved = pointwise.add(indices, spread(extent(size), indices.type.shape))
+    return pointwise.select(pointwise.lt(indices, filled(indices, 0)), moved, indices)
+
+
+def are_inside(places: Any, size: Size) -> Any:
+    """Which int64 places are in [0, size)."""
+    end = spread(extent(size), places.type.shape)
+    return pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
 
 
 def _filled(operation: str, found: Any, inside: Any, mode: str, value: float | None) -> Any:
@@ -200,9 +210,7 @@ def or_behind(places: Any, size: Size) -> Any:
 
     Sums leave out places outside, but their derivatives by updates clip places.
     """
-    end = spread(extent(size), places.type.shape)
-    inside = pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
-    return pointwise.select(inside, places, end)
+    return pointwise.select(are_inside(places, size), places, spread(extent(size), places.type.shape))
 
 
 def as_update(operation: str, x: Any, value: TensorLike) -> Any:
@@ -231,11 +239,7 @@ def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:
             return from_numpy(np.where(wide < 0, wide + size, wide))
         return indices
     wide = as_tensor(indices, int64)
-    if not indices.type.dtype.is_signed:
-        return wide
-    zero = spread(constant(0, int64), wide.type.shape)
-    moved = pointwise.add(wide, spread(extent(size), wide.type.shape))
-    return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+    return _from_end(wide, size) if indices.type.dtype.is_signed else wide
 
 
 # ---- positions that depend on sizes

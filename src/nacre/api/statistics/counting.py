@@ -21,7 +21,7 @@ from nacre.api.primitives import picking, pointwise, search, view
 from nacre.api.searching import searchsorted
 from nacre.api.statistical import max, min, sum
 from nacre.api.statistics.conditions import require_all
-from nacre.api.taking import from_zero, least_size, or_behind
+from nacre.api.taking import are_inside, from_zero, least_size
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number
 from nacre.base.dims import Size, product
@@ -318,20 +318,20 @@ def _counted(columns: list[Any], edges: list[Any], weights: Any) -> Any:
     """The numbers of points, or the sums of their weights, in the bins of a grid."""
     sizes = [e.type.shape[0] - 1 for e in edges]
     flat: Any = None
+    inside: Any = None
     for x, ends, size in zip(columns, edges, sizes, strict=True):
         place = _bin(x, ends, size)
-        wide = spread(extent(size), place.type.shape)
-        outside = pointwise.or_(pointwise.lt(place, filled(place, 0)), pointwise.ge(place, wide))
-        place = pointwise.select(outside, filled(place, -1), place)
+        there = are_inside(place, size)
         if flat is None:
-            flat = place
-            continue
-        either = pointwise.or_(pointwise.lt(place, filled(place, 0)), pointwise.lt(flat, filled(flat, 0)))
-        flat = pointwise.select(either, filled(flat, -1), pointwise.add(pointwise.mul(flat, wide), place))
+            flat, inside = place, there
+        else:
+            flat = pointwise.add(pointwise.mul(flat, spread(extent(size), place.type.shape)), place)
+            inside = pointwise.and_(inside, there)
     given = filled(flat, 1) if weights is None else weights
     count = product(sizes)
+    places = pointwise.select(inside, flat, spread(extent(count), flat.type.shape))
     start = spread(constant(0, given.type.dtype), (count + 1,))
-    return view.reshape(cut(picking.take_add(start, or_behind(flat, count), given, 0), 0, 0, count), tuple(sizes))
+    return view.reshape(cut(picking.take_add(start, places, given, 0), 0, 0, count), tuple(sizes))
 
 
 def _bin(x: Any, edges: Any, size: Size) -> Any:
