@@ -76,7 +76,8 @@ class CSR:
     def to_dense(self) -> Tensor:
         """The matrix as a tensor."""
         rows, columns = self.shape
-        begins = pointwise.mul(self.rows(), filled(self.rows(), columns))
+        row: Any = self.rows()
+        begins = pointwise.mul(row, filled(row, columns))
         places = pointwise.add(begins, as_tensor(self.indices, int64))
         start = pointwise.fill(0, (rows * columns,), self.dtype)
         return view.reshape(picking.take_add(start, places, self.data, 0), (rows, columns))
