@@ -27,7 +27,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import LIMIT, Dim, Size
 from nacre.base.dtypes import float64, int64, uint64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.base.types import Shape, broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.runtime.buffer import require_room
 from nacre.trace.reads import is_capture
@@ -197,6 +197,25 @@ def from_zero(operation: str, indices: Any, size: Size, other: str) -> Any:
     text = f"{operation}: indices must be in [{{low}}, {{high}}); got {{got}}{advice}"
     require_inside(indices, 0, size, AxisError, text)
     return as_tensor(indices, int64)
+
+
+def require_beside(operation: str, index: Any, shape: Shape, axis: int, other: str) -> None:
+    """Require the rank of a shape, and at most its sizes beside an axis; `other` is a function for whole slices."""
+    wanted = index.type.shape
+    beside = zip(wanted, shape, strict=False)
+    if len(wanted) != len(shape) or any(k != axis and n > m for k, (n, m) in enumerate(beside)):
+        raise ShapeError(
+            f"{operation}: the index must have the rank of x, and at most its sizes beside axis {axis}; got {wanted} "
+            f"for {shape}; nacre.{other} takes whole slices"
+        )
+
+
+def as_vector(operation: str, index: TensorLike, other: str) -> Any:
+    """The index as a vector; a number is one of size 1.  `other` names a function, and what it takes."""
+    places = as_tensor(index)
+    if len(places.type.shape) > 1:
+        raise ShapeError(f"{operation}: the index must be a vector; got {places.type}; nacre.{other}")
+    return view.reshape(places, (places.type.size,))
 
 
 def least_size(operation: str, indices: Any) -> int:

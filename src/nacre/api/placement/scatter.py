@@ -10,7 +10,7 @@ from nacre.api.elementwise.arithmetic import floor_divide, multiply
 from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_half, is_scalar, spread
 from nacre.api.placement.combining import combined, combined_slices, first_operand
 from nacre.api.primitives import picking, pointwise, view
-from nacre.api.taking import as_update, from_zero
+from nacre.api.taking import as_update, as_vector, from_zero, require_beside
 from nacre.api.tensor import Tensor
 from nacre.base.dims import product
 from nacre.base.dtypes import NUMERIC, ORDERED, int64
@@ -106,11 +106,7 @@ def _located(operation: str, x: TensorLike, dim: int, index: TensorLike, src: Te
     held, places = as_tensor(x), as_tensor(index)
     shape, wanted = held.type.shape, places.type.shape
     at = normal_axis(dim, len(shape), operation)
-    if len(wanted) != len(shape) or any(k != at and n > m for k, (n, m) in enumerate(zip(wanted, shape, strict=True))):
-        raise ShapeError(
-            f"{operation}: the index must have the rank of x, and at most its sizes beside axis {at}; got {wanted} for "
-            f"{shape}; nacre.index_add takes whole slices"
-        )
+    require_beside(operation, places, shape, at, "index_add")
     updates = as_update(operation, held, src)
     if updates.type.shape:
         own = updates.type.shape
@@ -204,10 +200,7 @@ def index_fill(x: TensorLike, /, dim: int, index: TensorLike, value: TensorLike)
 
 
 def _vector(operation: str, index: TensorLike) -> Any:
-    places = as_tensor(index)
-    if len(places.type.shape) > 1:
-        raise ShapeError(f"{operation}: the index must be a vector; got {places.type}; nacre.scatter takes any rank")
-    return view.reshape(places, (places.type.size,))
+    return as_vector(operation, index, "scatter takes any rank")
 
 
 def _slices(operation: str, x: TensorLike, dim: int, index: TensorLike, source: TensorLike) -> Any:
