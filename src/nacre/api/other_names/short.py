@@ -411,7 +411,7 @@ def lerp(x: TensorLike, y: TensorLike, /, weight: TensorLike) -> Tensor:
     Tensor([ 2.5, 12.5], f32[2])
     """
     held, _ = meet("lerp", (x, y, weight))
-    return in_single(_lerp, *held) if is_half(held[0]) else _lerp(*held)
+    return in_single(_lerp, *held)
 
 
 def _lerp(x: Any, y: Any, weight: Any) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import floor_divide, multiply
-from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_half, is_scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_scalar, spread
 from nacre.api.placement.combining import combined, combined_slices, first_operand
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.taking import as_update, as_vector, from_zero, require_beside
@@ -77,7 +76,7 @@ def scatter_reduce(
         """The reduction in the dtype of x."""
         return _reduced(x, at, places, src, reduce, include_self)
 
-    return whole(in_single(reduced, held, updates) if is_half(held) else reduced(held, updates))
+    return whole(in_single(reduced, held, updates))
 
 
 def _reduced(held: Any, at: int, places: Any, updates: Any, reduce: str, include_self: bool) -> Any:
@@ -160,7 +159,7 @@ def index_add(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike,
             source = multiply(source, factor)
         return combined_slices("index_add", x, places, source, at, "sum")
 
-    return distinct((partial(in_single, added) if is_half(held) else added)(held, updates, *factors), held)
+    return distinct(in_single(added, held, updates, *factors), held)
 
 
 def index_copy(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike) -> Tensor:
