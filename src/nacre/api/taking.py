@@ -27,7 +27,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import LIMIT, Dim, Size
 from nacre.base.dtypes import float64, int64, uint64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.base.types import Shape, broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.runtime.buffer import require_room
 from nacre.trace.reads import is_capture
@@ -145,11 +145,21 @@ def _placed(wanted: Any, size: Size, axis: int, mode: str) -> tuple[Any, Any]:
         return located(wanted, size, axis), None
     if mode == "clip":
         return clipped(wanted, size), None
-    wide = as_signed(wanted)
-    end, zero = spread(extent(size), wide.type.shape), filled(wide, 0)
-    moved = pointwise.select(pointwise.lt(wide, zero), pointwise.add(wide, end), wide)
-    inside = pointwise.and_(pointwise.ge(moved, zero), pointwise.lt(moved, end))
-    return pointwise.select(inside, moved, zero), inside
+    moved = _from_end(as_signed(wanted), size)
+    inside = are_inside(moved, size)
+    return pointwise.select(inside, moved, filled(moved, 0)), inside
+
+
+def _from_end(indices: Any, size: Size) -> Any:
+    """int64 indices, of which negative ones have been counted from the end of an axis."""
+    moved = pointwise.add(indices, spread(extent(size), indices.type.shape))
+    return pointwise.select(pointwise.lt(indices, filled(indices, 0)), moved, indices)
+
+
+def are_inside(places: Any, size: Size) -> Any:
+    """Which int64 places are in [0, size)."""
+    end = spread(extent(size), places.type.shape)
+    return pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
 
 
 def _filled(operation: str, found: Any, inside: Any, mode: str, value: float | None) -> Any:
@@ -189,6 +199,25 @@ def from_zero(operation: str, indices: Any, size: Size, other: str) -> Any:
     return as_tensor(indices, int64)
 
 
+def require_beside(operation: str, index: Any, shape: Shape, axis: int, other: str) -> None:
+    """Require the rank of a shape, and at most its sizes beside an axis; `other` is a function for whole slices."""
+    wanted = index.type.shape
+    beside = zip(wanted, shape, strict=False)
+    if len(wanted) != len(shape) or any(k != axis and n > m for k, (n, m) in enumerate(beside)):
+        raise ShapeError(
+            f"{operation}: the index must have the rank of x, and at most its sizes beside axis {axis}; got {wanted} "
+            f"for {shape}; nacre.{other} takes whole slices"
+        )
+
+
+def as_vector(operation: str, index: TensorLike, other: str) -> Any:
+    """The index as a vector; a number is one of size 1.  `other` names a function, and what it takes."""
+    places = as_tensor(index)
+    if len(places.type.shape) > 1:
+        raise ShapeError(f"{operation}: the index must be a vector; got {places.type}; nacre.{other}")
+    return view.reshape(places, (places.type.size,))
+
+
 def least_size(operation: str, indices: Any) -> int:
     """The size of the smallest axis that has all these integers as indices, which must be known: 0 for none."""
     known = numbers(indices, operation)
@@ -200,9 +229,7 @@ def or_behind(places: Any, size: Size) -> Any:
 
     Sums leave out places outside, but their derivatives by updates clip places.
     """
-    end = spread(extent(size), places.type.shape)
-    inside = pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
-    return pointwise.select(inside, places, end)
+    return pointwise.select(are_inside(places, size), places, spread(extent(size), places.type.shape))
 
 
 def as_update(operation: str, x: Any, value: TensorLike) -> Any:
@@ -231,11 +258,7 @@ def located(indices: Any, size: Size, axis: int, known: bool = False) -> Any:
             return from_numpy(np.where(wide < 0, wide + size, wide))
         return indices
     wide = as_tensor(indices, int64)
-    if not indices.type.dtype.is_signed:
-        return wide
-    zero = spread(constant(0, int64), wide.type.shape)
-    moved = pointwise.add(wide, spread(extent(size), wide.type.shape))
-    return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+    return _from_end(wide, size) if indices.type.dtype.is_signed else wide
 
 
 # ---- positions that depend on sizes

@@ -15,7 +15,7 @@ from nacre.api.primitives import picking, pointwise
 from nacre.api.searching import nonzero, where
 from nacre.api.statistical import max as largest
 from nacre.api.statistical import min as smallest
-from nacre.api.taking import from_zero, gathered, with_elements
+from nacre.api.taking import as_vector, from_zero, gathered, require_beside, with_elements
 from nacre.api.tensor import Axes, Tensor
 from nacre.api.utility import all as all_true
 from nacre.base.arguments import plain_number, whole_number
@@ -71,11 +71,7 @@ def gather(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
     held, places = as_tensor(x), as_tensor(index)
     shape, wanted = held.type.shape, places.type.shape
     at = normal_axis(dim, len(shape), "gather")
-    if len(wanted) != len(shape) or any(k != at and n > m for k, (n, m) in enumerate(zip(wanted, shape, strict=True))):
-        raise ShapeError(
-            f"gather: the index must have the rank of x, and at most its sizes beside axis {at}; got {wanted} for "
-            f"{shape}; nacre.take takes whole slices"
-        )
+    require_beside("gather", places, shape, at, "take")
     cut = tuple(slice(None) if k == at else slice(0, n) for k, n in enumerate(wanted))
     places = from_zero("gather", places, shape[at], "take_along_axis")
     return picking.gather(with_elements(held[cut], places, at), places, at)
@@ -91,12 +87,10 @@ def index_select(x: TensorLike, /, dim: int, index: TensorLike) -> Tensor:
     Tensor([[2],
             [4]], i64[2, 1])
     """
-    places = as_tensor(index)
-    if len(places.type.shape) > 1:
-        raise ShapeError(f"index_select: the index must be a vector; got {places.type}; nacre.take takes any shape")
+    places = as_vector("index_select", index, "take takes any shape")
     held = as_tensor(x)
     at = normal_axis(dim, len(held.type.shape), "index_select")
-    places = from_zero("index_select", reshape(places, (-1,)), held.type.shape[at], "take")
+    places = from_zero("index_select", places, held.type.shape[at], "take")
     return picking.take(with_elements(held, places, at), places, at)
 
 
@@ -417,7 +411,7 @@ def lerp(x: TensorLike, y: TensorLike, /, weight: TensorLike) -> Tensor:
     Tensor([ 2.5, 12.5], f32[2])
     """
     held, _ = meet("lerp", (x, y, weight))
-    return in_single(_lerp, *held) if is_half(held[0]) else _lerp(*held)
+    return in_single(_lerp, *held)
 
 
 def _lerp(x: Any, y: Any, weight: Any) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import floor_divide, multiply
-from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_half, is_scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, distinct, filled, in_single, is_scalar, spread
 from nacre.api.placement.combining import combined, combined_slices, first_operand
 from nacre.api.primitives import picking, pointwise, view
-from nacre.api.taking import as_update, from_zero
+from nacre.api.taking import as_update, as_vector, from_zero, require_beside
 from nacre.api.tensor import Tensor
 from nacre.base.dims import product
 from nacre.base.dtypes import NUMERIC, ORDERED, int64
@@ -77,7 +76,7 @@ def scatter_reduce(
         """The reduction in the dtype of x."""
         return _reduced(x, at, places, src, reduce, include_self)
 
-    return whole(in_single(reduced, held, updates) if is_half(held) else reduced(held, updates))
+    return whole(in_single(reduced, held, updates))
 
 
 def _reduced(held: Any, at: int, places: Any, updates: Any, reduce: str, include_self: bool) -> Any:
@@ -106,11 +105,7 @@ def _located(operation: str, x: TensorLike, dim: int, index: TensorLike, src: Te
     held, places = as_tensor(x), as_tensor(index)
     shape, wanted = held.type.shape, places.type.shape
     at = normal_axis(dim, len(shape), operation)
-    if len(wanted) != len(shape) or any(k != at and n > m for k, (n, m) in enumerate(zip(wanted, shape, strict=True))):
-        raise ShapeError(
-            f"{operation}: the index must have the rank of x, and at most its sizes beside axis {at}; got {wanted} for "
-            f"{shape}; nacre.index_add takes whole slices"
-        )
+    require_beside(operation, places, shape, at, "index_add")
     updates = as_update(operation, held, src)
     if updates.type.shape:
         own = updates.type.shape
@@ -164,7 +159,7 @@ def index_add(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike,
             source = multiply(source, factor)
         return combined_slices("index_add", x, places, source, at, "sum")
 
-    return distinct((partial(in_single, added) if is_half(held) else added)(held, updates, *factors), held)
+    return distinct(in_single(added, held, updates, *factors), held)
 
 
 def index_copy(x: TensorLike, /, dim: int, index: TensorLike, source: TensorLike) -> Tensor:
@@ -204,10 +199,7 @@ def index_fill(x: TensorLike, /, dim: int, index: TensorLike, value: TensorLike)
 
 
 def _vector(operation: str, index: TensorLike) -> Any:
-    places = as_tensor(index)
-    if len(places.type.shape) > 1:
-        raise ShapeError(f"{operation}: the index must be a vector; got {places.type}; nacre.scatter takes any rank")
-    return view.reshape(places, (places.type.size,))
+    return as_vector(operation, index, "scatter takes any rank")
 
 
 def _slices(operation: str, x: TensorLike, dim: int, index: TensorLike, source: TensorLike) -> Any:

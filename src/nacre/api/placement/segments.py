@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single
 from nacre.api.placement.combining import combined_slices, first_operand
 from nacre.api.placement.scatter import averaged
-from nacre.api.primitives import picking, pointwise, view
+from nacre.api.primitives import pointwise, view
 from nacre.api.taking import as_signed, from_zero, least_size, or_behind, require_mode
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
-from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
@@ -84,14 +83,13 @@ def segment_mean(
     Tensor([2., 0., 2.], f32[3])
     """
     held, places, count, rest = _rows("segment_mean", x, segment_ids, num_segments, mode)
-    number = picking.take_add(pointwise.fill(0, (count + rest,), int64), places, filled(places, 1), 0)
-    counts = cut(number, 0, 0, count)
+    counts = _combined("segment_mean", filled(places, 1), places, count, rest, "sum")
 
     def means(x: Any) -> Any:
         total = _combined("segment_mean", x, places, count, rest, "sum")
         return averaged(total, view.broadcast(counts, total.type.shape, (0,)))
 
-    return in_single(means, held) if is_half(held) else means(held)
+    return in_single(means, held)
 
 
 def _reduced(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mode: str, reduction: str) -> Any:
@@ -120,6 +118,5 @@ def _rows(operation: str, x: TensorLike, ids: TensorLike, count: Size | None, mo
 
 
 def _combined(operation: str, x: Any, places: Any, count: Size, rest: int, reduction: str) -> Any:
-    start = pointwise.fill(first_operand(reduction, x.type.dtype), (), x.type.dtype)
-    begun = spread(start, (count + rest, *x.type.shape[1:]))
-    return cut(combined_slices(operation, begun, places, x, 0, reduction), 0, 0, count)
+    start = pointwise.fill(first_operand(reduction, x.type.dtype), (count + rest, *x.type.shape[1:]), x.type.dtype)
+    return cut(combined_slices(operation, start, places, x, 0, reduction), 0, 0, count)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, require_inside
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, meet, numbers, require_inside
 from nacre.api.primitives import picking, pointwise, search, sorting, view
 from nacre.api.statistical import cumulative_sum
 from nacre.api.taking import from_zero
@@ -76,7 +76,8 @@ class CSR:
     def to_dense(self) -> Tensor:
         """The matrix as a tensor."""
         rows, columns = self.shape
-        begins = pointwise.mul(self.rows(), filled(self.rows(), columns))
+        row: Any = self.rows()
+        begins = pointwise.mul(row, filled(row, columns))
         places = pointwise.add(begins, as_tensor(self.indices, int64))
         start = pointwise.fill(0, (rows * columns,), self.dtype)
         return view.reshape(picking.take_add(start, places, self.data, 0), (rows, columns))
@@ -138,7 +139,7 @@ def _times_dense(m: CSR, x: TensorLike) -> Any:
         start = pointwise.fill(0, (rows, *shape[1:]), data.type.dtype)
         return picking.take_add(start, m.rows(), pointwise.mul(wide, terms), 0)
 
-    return in_single(product, data, held) if is_half(data) else product(data, held)
+    return in_single(product, data, held)
 
 
 # ---- constructors

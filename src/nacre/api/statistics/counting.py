@@ -21,7 +21,7 @@ from nacre.api.primitives import picking, pointwise, search, view
 from nacre.api.searching import searchsorted
 from nacre.api.statistical import max, min, sum
 from nacre.api.statistics.conditions import require_all
-from nacre.api.taking import from_zero, least_size, or_behind
+from nacre.api.taking import are_inside, from_zero, least_size
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number
 from nacre.base.dims import Size, product
@@ -154,9 +154,10 @@ def histogram(
     (Tensor([0, 2, 1], i64[3]), Tensor([0., 1., 2., 3.], f32[4]))
     """
     held = _sample("histogram", x)
-    edges = _edges("histogram", flatten(held), bins, range)
+    flat: Any = flatten(held)
+    edges = _edges("histogram", flat, bins, range)
     given = None if weights is None else flatten(_weights("histogram", weights, held.type.shape))
-    found = _counted([flatten(held)], [edges], given)
+    found = _counted([flat], [edges], given)
     return (_density(found, [edges]) if density else found), edges
 
 
@@ -207,14 +208,13 @@ def histogramdd(
     held = _sample("histogramdd", sample)
     if len(held.type.shape) != 2:
         raise ShapeError(f"histogramdd: the sample must be a matrix with a point in each row; got {held.type}")
-    rows, dims = held.type.shape
-    columns = [view.reshape(cut(held, 1, k, k + 1), (rows,)) for k in _counted_to(dims)]
-    found, edges = _of_points("histogramdd", columns, bins, range, weights, density)
+    found, edges = _of_points("histogramdd", _columns(held), bins, range, weights, density)
     return found, tuple(edges)
 
 
-def _counted_to(number: Size) -> list[int]:
-    return [k for k, _ in enumerate([None] * int(number))]
+def _columns(x: Any) -> list[Any]:
+    rows, number = x.type.shape
+    return [view.reshape(cut(x, 1, k, k + 1), (rows,)) for k in range(int(number))]
 
 
 def histc(x: TensorLike, /, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -318,26 +318,27 @@ def _counted(columns: list[Any], edges: list[Any], weights: Any) -> Any:
     """The numbers of points, or the sums of their weights, in the bins of a grid."""
     sizes = [e.type.shape[0] - 1 for e in edges]
     flat: Any = None
+    inside: Any = None
     for x, ends, size in zip(columns, edges, sizes, strict=True):
         place = _bin(x, ends, size)
-        wide = spread(extent(size), place.type.shape)
-        outside = pointwise.or_(pointwise.lt(place, filled(place, 0)), pointwise.ge(place, wide))
-        place = pointwise.select(outside, filled(place, -1), place)
+        there = are_inside(place, size)
         if flat is None:
-            flat = place
-            continue
-        either = pointwise.or_(pointwise.lt(place, filled(place, 0)), pointwise.lt(flat, filled(flat, 0)))
-        flat = pointwise.select(either, filled(flat, -1), pointwise.add(pointwise.mul(flat, wide), place))
+            flat, inside = place, there
+        else:
+            flat = pointwise.add(pointwise.mul(flat, spread(extent(size), place.type.shape)), place)
+            inside = pointwise.and_(inside, there)
     given = filled(flat, 1) if weights is None else weights
     count = product(sizes)
+    places = pointwise.select(inside, flat, spread(extent(count), flat.type.shape))
     start = spread(constant(0, given.type.dtype), (count + 1,))
-    return view.reshape(cut(picking.take_add(start, or_behind(flat, count), given, 0), 0, 0, count), tuple(sizes))
+    return view.reshape(cut(picking.take_add(start, places, given, 0), 0, 0, count), tuple(sizes))
 
 
 def _bin(x: Any, edges: Any, size: Size) -> Any:
     """The bin of each element; outside of all bins a number below 0 or not below their number."""
     (ends, wanted), _ = meet("histogram", (edges, as_tensor(x, edges.type.dtype)))
-    place = pointwise.sub(search.search(ends, wanted, right=True), filled(pointwise.cast(wanted, int64), 1))
+    behind = search.search(ends, wanted, right=True)
+    place = pointwise.sub(behind, filled(behind, 1))
     last = spread(view.reshape(cut(ends, 0, size, size + 1), ()), wanted.type.shape)
     lowest = spread(extent(size - 1), place.type.shape)
     return pointwise.select(pointwise.eq(wanted, last), lowest, place)

@@ -101,7 +101,7 @@ def cov(
         """The covariances of rows."""
         return _covariance(rows, corrected, *(_weights(w, rows) for w in weights))
 
-    return in_single(computed, rows) if is_half(rows) else computed(rows)
+    return in_single(computed, rows)
 
 
 def corrcoef(x: TensorLike, y: TensorLike | None = None, /, *, rowvar: bool = True) -> Tensor:
@@ -113,8 +113,7 @@ def corrcoef(x: TensorLike, y: TensorLike | None = None, /, *, rowvar: bool = Tr
     Tensor([[ 1., -1.],
             [-1.,  1.]], f32[2, 2])
     """
-    rows = _variables("corrcoef", x, y, rowvar)
-    return in_single(_correlation, rows) if is_half(rows) else _correlation(rows)
+    return in_single(_correlation, _variables("corrcoef", x, y, rowvar))
 
 
 def _variables(operation: str, x: TensorLike, y: TensorLike | None, rowvar: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import remainder
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, extent, filled, in_single, is_half, meet, require_inside, spread
+from nacre.api.operands import TensorLike, extent, filled, in_single, meet, require_inside, spread
 from nacre.api.primitives import picking, pointwise, search, sorting, view
 from nacre.api.statistical import require_elements
 from nacre.api.tensor import Tensor
@@ -35,31 +35,28 @@ def interp(
     >>> nc.interp([0.5, 1.5, 9.0], [0.0, 1.0, 2.0], [0.0, 10.0, 0.0])
     Tensor([5., 5., 0.], f32[3])
     """
-    given = [x, xp, fp, *(v for v in (left, right, period) if v is not None)]
-    met, dtype = meet("interp", given)
+    numbers = {k: v for k, v in (("left", left), ("right", right), ("period", period)) if v is not None}
+    met, dtype = meet("interp", [x, xp, fp, *numbers.values()])
     require("interp", dtype, FLOATING)
-    at, places, values = met[:3]
+    _, places, values, *ends = met
     if len(places.type.shape) != 1 or places.type.shape != values.type.shape:
         raise ShapeError(f"interp: xp and fp must be vectors of one size; got {places.type} and {values.type}")
     require_elements(places, None, "interp")
-    others = iter(met[3:])
-    ends = [next(others) if v is not None else None for v in (left, right, period)]
-    for name, end in zip(("left", "right", "period"), ends, strict=True):
-        if end is not None and end.type.shape:
+    for name, end in zip(numbers, ends, strict=True):
+        if end.type.shape:
             raise ShapeError(f"interp: {name} must be one number; got shape {end.type.shape}")
 
-    def computed(*held: Any) -> Any:
-        """The values, with numbers behind the first three operands where these are given."""
-        rest = iter(held[3:])
-        first, last, cycle = (next(rest) if e is not None else None for e in ends)
-        if cycle is not None:
-            some = pointwise.cast(pointwise.ne(cycle, filled(cycle, 0)), int64)
-            require_inside(some, 1, 2, ArgumentError, "interp: period must not be 0; got {got}")
-            return _periodic(held[0], held[1], held[2], pointwise.abs_(cycle))
-        return _interpolated(held[0], held[1], held[2], first, last)
+    def computed(x: Any, places: Any, values: Any, *ends: Any) -> Any:
+        """The values, with the numbers that are given behind the points."""
+        held = dict(zip(numbers, ends, strict=True))
+        cycle = held.get("period")
+        if cycle is None:
+            return _interpolated(x, places, values, held.get("left"), held.get("right"))
+        some = pointwise.cast(pointwise.ne(cycle, filled(cycle, 0)), int64)
+        require_inside(some, 1, 2, ArgumentError, "interp: period must not be 0; got {got}")
+        return _periodic(x, places, values, pointwise.abs_(cycle))
 
-    used = [at, places, values, *(e for e in ends if e is not None)]
-    return in_single(computed, *used) if is_half(at) else computed(*used)
+    return in_single(computed, *met)
 
 
 def _periodic(x: Any, places: Any, values: Any, period: Any) -> Any:

@@ -10,7 +10,6 @@ from nacre.api.operands import (
     as_tensor,
     filled,
     in_single,
-    is_half,
     is_plain,
     is_scalar,
     scalar,
@@ -128,7 +127,7 @@ def _quantile(operation: str, x: TensorLike, q: Any, axis: Axes, method: str, ke
         sizes = tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdims else rows
         return view.reshape(found, (*q.type.shape, *sizes))
 
-    return in_single(computed, held) if is_half(held) else computed(held)
+    return in_single(computed, held)
 
 
 def _between(row: Any, q: Any, method: str, leave_out: bool) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.transcendental import logaddexp
 from nacre.api.manipulation import cut
-from nacre.api.operands import TensorLike, as_tensor, in_single, is_half
+from nacre.api.operands import TensorLike, as_tensor, in_single
 from nacre.api.primitives import picking, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING, ORDERED, bool_, uint8
@@ -67,7 +67,7 @@ def logcumsumexp(x: TensorLike, /, axis: int | None = None) -> Tensor:
     held = as_tensor(x)
     require("logcumsumexp", held.type.dtype, FLOATING)
     at = axis_of("logcumsumexp", held, axis)
-    return in_single(partial(_windows, axis=at), held) if is_half(held) else _windows(held, at)
+    return in_single(partial(_windows, axis=at), held)
 
 
 def _windows(x: Any, axis: int) -> Any:
