@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib.util import find_spec
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import nacre as nc
+from nacre.inspect.timing import interleaved
 
 THREADS = 2
+ROUNDS = 10
 NAMES = ("mlp", "convnet", "gpt")
 
 Step = Callable[[], Any]
@@ -113,17 +114,8 @@ def main() -> None:
         steps = {f"nacre {kind}": of_nacre(make, kind == "bfloat16") for kind in ("float32", "bfloat16")}
         if torch is not None:
             steps |= {f"torch {kind}": of_torch(torch, make, kind == "bfloat16") for kind in ("float32", "bfloat16")}
-        for step in steps.values():
-            step()
-            step()
-        least = dict.fromkeys(steps, float("inf"))
-        end = perf_counter() + given.seconds
-        while perf_counter() < end:
-            for kind, step in steps.items():
-                began = perf_counter()
-                step()
-                least[kind] = min(least[kind], perf_counter() - began)
-        print(f"{name:8}", "  ".join(f"{kind} {1e3 * t:.1f} ms" for kind, t in least.items()), flush=True)
+        times = interleaved(steps, ROUNDS, given.seconds / ROUNDS / len(steps))
+        print(f"{name:8}", "  ".join(f"{kind} {1e3 * t.least:.1f} ms" for kind, t in times.items()), flush=True)
 
 
 if __name__ == "__main__":

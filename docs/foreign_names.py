@@ -10,6 +10,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -67,18 +68,18 @@ def parts(library: str) -> list[Part]:
     return found
 
 
+@cache
 def public(place: str) -> set[str]:
     """The public names of a place."""
     if place == "Tensor":
         return set(dir(nacre.Tensor))
-    if place == "nacre":
-        return set(dir(nacre))
     module = import_module("nacre")
     for word in place.split(".")[1:]:
         module = getattr(module, word)
     return set(dir(module))
 
 
+@cache
 def absent() -> dict[str, str]:
     """The methods that tensors lack, and what their errors say."""
     held = {n: found for cls in nacre.Tensor.__mro__ for n, found in vars(cls).items()}
@@ -92,8 +93,7 @@ def marked(text: str) -> str:
         text = re.sub(rf"{re.escape(long)}(?!\S+ import )", short, text)
     if "`" in text or _is_code(text):
         return text if "`" in text else f"`{text}`"
-    pieces = list(_pieces(text))
-    return "".join(f"`{p}`" if _is_code(p) else _with_calls(p) for p in pieces).replace("`, `", "`, `")
+    return "".join(f"`{p}`" if _is_code(p) else _with_calls(p) for p in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -49,6 +49,10 @@ def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |\n"
 
 
+def _head(*cells: object) -> str:
+    return _row(*cells) + "|---" * len(cells) + "|\n"
+
+
 def _refusals(rows: dict[str, dict[str, str]]) -> Iterator[str]:
     """A line for each error that several operations have in common: the operations, and the transformations."""
     found: dict[tuple[str, ...], list[str]] = {}
@@ -77,10 +81,10 @@ def transformations() -> str:
     text += f"{len(cells) - green - red} not defined (–), {red} red (✗).\n"
     marks = {"green": "✓", "not defined": "–"}
     for title, chapter in chapters.items():
-        text += f"\n### {title}\n\n" + _row("operation", *columns) + "|---" * (len(columns) + 1) + "|\n"
+        text += f"\n### {title}\n\n" + _head("operation", *columns)
         for name, row in chapter.items():
             text += _row(f"`{name}`", *(marks.get(cell.partition(":")[0], "✗") for cell in row.values()))
-    text += "\n### Not defined\n\n" + _row("operations", "transformations", "error") + "|---|---|---|\n"
+    text += "\n### Not defined\n\n" + _head("operations", "transformations", "error")
     return text + "".join(_refusals(rows))
 
 
@@ -91,7 +95,7 @@ def _errors(part: str) -> str:
     )
     rows = recorded[part]
     columns = list(next(iter(rows.values())))
-    text = _row("function", *columns) + "|---" * (len(columns) + 1) + "|\n"
+    text = _head("function", *columns)
     for name, errors in rows.items():
         function, comma, where = name.partition(",")
         text += _row(f"`{function}`{comma}{where}", *(f"{error:.2f}" for error in errors.values()))

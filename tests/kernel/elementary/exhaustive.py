@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import mpmath
 import numpy as np
 
 import nacre.compile.program.executor  # noqa: F401  (operations need it)
 from kernel.accuracy import record, recorded
-from kernel.elementary.ulps import BINARY, EXACT, WIDE, Array, beyond_reach, ulps_by_float64
+from kernel.elementary.ulps import BINARY, EXACT, WIDE, Array, beyond_reach, error_of_float64, ulps_by_float64
 from nacre.base.dtypes import float32
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ops import pointwise
@@ -64,9 +63,7 @@ def error_of_reference(op: str, x: float, reference: float) -> float:
     """The reference's error against mpmath in float64's units; 0 where mpmath would take too long."""
     if not np.isfinite([x, reference]).all() or reference == 0 or beyond_reach(op, x):
         return 0.0
-    with mpmath.workprec(200):
-        exact = EXACT[op](mpmath.mpf(x))
-        return float(abs(mpmath.mpf(reference) - exact) / mpmath.ldexp(1, max(mpmath.frexp(exact)[1] - 53, -1074)))
+    return error_of_float64(op, reference, x)
 
 
 def measure(op: str, k: int) -> dict[str, Any]:

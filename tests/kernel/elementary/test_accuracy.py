@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernel.accuracy import recorded
-from kernel.elementary.ulps import EXACT, FORMATS, evaluate, ulps_of_float32, ulps_of_float64, worst
+from kernel.elementary.ulps import EXACT, FORMATS, evaluate, every, ulps_of_float32, ulps_of_float64, worst
 from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 
 TIGHTER = {
@@ -58,10 +58,10 @@ def test_subnormal_results(op: str) -> None:
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
 @pytest.mark.parametrize("op", ["exp", "tanh", "log", "sin"])
 def test_half_types_round_the_float32_result_once(op: str, dtype: DType) -> None:
-    every = np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    x = every(dtype)
     with np.errstate(all="ignore"):
-        wide = evaluate(op, float32, every.astype(np.float32)).astype(dtype.numpy)
-        got = evaluate(op, dtype, every)
+        wide = evaluate(op, float32, x.astype(np.float32)).astype(dtype.numpy)
+        got = evaluate(op, dtype, x)
         got, wide = got.astype(np.float32), wide.astype(np.float32)
     assert ((got == wide) | (np.isnan(got) & np.isnan(wide))).all()
 

@@ -162,23 +162,26 @@ def beyond_reach(op: str, x: float, y: float = 0.0) -> bool:
     return op == "erfc" and x > 40
 
 
+def error_of_float64(op: str, got: float, *row: float) -> float:
+    """The error of one finite number against mpmath."""
+    with mpmath.workprec(200):
+        exact = EXACT[op](*row)
+        exponent = mpmath.frexp(exact)[1] if exact else -2000
+        return float(abs(mpmath.mpf(got) - exact) / mpmath.ldexp(1, max(exponent - 53, -1074)))
+
+
 def ulps_of_float64(op: str, args: list[Array]) -> Array:
     """Errors against mpmath; a result that is not finite counts as infinite if NumPy's is finite."""
     got = evaluate(op, float64, *args)
     with np.errstate(all="ignore"):
         lost = np.isfinite(WIDE[op](*args)) & ~np.isfinite(got)
     errors = np.where(lost, np.inf, 0.0)
-    with mpmath.workprec(200):
-        for i, row in enumerate(zip(*(a.tolist() for a in args), strict=True)):
-            y = float(got[i])
-            if not all(map(np.isfinite, row)) or not np.isfinite(y) or y == 0 == row[0]:
-                continue
-            if beyond_reach(op, *row):
-                continue
-            exact = EXACT[op](*row)
-            exponent = mpmath.frexp(exact)[1] if exact else -2000
-            unit = mpmath.ldexp(1, max(exponent - 53, -1074))
-            errors[i] = float(abs(mpmath.mpf(y) - exact) / unit)
+    for i, row in enumerate(zip(*(a.tolist() for a in args), strict=True)):
+        y = float(got[i])
+        if not all(map(np.isfinite, row)) or not np.isfinite(y) or y == 0 == row[0]:
+            continue
+        if not beyond_reach(op, *row):
+            errors[i] = error_of_float64(op, y, *row)
     return errors
 
 

@@ -90,15 +90,14 @@ def _searched(a: Any, b: Any, none: Any, key: Any) -> Any:
     `none` is the probability of 0, and that of k is (a + b / k) times that of k − 1 (Panjer's recursion).
     """
     drawn = unit(a.type.shape, float64, key)
-    rank = len(a.type.shape)
+    axes = tuple(range(len(a.type.shape)))
 
     def open_(k: Any, total: Any, drawn: Any) -> Any:
         return pointwise.and_(pointwise.ge(drawn, total), pointwise.lt(k, filled(k, MOST_SEARCHED)))
 
     def missing(k: Any, total: Any, term: Any, drawn: Any, a: Any, b: Any) -> list[Any]:
         """Whether a count is to be raised."""
-        wanted = open_(k, total, drawn)
-        return [reduce.any_(wanted, tuple(range(rank))) if rank else wanted]
+        return [reduce.any_(open_(k, total, drawn), axes)]
 
     def raised(k: Any, total: Any, term: Any, drawn: Any, a: Any, b: Any) -> list[Any]:
         """The next count, where the probability so far is too small."""

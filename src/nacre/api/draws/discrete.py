@@ -34,13 +34,8 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
     """
     chance = as_tensor(p)
     sizes = chance.type.shape if shape is None else shape_of(shape, "random.bernoulli")
-    if is_concrete(chance):
-        listed = numbers(chance, "random.bernoulli")
-        outside = listed[~((listed >= 0) & (listed <= 1))]
-        if outside.size:
-            raise ArgumentError(
-                f"random.bernoulli: p must be in [0, 1]; got {outside[0]}; clip it, or take sigmoid of logits"
-            )
+    advice = "; clip it, or take sigmoid of logits"
+    require("random.bernoulli", "p must be in [0, 1]", chance, lambda x: (x >= 0) & (x <= 1), advice)
     drawn = unit(sizes, float32, key_of(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
 

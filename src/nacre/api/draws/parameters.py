@@ -44,7 +44,7 @@ def _filling(operation: str, x: Any, sizes: Shape) -> Any:
     return spread(x, sizes)
 
 
-def require(operation: str, text: str, x: Any, check: Check) -> None:
+def require(operation: str, text: str, x: Any, check: Check, advice: str = "") -> None:
     """Raise ArgumentError with the first number that is not possible; traced numbers are not known."""
     if isinstance(x, int | float):
         wrong = [] if check(x) else [x]
@@ -52,7 +52,7 @@ def require(operation: str, text: str, x: Any, check: Check) -> None:
         listed = numbers(x, operation) if is_concrete(x) else np.empty(0)
         wrong = listed[~check(listed)].ravel()
     if len(wrong):
-        raise ArgumentError(f"{operation}: {text}; got {wrong[0]}")
+        raise ArgumentError(f"{operation}: {text}; got {wrong[0]}{advice}")
 
 
 def in_one_shape(operation: str, shape: Any, *xs: Any) -> list[Any]:

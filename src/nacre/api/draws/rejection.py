@@ -18,11 +18,11 @@ Propose = Callable[..., tuple[Any, Any]]  # (key, parameters) → the numbers, a
 
 def accepted(propose: Propose, settled: Any, parameters: Sequence[Any], key: Any) -> Any:
     """The first number of each element that is accepted; 1 where the element is settled, which has no proposals."""
-    rank = len(settled.type.shape)
+    axes = tuple(range(len(settled.type.shape)))
 
     def missing(key: Any, done: Any, found: Any, *parameters: Any) -> list[Any]:
         """Whether an element has no number yet."""
-        return [pointwise.not_(reduce.all_(done, tuple(range(rank))) if rank else done)]
+        return [pointwise.not_(reduce.all_(done, axes))]
 
     def round_(key: Any, done: Any, found: Any, *parameters: Any) -> list[Any]:
         """A proposal of each element."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import nacre as nc
-from nacre import nn, optim
+from nacre import optim
 from nacre.examples.models.bert import BertConfig, BertForMaskedLM
 from nacre.examples.models.experts import MixtureOfExperts
 from nacre.examples.models.llama import Llama, LlamaCache, LlamaConfig
@@ -15,32 +15,9 @@ from nacre.examples.models.lstm import LstmLanguageModel
 from nacre.examples.models.mobilenet import LARGE, SMALL, MobileNetV3
 from nacre.examples.models.unet import UNet
 from nacre.examples.models.vit import VisionTransformer
+from nacre.examples.workloads.steps import inferred, of_tokens, trained
 from nacre.examples.workloads.workload import Made, Workload, floats, whole
 from nacre.nn import functional as F
-
-
-def trained(model: nn.Module, loss_of: Callable[[Any, Any], Any], optimizer: optim.Optimizer, *given: Any) -> Made:
-    """A training step for inputs and targets: loss, gradients, update."""
-
-    def step(*given: Any) -> Any:
-        *inputs, targets = given
-        loss = loss_of(model(*inputs), targets)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    return step, given
-
-
-def inferred(model: nn.Module, *given: Any) -> Made:
-    """The results for inputs."""
-    return nc.no_grad()(model.eval().__call__), given
-
-
-def of_tokens(scores: Any, targets: Any) -> Any:
-    """The mean loss over all tokens, for scores [N, T, vocabulary]."""
-    return F.cross_entropy(scores.reshape(-1, scores.shape[-1]), targets.reshape(-1))
 
 
 def _vit(train: bool, tiny: bool) -> Made:

@@ -15,25 +15,12 @@ from nacre.api.elementwise import arithmetic, transcendental
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import float32
+from nacre.examples.workloads.steps import inferred, of_tokens, trained
 from nacre.examples.workloads.workload import Made, Workload, floats, whole
 from nacre.trace.variable import Variable
 from nacre.transform.grad import vjp
 
 F = nn.functional
-
-
-def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor, Tensor], Any]:
-    """A training step of a classifier: loss, gradients, update."""
-
-    def step(x: Tensor, y: Tensor) -> Any:
-        scores = model(x)
-        loss = F.cross_entropy(manipulation.reshape(scores, (-1, scores.shape[-1])), manipulation.reshape(y, (-1,)))
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        return loss
-
-    return step
 
 
 # ---- models
@@ -203,7 +190,8 @@ def _mlp(tiny: bool) -> Made:
     sizes, batch = ((20, 24, 16, 10), 8) if tiny else ((784, 512, 512, 10), 128)
     a, b, c, d = sizes
     model = nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, c), nn.ReLU(), nn.Linear(c, d))
-    return _training(model, optim.Adam(model.parameters(), lr=1e-3)), (floats(batch, a), whole(10, batch))
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+    return trained(model, F.cross_entropy, optimizer, floats(batch, a), whole(10, batch))
 
 
 def _convnet(tiny: bool) -> Made:
@@ -220,16 +208,14 @@ def _convnet(tiny: bool) -> Made:
         nn.ReLU(),
         nn.Linear(128, 10),
     )
-    return (
-        _training(model, optim.Adam(model.parameters(), lr=1e-3)),
-        (floats(batch, 1, side, side), whole(10, batch)),
-    )
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+    return trained(model, F.cross_entropy, optimizer, floats(batch, 1, side, side), whole(10, batch))
 
 
 def _resnet(batch: int) -> Callable[[bool], Made]:
     def make(tiny: bool) -> Made:
-        model = (resnet18(16, 10) if tiny else resnet18()).eval()
-        return no_grad()(model.__call__), (floats(batch, 3, 32, 32) if tiny else floats(batch, 3, 224, 224),)
+        side = 32 if tiny else 224
+        return inferred(resnet18(16, 10) if tiny else resnet18(), floats(batch, 3, side, side))
 
     return make
 
@@ -237,10 +223,8 @@ def _resnet(batch: int) -> Callable[[bool], Made]:
 def _gpt(tiny: bool) -> Made:
     layers, width, heads, batch, length = (2, 32, 2, 2, 12) if tiny else (6, 384, 6, 8, 256)
     model = GptModel(layers, width, heads, 65, length)
-    return (
-        _training(model, optim.AdamW(model.parameters(), lr=1e-3)),
-        (whole(65, batch, length), whole(65, batch, length, seed=3)),
-    )
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    return trained(model, of_tokens, optimizer, whole(65, batch, length), whole(65, batch, length, seed=3))
 
 
 def _gpt2(tiny: bool, kind: type[GptModel] = GptModel) -> GptModel:

@@ -8,6 +8,7 @@ operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce as fold
 from math import pi as _pi
 from math import sqrt as _sqrt
 
@@ -81,10 +82,7 @@ def _partly(name: str, partials: Sequence[Callable[..., Value] | None], unknown:
                     f"{unknown.split(' ')[0]}.detach()"
                 )
             terms.append(mul(t, partial(y, *xs)))
-        total = terms[0]
-        for term in terms[1:]:
-            total = add(total, term)
-        return total
+        return fold(add, terms)
 
     return Jvp(rule)
 

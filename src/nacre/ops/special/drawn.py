@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from functools import reduce as fold
 from math import pi
 from typing import Any, Final
 
@@ -75,10 +76,7 @@ def _tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value | None], law: str
     for rule, t in zip(LAWS[law], ts[1:], strict=True):
         if t is not None:
             terms.append(mul(t, rule(y, *xs[1:])))  # y has derivatives of its own, for the second ones
-    total = terms[0]
-    for term in terms[1:]:
-        total = add(total, term)
-    return total
+    return fold(add, terms)
 
 
 def _refuse(law: str, *numbers: Value) -> Value:

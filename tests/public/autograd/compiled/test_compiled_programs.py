@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import nacre as nc
+from public.autograd.compiled.programs import HERE, names, programs, result
 
-HERE = Path(__file__).parent
-
-
-def module() -> ModuleType:
-    """`programs.py`, which also runs where Nacre is not installed."""
-    spec = importlib.util.spec_from_file_location("compiled_programs", HERE / "programs.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-MADE: Any = module()
-PROGRAMS: dict[str, str] = MADE.programs()
+PROGRAMS = programs()
 TOLD: dict[str, Any] = json.loads((HERE / "values.json").read_text())
 
 
 def run(name: str, jit: Callable[[Any], Any]) -> Any:
-    return MADE.result(name, PROGRAMS[name], MADE.names(nc, jit, nc.Error))
+    return result(name, PROGRAMS[name], names(nc, jit, nc.Error))
 
 
 def near(found: Any, wanted: Any) -> bool:
