@@ -159,3 +159,13 @@ def test_texts_of_all_kinds_of_tensors(x: nc.Tensor, text: str | None) -> None:
         assert shown.endswith("f32[32768, 32768])") and len(shown) < 700
     else:
         assert repr(x) == text
+
+
+def test_settings_of_numpy_and_numbers_without_axes() -> None:
+    with pytest.raises(nc.KindError, match="'suppress'; write sci_mode=False"), nc.printoptions(suppress=True):
+        pass
+    with pytest.raises(nc.KindError, match=r"'formatter'. Leave it out; format the numbers of x.numpy\(\)"):
+        nc.set_printoptions(formatter={})  # type: ignore[call-arg]
+    x = nc.tensor(1 / 3, dtype=nc.float64)
+    assert repr(x) == "Tensor(0.33333333, f64[])" and str(x.item()) == "0.3333333333333333"
+    assert repr(nc.tensor(-0.0)) == "Tensor(-0., f32[])"

@@ -61,25 +61,31 @@ class Key:
 
 def parse(key: Any, shape: Shape, known: bool = False) -> Key:
     """Check a key against a shape and return one entry for each axis; `known` as in `located`."""
-    opened: list[Any] = []
+    found = opened(key, shape)
+    axis = 0
+    for k, entry in enumerate(found.entries):
+        if entry is NEW_AXIS:
+            continue
+        if entry is not WHOLE:
+            found.entries[k] = checked(entry, shape[axis], axis, known)
+        axis += 1
+    return found
+
+
+def opened(key: Any, shape: Shape) -> Key:
+    """One entry for each axis, not checked against its size; a mask has one for each of its axes."""
+    entries: list[Any] = []
     for part in cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,):
-        opened += (part,) if type(part) is int or type(part) is slice else _entries(part)
-    dots = [k for k, entry in enumerate(opened) if entry is Ellipsis]
-    used = len(opened) - len(dots) - len([entry for entry in opened if entry is NEW_AXIS])
+        entries += (part,) if type(part) is int or type(part) is slice else _entries(part)
+    dots = [k for k, entry in enumerate(entries) if entry is Ellipsis]
+    used = len(entries) - len(dots) - len([entry for entry in entries if entry is NEW_AXIS])
     if len(dots) > 1:
         raise ShapeError("index: a key may have one `...`; got several")
     if used > len(shape):
         raise AxisError(f"index: a key for shape {shape} may have at most {len(shape)} entries; got {used}")
-    at = dots[0] if dots else len(opened)
-    opened[at : at + 1] = [WHOLE] * (len(shape) - used)
-    axis = 0
-    for k, entry in enumerate(opened):
-        if entry is NEW_AXIS:
-            continue
-        if entry is not WHOLE:
-            opened[k] = _checked(entry, shape[axis], axis, known)
-        axis += 1
-    return Key(opened, at if dots and used == len(shape) else None)
+    at = dots[0] if dots else len(entries)
+    entries[at : at + 1] = [WHOLE] * (len(shape) - used)
+    return Key(entries, at if dots and used == len(shape) else None)
 
 
 def _is_slice(entry: Any) -> TypeGuard[slice[Any, Any, Any]]:
@@ -147,7 +153,8 @@ _SLICE = explain(
 )
 
 
-def _checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
+def checked(entry: Any, size: Size, axis: int, known: bool) -> Any:
+    """An entry of a key, which must fit the axis."""
     if _is_slice(entry):
         return _whole_slice(entry)
     if isinstance(entry, _Mask):

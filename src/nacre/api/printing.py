@@ -38,7 +38,9 @@ def set_printoptions(
 
     `precision`: greatest number of digits after the point.  `threshold`: arrays with more elements show only
     `edgeitems` at each end of an axis; `math.inf` shows all.  `linewidth`: columns of a line.  `sci_mode`: True prints
-    numbers as 1.0e+00, False never does.  `profile`: "default", "short" or "full", applied before the other options.
+    numbers as 1.0e+00, False never does.  A tensor without axes prints as one with axes does, as NumPy's arrays do;
+    `x.item()` shows all digits of its number.  `profile`: "default", "short" or "full",
+    applied before the other options.
 
     >>> nc.set_printoptions(precision=2)
     >>> nc.tensor([1.23456])

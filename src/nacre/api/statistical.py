@@ -231,7 +231,9 @@ def _accumulated(
     require(operation, held.type.dtype, NUMERIC)
     shape = held.type.shape
     if axis is None and len(shape) != 1:
-        raise ShapeError(f"{operation}: axis must be given for x of rank {len(shape)}; got none")
+        raise ShapeError(
+            f"{operation}: axis must be given for x of rank {len(shape)}; got none; write axis=0, or x.flatten()"
+        )
     at = normal_axis(0 if axis is None else axis, len(shape), operation)
     found = op(held, at)
     if not include_initial:

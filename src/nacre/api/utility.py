@@ -11,7 +11,7 @@ from nacre.api.primitives import pointwise, reduce
 from nacre.api.statistical import reduce_axes
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import whole_number
-from nacre.base.dtypes import ANY, NUMERIC, bool_
+from nacre.base.dtypes import ANY, bool_
 from nacre.base.errors import ArgumentError
 from nacre.base.types import normal_axis
 
@@ -56,7 +56,8 @@ def diff(
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, x[k + 1] − x[k], taken n times; integers wrap.
+    """The differences of neighbours along an axis, x[k + 1] − x[k], taken n times; integers wrap.  Of bools: whether
+    neighbours differ.
 
     `prepend` and `append` are joined to x first, by the rules of `concat`; a single number is one more
     element.  Each difference makes the axis shorter by
@@ -68,18 +69,19 @@ def diff(
     Tensor([2, 2], i64[2])
     """
     held = given = as_tensor(x)
-    require("diff", held.type.dtype, NUMERIC)
+    require("diff", held.type.dtype, ANY)
     count = whole_number(n, "diff", "n")
     if count < 0:
         raise ArgumentError(f"diff: n must be at least 0; got {count}; write axis={count} for an axis")
     at = normal_axis(axis, len(held.type.shape), "diff")
     parts = [held if part is held else _edge(part, held, at) for part in (prepend, held, append) if part is not None]
     held = concat(parts, axis=at) if len(parts) > 1 else held
+    difference = pointwise.ne if held.type.dtype is bool_ else pointwise.sub
     for _ in range(count):
         size = held.type.shape[at]
         if size == 0:
             break
-        held = pointwise.sub(cut(held, at, 1, size), cut(held, at, 0, size - 1))
+        held = difference(cut(held, at, 1, size), cut(held, at, 0, size - 1))
     return distinct(held, given)
 
 

@@ -184,7 +184,7 @@ def _install_operators() -> None:
     for name, _ in BINARY:
         setattr(ModuleVariable, f"__i{name}__", _in_place(f"__{name}__", SYMBOLS[name]))
     names = [f"__{n}__" for n, _ in (*BINARY, *COMPARISONS, *UNARY)] + [f"__r{n}__" for n, _ in BINARY]
-    for name in names:
+    for name in (*names, "__divmod__", "__rdivmod__"):
         setattr(ModuleVariable, name, _forwarded(name))
 
 

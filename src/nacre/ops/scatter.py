@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.base.dims import Dim, Size, product
-from nacre.base.dtypes import REAL, DType, int64
+from nacre.base.dtypes import NUMERIC, REAL, DType, int64
 from nacre.base.errors import GradientError, ShapeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import Jvp, Linear, Nest, Primitive
@@ -170,7 +170,7 @@ def scatter_reduce(x: Value, indices: Value, updates: Value, axis: int, operatio
 
 
 def _reduce_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int, operation: str) -> TensorType:
-    require_kind("scatter_reduce", x, REAL)
+    require_kind("scatter_reduce", x, NUMERIC if operation == "mul" else REAL)
     require_beside("scatter_reduce", x, indices, axis)
     require_dtype("scatter_reduce", "indices", indices, int64)
     require_dtype("scatter_reduce", "updates", updates, x.dtype)

@@ -84,3 +84,11 @@ def test_bad_arguments_are_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(nc.Error) as found:
         call()
     assert words in str(found.value), found.value
+
+
+def test_bools_have_a_kronecker_product_and_differences() -> None:
+    a, b = np.array([[True, False], [True, True]]), np.array([True, False, True])
+    assert nc.kron(a, b).tolist() == np.kron(a, b).tolist() and nc.kron(a, b).dtype is nc.bool
+    for n in range(4):
+        assert nc.diff(b, n=n).tolist() == np.diff(b, n=n).tolist() and nc.diff(b, n=n).dtype is nc.bool
+    assert nc.diff(b, prepend=True).tolist() == np.diff(b, prepend=True).tolist()

@@ -227,3 +227,16 @@ def test_impossible_probabilities_and_bounds_are_refused(call: Callable[[], Any]
     with pytest.raises(nc.Error) as found:
         call()
     assert words in str(found.value), found.value
+
+
+def test_a_generator_gives_keys_and_says_so() -> None:
+    with pytest.raises(AttributeError, match=r"nacre.random.normal\(shape, key=generator.next_key\(\)\)"):
+        _ = R.Generator(0).normal  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"nacre.random.randint\(low, high, shape, key="):
+        _ = R.Generator(0).integers  # type: ignore[attr-defined]
+
+
+def test_bounds_of_truncated_numbers_far_out_stand_for_none() -> None:
+    drawn = R.truncated_normal(2.0, 37.0, (2000,), dtype=nc.float64, key=KEY).numpy()
+    assert drawn.min() >= 2.0
+    assert scipy.stats.kstest(drawn, scipy.stats.truncnorm(2.0, np.inf).cdf).pvalue > 1e-3

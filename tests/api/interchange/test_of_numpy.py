@@ -132,6 +132,26 @@ def test_gradients_flow_and_functions_are_compiled() -> None:
 
 
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda x: np.put_along_axis(x, np.zeros((1, 3), np.int64), 1.0, 0), r"x = nacre.scatter\(x, axis, i, v\)"),
+    (lambda x: np.copyto(x, 1.0), r"write x\[...\] = v"),
+    (lambda x: np.putmask(x, A > 1, 0.0), r"write x = nacre.where\(mask, v, x\)"),
+])  # fmt: skip
+def test_functions_that_write_say_what_to_write(call: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises(nc.StateError, match=f"the first argument must be an array of NumPy.*{words}"):
+        call(X)
+
+
+def test_divmod_is_that_of_numpy() -> None:
+    for x in (X, nc.tensor([7, -7, 5])):
+        a = x.numpy()
+        for found, wanted in (
+            (divmod(x, 2), np.divmod(a, 2)), (divmod(20, x), np.divmod(20, a)), (divmod(a, x), np.divmod(a, a)),
+            (np.divmod(x, 3), np.divmod(a, 3)), (divmod(nn.Parameter(X), 2), np.divmod(X.numpy(), 2)),
+        )[: 5 if x is X else 4]:  # fmt: skip
+            assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
+
+
+@pytest.mark.parametrize(("call", "words"), [
     (lambda x: np.exp(x, where=A > 1), "exp: where= must be left out.*write nacre.where"),
     (lambda x: np.mean(x, dtype=np.float64), r"mean: dtype= must be left out.*nacre.mean\(x\).astype\(dtype\)"),
     (lambda x: np.sum(x, initial=3), "sum: initial= must be left out, because nacre.sum has no such setting; got 3"),
@@ -140,7 +160,13 @@ def test_gradients_flow_and_functions_are_compiled() -> None:
     (lambda x: np.partition(x, 1), "partition: NumPy's function must have a counterpart.*write nacre.sort"),
     (lambda x: np.heaviside(x, 2), "heaviside: NumPy's function must have a counterpart.*nacre.where"),
     (lambda x: np.add.outer(x, x), r"got a tensor for numpy.add.outer; pass x.numpy\(\) to numpy.add.outer"),
-    (lambda x: divmod(A, x), "divmod: NumPy's function must have a counterpart.*nacre.floor_divide"),
+    (lambda x: np.maximum.accumulate(x), r"maximum: NumPy's function must have.*write nacre.cummax\(x, axis=0\)"),
+    (lambda x: np.logaddexp.accumulate(x), r"logaddexp: NumPy's function must have.*write nacre.logcumsumexp\(x"),
+    (lambda x: np.add.at(x, [0], 1.0), r"add: NumPy's function must have.*write x = x.at\[i\].add\(v\)"),
+    (
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=0),
+        r"sliding_window_view: NumPy's function must have.*write nacre.sliding_window_view\(x, n\)",
+    ),
     (lambda x: np.unique(x, axis=0), r"unique: axis= must be left out.*numpy.unique\(x.numpy\(\), axis=axis\)"),
     (lambda x: np.average(x, returned=True), r"average: returned= must be left out.*got True.*nacre.sum\(weights\)"),
 ])  # fmt: skip

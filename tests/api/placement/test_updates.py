@@ -199,6 +199,81 @@ def test_segments_are_reduced_row_by_row(name: str) -> None:
     assert run(nc.zeros((0, 3)), nc.zeros(0, nc.int64)).shape == (0, 3)
 
 
+# ---- complex products
+
+
+def test_complex_products_are_those_of_numpy_and_have_gradients() -> None:
+    rng = np.random.default_rng(4)
+    z, u = (rng.normal(size=(3, 2)) + 1j * rng.normal(size=(3, 2)) for _ in range(2))
+    i = np.array([0, 2, 0])
+    wanted = z.copy()
+    np.multiply.at(wanted, i, u)
+    places = np.stack([i, i], axis=1)
+    for run in (lambda z, u: z.at[i].multiply(u), lambda z, u: nc.scatter_reduce(z, 0, places, u, "prod")):
+        held = nc.tensor(z), nc.tensor(u)
+        found = run(*held)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-13)
+        assert nc.jit(run)(*held).tolist() == found.tolist()
+        assert nc.vmap(run)(*(nc.stack([x, x]) for x in held))[1].tolist() == found.tolist()
+        nc.check_grads(run, held, order=2)
+    rows = nc.segment_prod(u, i, 3).numpy()
+    np.testing.assert_allclose(rows, [u[0] * u[2], [1, 1], u[1]], rtol=1e-13)
+    whole = nc.tensor(z).at[nc.tensor(i)].divide(u).numpy()
+    np.testing.assert_allclose(whole, np.stack([z[0] / (u[0] * u[2]), z[1], z[2] / u[1]]), rtol=1e-12)
+    with pytest.raises(nc.DTypeError, match="take its abs"):
+        nc.tensor(z).at[nc.tensor(i)].max(u)
+
+
+# ---- indices out of range
+
+
+ROOM = 9  # elements before and behind each axis of x, to which the second key of each pair belongs
+OUTSIDE: dict[str, Any] = {
+    "one axis": (np.array([0, 5, -1, -7]), (np.array([9, 14, 11, 5]), slice(9, 13))),
+    "an integer": (7, (16, slice(9, 13))),
+    "two axes": (
+        (np.array([0, 2, 3, -1]), np.array([3, 4, 0, -5])),
+        (np.array([9, 11, 12, 11]), np.array([12, 13, 9, 8])),
+    ),
+    "behind dots": ((..., np.array([1, 4])), (slice(9, 12), np.array([10, 13]))),
+    "beside a slice": ((None, np.array([3, 1]), slice(1, 3)), (None, np.array([12, 10]), slice(10, 12))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min", "max", "subtract", "divide"])
+def test_updates_out_of_range_are_left_out(name: str, method: str) -> None:
+    key, inner = OUTSIDE[name]
+    x = nc.tensor(_case(None)[0])
+    room = nc.tensor(np.pad(x.numpy(), ROOM, constant_values=1.0))
+
+    def run(x: Any, v: Any) -> Any:
+        return getattr(x.at[key], method)(v, mode="drop")
+
+    wanted = getattr(room.at[inner], method)(3.0)[9:12, 9:13]
+    assert run(x, 3.0).tolist() == wanted.tolist()
+    assert nc.jit(run)(x, nc.tensor(3.0, dtype=x.dtype)).tolist() == wanted.tolist()
+    apart = x + 0.01 * nc.arange(12.0, dtype=nc.float64).reshape(3, 4)  # no ties
+    nc.check_grads(run, (apart, nc.tensor(3.207, dtype=x.dtype)))
+
+
+def test_elements_out_of_range_are_zeros_a_number_or_the_nearest() -> None:
+    x = nc.tensor([1.0, 2.0, 3.0])
+    i = nc.tensor([0, 5, -1, -7])
+    for run in (lambda f: f, nc.jit):
+        assert run(lambda x, i: x.at[i].get(mode="drop"))(x, i).tolist() == [1, 0, 3, 0]
+        assert run(lambda x, i: x.at[i].get(mode="clip"))(x, i).tolist() == [1, 3, 3, 1]
+        assert run(lambda x, i: x.at[i].get(mode="fill", fill_value=9.0))(x, i).tolist() == [1, 9, 3, 9]
+        assert run(lambda x, i: x.at[i].set(7.0, mode="clip"))(x, i).tolist() == [7, 2, 7]
+    assert np.isnan(x.at[4].get(mode="fill").item()) and nc.tensor([1, 2]).at[4].get(mode="fill").item() == 0
+    assert nc.grad(lambda x: x.at[i].get(mode="fill").sum())(x).tolist() == [1, 0, 1]
+    assert nc.grad(lambda v: x.at[i].set(v, mode="drop").sum())(nc.ones(4)).tolist() == [1, 0, 1, 0]
+    mask = nc.tensor([True, False, True])
+    assert x.at[mask].set(0.0, mode="drop").tolist() == [0, 2, 0]
+    with pytest.raises(nc.AxisError, match="the mask for axis 0 must have size 3"):
+        x.at[nc.tensor([True]), ...].add(1.0, mode="drop")
+
+
 # ---- errors
 
 
@@ -223,6 +298,11 @@ def test_segments_are_reduced_row_by_row(name: str) -> None:
         (lambda: nc.zeros(3).at[nc.tensor([0])].add([1.0, 2.0]), nc.ShapeError, "must broadcast"),
         (lambda: nc.tensor([1, 2]).at[nc.tensor([0])].add(0.5), nc.DTypeError, "0.5"),
         (lambda: nc.tensor([True]).at[nc.tensor([0])].add(True), nc.DTypeError, "numeric"),
+        (lambda: nc.zeros(3).at[0].set(1.0, mode="promise"), nc.ArgumentError, "one of raise, clip, drop"),
+        (lambda: nc.zeros(3).at[0].get(fill_value=1.0), nc.ArgumentError, 'fill_value needs mode "fill"'),
+        (lambda: nc.zeros(3).at[0].set(1.0, unique_indices=True), nc.KindError, "Leave it out; indices may repeat"),
+        (lambda: nc.zeros(3).at[0].apply(nc.sin), nc.MissingAttribute, "write x.at[key].set(f(x[key]))"),
+        (lambda: nc.zeros(3).at[0].power(2), nc.MissingAttribute, "write x.at[key].set(x[key] ** v)"),
     ],
 )  # fmt: skip
 def test_bad_updates_are_refused(call: Callable[[], Any], error: type[Exception], words: str) -> None:

@@ -132,6 +132,22 @@ def test_running_logarithms_of_sums(dtype: nc.DType) -> None:
     nc.check_grads(lambda x: nc.logcumsumexp(x, axis=0), (nc.tensor(held),), order=2)
 
 
+def test_no_elements_have_the_quantile_nan_where_nan_is_left_out() -> None:
+    assert np.isnan(nc.nanmedian(nc.zeros(0)).item())
+    for f in (nc.nanmedian, nc.jit(nc.nanmedian)):
+        assert np.isnan(f(nc.zeros((2, 0)), axis=1).numpy()).tolist() == [True, True]
+    assert nc.nanmedian(nc.zeros((2, 0)), axis=0).shape == (0,)
+    assert nc.nanquantile(nc.zeros((2, 0)), [0.0, 0.5, 1.0], axis=1, keepdims=True).shape == (3, 2, 1)
+    with pytest.raises(nc.ShapeError, match="median: x must not be empty"):
+        nc.median(nc.zeros(0))
+
+
+def test_a_running_sum_of_a_matrix_says_what_to_write() -> None:
+    for f in (nc.nancumsum, nc.nancumprod, nc.cummax):
+        with pytest.raises(nc.ShapeError, match=f"^{f.__name__}: axis must be given for x of rank 2.*write axis=0"):
+            f(nc.zeros((2, 2)))
+
+
 def test_modes() -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.int64, np.float32, np.bool_, np.uint8):

@@ -6,13 +6,14 @@ from typing import Any
 
 from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.arithmetic import multiply
+from nacre.api.elementwise.logic import bitwise_and
 from nacre.api.linalg import products
 from nacre.api.manipulation import concat, flatten, moveaxis
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, meet
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
-from nacre.base.dtypes import ANY, NUMERIC, int64
+from nacre.base.dtypes import ANY, bool_, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import Shape, normal_axis
 
@@ -127,18 +128,19 @@ def block_diag(*xs: TensorLike) -> Tensor:
 
 
 def kron(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The Kronecker product: blocks of y times the elements of x.
+    """The Kronecker product: blocks of y times the elements of x.  Of bools: whether both are true.
 
     >>> nc.kron([1, 10], [1, 2, 3])
     Tensor([ 1,  2,  3, 10, 20, 30], i64[6])
     """
     (a, b), dtype = meet("kron", (x, y))
-    require("kron", dtype, NUMERIC)
+    require("kron", dtype, ANY)
     rank = max(len(a.type.shape), len(b.type.shape))
     left, right = (_padded(v.type.shape, rank) for v in (a, b))
     spread_left = view.reshape(a, tuple(n for size in left for n in (size, 1)))
     spread_right = view.reshape(b, tuple(n for size in right for n in (1, size)))
-    found: Any = multiply(spread_left, spread_right)
+    times: Any = bitwise_and if dtype is bool_ else multiply
+    found: Any = times(spread_left, spread_right)
     return view.reshape(found, tuple(m * n for m, n in zip(left, right, strict=True)))
 
 

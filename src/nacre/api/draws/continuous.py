@@ -59,7 +59,8 @@ def uniform(
 ) -> Tensor:
     """Numbers uniformly distributed in [low, high), which have gradients by both bounds.
 
-    Raises ArgumentError if low is not less than high.
+    Raises ArgumentError if low is not less than high; compiled code, which does not read bounds that are tensors,
+    gives numbers of no meaning then.
 
     >>> nc.random.uniform((3,), key=nc.random.key(0)).shape
     (3,)
@@ -97,7 +98,8 @@ def normal(
 ) -> Tensor:
     """Normally distributed numbers (Box and Muller 1958), which have gradients by the mean and the deviation.
 
-    Raises ArgumentError if a deviation is negative.
+    Raises ArgumentError if a deviation is negative; compiled code, which does not read deviations that are tensors,
+    gives mirrored numbers then.
 
     >>> nc.random.normal((3,), key=nc.random.key(0)).shape
     (3,)
@@ -181,7 +183,8 @@ def truncated_normal(
 ) -> Tensor:
     """Standard normally distributed numbers between two bounds, by the inverse of the distribution function.
 
-    Raises ArgumentError if low is not less than high, or if both are further than 37 from 0.
+    Without a bound on one side, write -37.0 or 37.0: numbers further out have a probability below 1e-299.  Raises
+    ArgumentError if low is not less than high, or if both are further than 37 from 0.
 
     >>> nc.random.truncated_normal(-2.0, 2.0, (3,), key=nc.random.key(0)).shape
     (3,)

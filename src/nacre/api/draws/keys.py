@@ -15,7 +15,9 @@ from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import as_dtype, uint32
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.hints import mark_absent
 from nacre.base.locks import renewed
+from nacre.base.porting.methods import GENERATOR
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.randomness import THREAD as _thread
 from nacre.interpret.randomness import RandomState
@@ -67,6 +69,7 @@ class Generator:
             return self.state.take()  # type: ignore[return-value]
 
 
+mark_absent(Generator, GENERATOR)
 _generators: list[Generator] = []
 _drawing = renewed()  # so that no two threads get the same key, or create a generator
 

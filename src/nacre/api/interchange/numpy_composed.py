@@ -103,6 +103,12 @@ def rint(x: Any) -> Any:
     return sys.modules["nacre"].round(x)
 
 
+def divmod_(x: Any, y: Any) -> tuple[Any, Any]:
+    """The quotient rounded down, and the remainder."""
+    nc = sys.modules["nacre"]
+    return nc.floor_divide(x, y), nc.remainder(x, y)
+
+
 def rounded(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest numbers with some digits behind the point: a multiplication, `round` and a division, as in NumPy."""
     nc = sys.modules["nacre"]
@@ -140,6 +146,7 @@ COMPOSED: Final[dict[Any, Callable[..., Any]]] = {
     np.cov: cov,
     np.modf: modf,
     np.rint: rint,
+    np.divmod: divmod_,
     np.round: rounded,
     np.around: rounded,
     **SHAPED,

@@ -24,7 +24,7 @@ from nacre.api.interchange.numpy_table import (
 from nacre.api.operands import numbers
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, ShapeError, StateError, TraceError
-from nacre.base.hints import advice
+from nacre.base.hints import advice, worded
 from nacre.base.state import STATE
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
@@ -34,7 +34,6 @@ IN_NUMPY: Final = (  # functions that compare or print arrays, or that write int
     "array_equal", "array_equiv", "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez",
     "savez_compressed", "savetxt", "copyto", "put", "putmask", "place", "put_along_axis",
 )  # fmt: skip
-WRITING: Final = ("copyto", "put", "putmask", "place", "put_along_axis")  # which would lose a gradient
 MATRIX_AXES: Final = ([(-2, -1)] * 3, [(-1,), (-2, -1), (-1,)])  # those that `a @= x` names, its usual ones
 NO_VALUE: Final[Any] = getattr(np, "_NoValue", None)
 REMEDIES: Final = {  # what to write in place of a setting, by Nacre's function
@@ -57,6 +56,26 @@ REMEDIES: Final = {  # what to write in place of a setting, by Nacre's function
     },
     "returned": {"average": "nacre.sum(weights) beside the average"},
     "compute_uv": {"linalg.svd": "nacre.linalg.svdvals(x)"},
+}
+INSTEAD: Final = {  # what to write in place of a function without a counterpart
+    "maximum.accumulate": "nacre.cummax(x, axis=0)[0]",
+    "minimum.accumulate": "nacre.cummin(x, axis=0)[0]",
+    "logaddexp.accumulate": "nacre.logcumsumexp(x, axis=0)",
+    "add.at": "x = x.at[i].add(v)",
+    "subtract.at": "x = x.at[i].subtract(v)",
+    "multiply.at": "x = x.at[i].multiply(v)",
+    "divide.at": "x = x.at[i].divide(v)",
+    "maximum.at": "x = x.at[i].max(v)",
+    "minimum.at": "x = x.at[i].min(v)",
+    "add.reduceat": "nacre.segment_sum(x, segment_ids)",
+    "lib.stride_tricks.sliding_window_view": "nacre.sliding_window_view(x, n)",
+}
+ASSIGNED: Final = {  # what to write in place of a function that writes into its first argument
+    "copyto": "x[...] = v",
+    "put": "nacre.index_update(x.flatten(), i, v).reshape(x.shape)",
+    "putmask": "x = nacre.where(mask, v, x)",
+    "place": "x[mask] = v",
+    "put_along_axis": "x = nacre.scatter(x, axis, i, v)",
 }
 SETTINGS_OF_UFUNCS: Final = counterpart("", UFUNC_SETTINGS)
 
@@ -96,6 +115,11 @@ def of_function(function: Any, types: Sequence[type], args: Sequence[Any], kwarg
     name: str = function.__name__
     if name in NO_NUMBERS:
         return function._implementation(*args, **kwargs)
+    if name in ASSIGNED and args and isinstance(args[0], Value | Variable):
+        raise StateError(
+            f"{name}: the first argument must be an array of NumPy, which the function writes to; got "
+            f"{shown(args[0])}; write {ASSIGNED[name]}"
+        )
     if name in IN_NUMPY:
         return _computed(function, name, args, kwargs)
     if function in COMPOSED:
@@ -176,7 +200,7 @@ def _instead(key: str, ours: str) -> str:
 
 
 def _without_counterpart(written: str, name: str) -> KindError:
-    told = advice("nacre", name) if "." not in written else ""
+    told = worded(INSTEAD.get(written, "")) or (advice("nacre", name) if "." not in written else "")
     place, _, short = written.partition(".")
     room = getattr(sys.modules["nacre"], place, None) if short else None
     if room is not None and hasattr(room, short):
@@ -234,7 +258,7 @@ def _known(name: str, x: Value) -> Value:
     told = f"; write nacre.{name}(x)" if hasattr(sys.modules["nacre"], name) else advice("nacre", name)
     if not is_concrete(x):
         raise TraceError(f"{name}: NumPy's function needs known numbers; got a traced tensor of type {x.type}{told}")
-    if x.node is not None and STATE.gradients and (name not in IN_NUMPY or name in WRITING):
+    if x.node is not None and STATE.gradients and (name not in IN_NUMPY or name in ASSIGNED):
         raise GradientError(
             f"{name}: NumPy's function records no gradient; got a tensor that requires one{told}, or pass "
             "x.detach().numpy() where no gradient is needed"

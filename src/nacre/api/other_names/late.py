@@ -112,6 +112,14 @@ class LateMethods(Differentiable):
         """The places of the tensor: `x.at[key].set(value)` and others return a new tensor; see `nacre.IndexUpdate`."""
         return IndexUpdates(self)
 
+    def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
+        value: Any = self
+        return value // other, value % other
+
+    def __rdivmod__(self, other: Any, /) -> tuple[Self, Self]:
+        value: Any = self
+        return other // value, other % value
+
     def trace(self, offset: Whole = 0, axis1: Whole = 0, axis2: Whole = 1, dtype: Any = None) -> Self:
         """The sums of the diagonals over two axes, in 64 bits for small integers."""
         public = sys.modules["nacre"]

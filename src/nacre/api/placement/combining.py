@@ -8,7 +8,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.operands import as_tensor
 from nacre.api.primitives import picking, view
 from nacre.base.conversion import bounds
-from nacre.base.dtypes import NUMERIC, ORDERED, REAL, DType, bool_, uint8
+from nacre.base.dtypes import NUMERIC, ORDERED, DType, bool_, uint8
 
 INF: Final = float("inf")
 OPERATIONS: Final = {"sum": "add", "prod": "mul", "amax": "maximum", "amin": "minimum"}
@@ -32,8 +32,7 @@ def combined(operation: str, x: Any, places: Any, updates: Any, axis: int, reduc
     The reduction is "sum", "prod", "amax" or "amin".  bools have extrema alone.
     """
     dtype = x.type.dtype
-    accepted = {"sum": NUMERIC, "prod": REAL}.get(reduction, ORDERED)
-    require(operation, dtype, accepted)
+    require(operation, dtype, NUMERIC if reduction in ("sum", "prod") else ORDERED)
     if reduction == "sum":
         return picking.scatter_add(x, places, updates, axis)
     if dtype is bool_:

@@ -10,6 +10,7 @@ from nacre.api.primitives import pointwise, reduce
 from nacre.api.searching import argmax, argmin
 from nacre.api.slope import root
 from nacre.api.statistical import cumulative_prod, cumulative_sum, max, min, prod, reduce_axes, sum, wide_float
+from nacre.api.statistics.running import axis_of
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT
 from nacre.base.dtypes import FLOATING, int64
@@ -189,7 +190,8 @@ def nancumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -
     >>> nc.nancumsum([1.0, nc.nan, 3.0])
     Tensor([1., 1., 4.], f32[3])
     """
-    return cumulative_sum(without_nan(as_tensor(x), 0), axis=axis, dtype=dtype)
+    held = as_tensor(x)
+    return cumulative_sum(without_nan(held, 0), axis=axis_of("nancumsum", held, axis), dtype=dtype)
 
 
 def nancumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -198,4 +200,5 @@ def nancumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) 
     >>> nc.nancumprod([2.0, nc.nan, 3.0])
     Tensor([2., 2., 6.], f32[3])
     """
-    return cumulative_prod(without_nan(as_tensor(x), 1), axis=axis, dtype=dtype)
+    held = as_tensor(x)
+    return cumulative_prod(without_nan(held, 1), axis=axis_of("nancumprod", held, axis), dtype=dtype)

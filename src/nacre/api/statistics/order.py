@@ -8,6 +8,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
+    constant,
     filled,
     in_single,
     is_plain,
@@ -19,7 +20,7 @@ from nacre.api.sorting import argsort
 from nacre.api.statistical import require_elements
 from nacre.api.statistics.conditions import require_all
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.dims import product
+from nacre.base.dims import lower, product
 from nacre.base.dtypes import FLOATING, ORDERED, float64, int64
 from nacre.base.errors import ArgumentError
 from nacre.base.types import normal_axes, normal_axis
@@ -112,7 +113,8 @@ def _quantile(operation: str, x: TensorLike, q: Any, axis: Axes, method: str, ke
         raise ArgumentError(f"{operation}: method must be one of {', '.join(METHODS)}; got {method!r}")
     held = as_tensor(x)
     require(operation, held.type.dtype, FLOATING)
-    require_elements(held, axis, operation)
+    if not leave_out:
+        require_elements(held, axis, operation)
 
     def computed(v: Any) -> Any:
         """The quantiles, with the axes of q first."""
@@ -120,7 +122,11 @@ def _quantile(operation: str, x: TensorLike, q: Any, axis: Axes, method: str, ke
         axes = normal_axes(axis, len(shape), operation)
         rows = tuple(n for k, n in enumerate(shape) if k not in axes)
         order = (*(k for k in range(len(shape)) if k not in axes), *axes)
-        flat = view.reshape(view.permute(v, order), (*rows, product([shape[k] for k in axes])))
+        number = product([shape[k] for k in axes])
+        flat = view.reshape(view.permute(v, order), (*rows, number))
+        if leave_out and lower(number) == 0:  # one more element, which is left out, is read where there is no other
+            none = (0,) * len(flat.type.shape)
+            flat = view.pad(flat, constant(float("nan"), flat.type.dtype), none, (*none[1:], 1), none)
         count = (q.type.size,)
         found = _between(sorting.sort(flat, len(rows), False), view.reshape(q, count), method, leave_out)
         found = view.permute(found, (len(rows), *range(len(rows))))

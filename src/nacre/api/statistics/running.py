@@ -44,7 +44,9 @@ def axis_of(operation: str, x: Any, axis: int | None) -> int:
     """The axis of a running function, which may be omitted for a vector."""
     rank = len(x.type.shape)
     if axis is None and rank != 1:
-        raise ShapeError(f"{operation}: axis must be given for x of rank {rank}; got none")
+        raise ShapeError(
+            f"{operation}: axis must be given for x of rank {rank}; got none; write axis=0, or x.flatten()"
+        )
     return normal_axis(0 if axis is None else axis, rank, operation)
 
 

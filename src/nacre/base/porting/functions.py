@@ -403,7 +403,7 @@ RANDOM: Final = by_name(
         "PRNGKey": "nacre.random.key(seed)",
         "fold_in": "nacre.random.split(key, count)[i]",
         "manual_seed set_seed": "nacre.random.seed(0)",
-        "default_rng": "nacre.random.Generator(seed), or keys: nacre.random.key(seed)",
+        "default_rng": "nacre.random.seed(seed) before nacre.random.normal(shape), or its key=nacre.random.key(seed)",
         "integers": "nacre.random.randint(low, high, shape)",
         "shuffle randperm": "nacre.random.permutation(x), which returns a new tensor",
         "vonmises": "nacre.random.von_mises(loc, concentration, shape)",

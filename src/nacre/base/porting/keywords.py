@@ -63,5 +63,13 @@ KEYWORDS: Final = {
     "_stacklevel": "Leave it out",
     "m": "n_cols=4",
     "N": "n_rows=3",
+    "unique_indices": "Leave it out; indices may repeat",
+    "indices_are_sorted": "Leave it out; indices may be in any order",
+    "suppress": "sci_mode=False",
+    "formatter": "Leave it out; format the numbers of x.numpy()",
+    "floatmode": "precision=3; digits that are zero at the ends are left out",
+    "sign": "Leave it out; format the numbers of x.numpy()",
+    "nanstr": "Leave it out; format the numbers of x.numpy()",
+    "infstr": "Leave it out; format the numbers of x.numpy()",
     "static_argnames": "Leave it out; arguments that are no tensors are static",
 }

@@ -45,7 +45,8 @@ TENSOR: Final = by_name(
         "is_pinned is_shared is_meta is_sparse is_quantized device_ids xpu copy_to_host_async devices sharding "
         "addressable_shards": CPU,
         "to_sparse to_sparse_csr": "nacre.sparse.from_dense(x)",
-        "to_dense indices dense_dim coalesce is_coalesced ccol_indices col_indices crow_indices row_indices values "
+        "to_dense": "x, which is dense; the matrices of nacre.sparse.csr have to_dense()",
+        "indices dense_dim coalesce is_coalesced ccol_indices col_indices crow_indices row_indices values "
         "sparse_dim sparse_mask smm sspaddmm to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
         "is_sparse_csr": "Tensors are dense; nacre.sparse has matrices that are not",
         "names names_": "Axes have no names; write their numbers",
@@ -117,5 +118,29 @@ OPTIMIZER: Final = by_name(
         "init": "optimizer.state",
         "lr learning_rate get_lr set_lr": 'optimizer.param_groups[0]["lr"]',
         "params": 'optimizer.param_groups[0]["params"]',
+    }
+)
+
+INDEX_UPDATE: Final = by_name(
+    {
+        "apply": "x.at[key].set(f(x[key]))",
+        "power pow": "x.at[key].set(x[key] ** v)",
+        "sub": "x.at[key].subtract(v)",
+        "div": "x.at[key].divide(v)",
+        "minimum": "x.at[key].min(v)",
+        "maximum": "x.at[key].max(v)",
+    }
+)
+
+GENERATOR: Final = by_name(
+    {
+        "normal standard_normal randn": "nacre.random.normal(shape, key=generator.next_key())",
+        "uniform random rand": "nacre.random.uniform(shape, key=generator.next_key())",
+        "integers randint": "nacre.random.randint(low, high, shape, key=generator.next_key())",
+        "choice": "nacre.random.choice(x, shape, key=generator.next_key())",
+        "permutation shuffle permuted": "nacre.random.permutation(x, key=generator.next_key())",
+        "exponential standard_exponential gamma standard_gamma beta poisson binomial multinomial dirichlet laplace "
+        "logistic gumbel geometric multivariate_normal": "the function of nacre.random, with key=generator.next_key()",
+        "manual_seed": "generator.seed(number)",
     }
 )
