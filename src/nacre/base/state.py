@@ -16,8 +16,9 @@ class State(threading.local):
     `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
     interpreter is active, so that operations on plain tensors run at once.  `inference` is whether `enable_grad` has no
     effect.  `lines` is whether the tape notes source lines.  `autocast` is the dtype to which products round their
-    factors (see `interpret.precision`), or None.  `usual` is whether operations have exact numerics and no autocast.
-    `ambient` combines the other modes, the numerics mode and autocast; compiled functions depend on it.
+    factors (see `interpret.precision`), or None.  `mixed` is whether the thread is in a block of autocast, also during
+    `without_autocast`.  `usual` is whether operations have exact numerics and no autocast.  `ambient` combines the
+    other modes, the numerics mode and autocast; compiled functions depend on it.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class State(threading.local):
         self.lines = False
         self.autocast: Any = None
         self.usual = True
+        self.mixed = False
         self.ambient = EXACT
         self.variable_values: dict[Any, Any] = {}  # values of variables while a function of them is differentiated
         self.detector: Any = None  # of anomalies, while operations are examined (see `interpret.anomalies`)

@@ -29,7 +29,7 @@ from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
 from nacre.ops.identity import detach_p
-from nacre.trace.bind import bind, inside, next_level, set_autocast
+from nacre.trace.bind import autocast_state, bind, inside, next_level, set_autocast
 from nacre.trace.hooks import GradientHooks
 from nacre.trace.reads import original
 from nacre.trace.value import Payload, Value, fresh, make
@@ -342,7 +342,7 @@ def stage(
     The source line of equations is `source`, or by default the user's line.
     """
     staging = Staging(name, source)
-    ambient = STATE.ambient
+    ambient, precision = STATE.ambient, autocast_state()
 
     def recorded() -> Trace:
         """What f did, unless it leaves another mode behind."""
@@ -359,8 +359,8 @@ def stage(
     finally:
         staging.ended = True
         record_gradients(ambient[0], ambient[2])
-        if STATE.autocast is not ambient[4]:
-            set_autocast(ambient[4])
+        if autocast_state() != precision:
+            set_autocast(precision)
     staging.require_none_outside()
     objects = [(x, given()) for _, x, given in staging.captured.values()]
     fixed = frozenset(k for k, (_, now) in enumerate(objects) if now is None)

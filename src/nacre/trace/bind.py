@@ -262,13 +262,19 @@ def _set_numerics(mode: str) -> None:
     _count(len(STATE.interpreters))
 
 
-def autocast(dtype: Any, name: str) -> StateBlock[Any]:
+def autocast(dtype: Any, name: str) -> StateBlock[tuple[Any, bool]]:
     """A context in which the operands of operations are converted for a dtype, or, for None, are not."""
-    return StateBlock(name, lambda: STATE.autocast, set_autocast, dtype)
+    return StateBlock(name, autocast_state, set_autocast, (dtype, True))
 
 
-def set_autocast(dtype: Any) -> None:
-    """Set the dtype of autocast of this thread, or None, and inform native code."""
+def autocast_state() -> tuple[Any, bool]:
+    """The dtype of autocast of this thread, or None, and whether the thread is in a block of it."""
+    return STATE.autocast, STATE.mixed
+
+
+def set_autocast(state: tuple[Any, bool]) -> None:
+    """Set what `autocast_state` returns, and inform native code."""
+    dtype, STATE.mixed = state
     autocast_to(dtype)
     _count(len(STATE.interpreters))
 
@@ -293,7 +299,7 @@ def _count(depth: int) -> None:
     """Store the number of interpreters of this thread."""
     STATE.word = depth
     with _counting:
-        state = depth, STATE.lines or not STATE.usual
+        state = depth, STATE.lines or STATE.mixed or not STATE.usual
         _depths[threading.get_ident()] = state
         if not any(state):
             del _depths[threading.get_ident()]

@@ -439,6 +439,39 @@ def test_the_mode_belongs_to_a_thread() -> None:
     assert seen == [nc.float32]
 
 
+def test_the_mode_stays_when_something_is_compiled_in_the_block() -> None:
+    """Operations whose programs exist already run in native code, which knows by a count whether a mode applies."""
+
+    class Twice(nc.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+    square, low = nc.ones((3, 3)), nc.ones((3, 3), dtype=nc.bfloat16)
+    weight = nn.Parameter(nc.ones((3, 3)))
+    for _ in range(20):
+        square @ square
+    with LOW:
+        assert (square @ square).dtype is nc.bfloat16
+        for something in (
+            lambda: F.softmax(low, -1),
+            lambda: Twice.apply(weight).sum().backward(),
+            lambda: optim.SGD([weight], lr=0.1).step(),
+            lambda: nc.jit(lambda x: nc.exp(x) * 3)(square),
+        ):
+            something()
+            assert (square @ square).dtype is nc.bfloat16
+            with nc.autocast(enabled=False):
+                something()
+                assert (square @ square).dtype is nc.float32
+            assert (square @ square).dtype is nc.bfloat16
+    assert (square @ square).dtype is nc.float32
+
+
 def test_generators_compute_in_it_between_their_yields() -> None:
     @nc.autocast(nc.bfloat16)
     def pieces() -> Any:
