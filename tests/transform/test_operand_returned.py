@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nacre as nc
 import surface
 from nacre import nn
 from nacre.nn import functional as F
+from same_bits import canonical
 
 TRUE = nc.tensor(True)
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -101,6 +103,55 @@ def check(call: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_a_write_changes_only_its_tensor(name: str) -> None:
     check(CALLS[name])
+
+
+TRANSFORMED = ("vmap", "jvp", "tangent", "vjp", "cotangent", "value", "jit", "checkpoint", "cond", "fori_loop")
+TAPED = [n for n in CALLS if not n.startswith(TRANSFORMED) and n not in ("detach", "copied", "round of integers")]
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("name", TAPED)
+def test_the_gradient_and_the_hooks_of_the_result_are_its_own(name: str, mode: str) -> None:
+    def step(x: Any) -> Any:
+        x = (x * 1.0).detach().requires_grad_()
+        y = CALLS[name](x)
+        loss = nc.sum(x * x) + nc.sum(0.1 * y) + nc.sum(0.7 * x) + nc.sum(y * 0.3)
+        own = nc.autograd.grad(loss, [x, y], retain_graph=True)
+        y.register_hook(lambda g: 10 * g)
+        loss.backward()
+        return *own, x.grad
+
+    x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
+    found: Any = (step if mode == "eager" else nc.jit(step))(x)
+    of_x, of_y, after_hook = found
+    plain: Any = nc.grad(lambda x, y: nc.sum(x * x) + nc.sum(0.1 * y) + nc.sum(0.7 * x) + nc.sum(y * 0.3), argnums=1)
+    assert of_y.tolist() == plain(x, x).tolist()
+    np.testing.assert_allclose(of_x.numpy(), 2 * x.numpy() + 1.1, rtol=1e-6)
+    np.testing.assert_allclose(after_hook.numpy(), 2 * x.numpy() + 0.7 + 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", TAPED)
+def test_the_order_of_the_sum_of_gradients_does_not_depend_on_the_mode(name: str) -> None:
+    def loss(x: Any) -> Any:
+        y = CALLS[name](x)
+        return nc.sum(nc.exp(x)) + nc.sum(0.1 * y) + nc.sum(0.7 * nc.sin(x)) + nc.sum(y * nc.sqrt(x) * 0.3)
+
+    x = nc.random.uniform((2, 2), 0.1, 1.0, key=nc.random.key(3))
+    leaf = (x * 1.0).requires_grad_()
+    loss(leaf).backward()
+
+    def recorded(x: Any) -> Any:
+        own = x.detach().requires_grad_()
+        return nc.autograd.grad(loss(own), [own])[0]
+
+    modes: dict[str, Callable[[Any], Any]] = {
+        "eager": nc.grad(loss),
+        "compiled": nc.jit(nc.grad(loss)),
+        "of compiled": nc.grad(nc.jit(loss)),
+        "recorded": nc.jit(recorded),
+    }
+    for mode, f in modes.items():
+        assert canonical(f(x * 1.0)) == canonical(leaf.grad), mode
 
 
 @pytest.mark.parametrize("name", OF_ONE)

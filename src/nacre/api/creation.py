@@ -35,9 +35,10 @@ from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.lazy import LateModule
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.numbers.staged_number import StagedNumber
+from nacre.interpret.tape import another
 from nacre.runtime.buffer import require_room
 from nacre.trace.reads import is_capture
-from nacre.trace.value import Value, fresh, owned
+from nacre.trace.value import Value, owned
 from nacre.trace.variable import Variable
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
     """
     held = as_tensor(data, None if dtype is None else requested_dtype("tensor", dtype, data))
     if is_capture(held):
-        return fresh(held)  # type: ignore[return-value]
+        return another(held)
     return distinct(owned(held), held) if is_scalar(data) or held is data else held
 
 

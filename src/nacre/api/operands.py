@@ -48,8 +48,9 @@ from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addres
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.numbers.traced_number import TracedNumber
+from nacre.interpret.tape import another
 from nacre.trace.reads import array_capture, is_capture
-from nacre.trace.value import DonatedValue, Value, is_concrete, make
+from nacre.trace.value import DonatedValue, Value, is_concrete
 from nacre.trace.variable import Variable, scope
 
 Scalar = bool | int | float | complex | Dim
@@ -260,7 +261,7 @@ def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
 
 def distinct(result: Any, x: Any) -> Any:
     """The result as a new object if a function returned its operand, so that `y[0] = v` does not change x."""
-    return make(result.type, result.content, result.layout, result.node) if result is x else result
+    return another(result) if result is x else result
 
 
 def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from nacre.api.constants import require_version
-from nacre.api.interchange.conversions import deep_copy, finite, real_number, reduced, to_array, to_buffer, whole
+from nacre.api.interchange.conversions import (
+    deep_copy,
+    finite,
+    real_number,
+    reduced,
+    shallow_copy,
+    to_array,
+    to_buffer,
+    whole,
+)
 from nacre.api.operands import TensorLike, numbers, plain_numbers
 from nacre.api.other_names.methods import FUNCTIONS, Axes, Methods
 from nacre.api.printing import as_html, as_text, formatted, represent
@@ -41,7 +50,7 @@ from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
 from nacre.trace.bind import NATIVE
 from nacre.trace.iteration import begin_rows
-from nacre.trace.value import Value, is_concrete, make, register_public
+from nacre.trace.value import Value, is_concrete, register_public
 from nacre.trace.variable import Variable, lender
 
 if TYPE_CHECKING:
@@ -193,7 +202,7 @@ class Tensor(Methods, metaclass=ListedClass):
         return reduced(self)
 
     def __copy__(self) -> Tensor:
-        return make(self.type, self.content, self.layout, self.node)  # type: ignore[return-value]
+        return shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return deep_copy(self)

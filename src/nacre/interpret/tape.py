@@ -29,6 +29,7 @@ from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
+from nacre.ops.identity import copy_p
 from nacre.trace.bind import PARTS, bind, register_tape
 from nacre.trace.hooks import GradientHooks
 from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
@@ -284,6 +285,20 @@ def record_call(rule: Rule | None, graph: Graph, sizes: Mapping[str, int], input
         return PARTS.executor.execute(graph, inputs)
     results = PARTS.executor.execute(rule.params["graph"], inputs)
     return _with_parts(new_node(rule.at(sizes), inputs, results, 0), inputs, results)
+
+
+def another(x: Value) -> Any:
+    """x as another object in the same memory, whose gradient, hooks and further record are its own."""
+    if isinstance(x.content, Payload):
+        return bind(copy_p, x)
+    if x.node is None or not STATE.gradients:
+        return make(x.type, x.content, x.layout)
+    if any(interpreter.dynamic for interpreter in STATE.interpreters):
+        return bind(copy_p, x)
+    level = x.node.level
+    rule: Any = rule_for(copy_p, {}, (x.type,), (0,))
+    below = lowered(x, level)
+    return recorded(rule, (x,), make(x.type, x.content, x.layout) if below.node is None else another(below), level)
 
 
 _bare_node = object.__new__  # the slots of nodes are set in place

@@ -14,6 +14,7 @@ import numpy as np
 from nacre.api.operands import as_tensor, plain_numbers, require_no_gradient
 from nacre.base.errors import ArgumentError, DTypeError, ExchangeError, GradientError, OutOfMemory
 from nacre.base.state import STATE
+from nacre.interpret.tape import another
 from nacre.trace.reads import is_capture
 from nacre.trace.value import is_concrete, make, owned
 
@@ -68,6 +69,13 @@ def unpickled(array: np.ndarray, requires_grad: bool, gradient: Any = None) -> A
     if requires_grad:
         x.requires_grad_().grad = gradient
     return x
+
+
+def shallow_copy(x: Any) -> Any:
+    """Another tensor in the same memory, of which a leaf has a gradient of its own."""
+    if x.node is None or not x.is_leaf:
+        return another(x)
+    return cast("Any", make(x.type, x.content, x.layout)).requires_grad_()
 
 
 def deep_copy(x: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from copy import copy as copied
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,6 +18,7 @@ from nacre.base.arguments import is_whole, require_device
 from nacre.base.dims import Size
 from nacre.base.errors import ShapeError
 from nacre.base.porting.advice import DEVICES
+from nacre.interpret.tape import another
 from nacre.trace.value import Value
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
@@ -337,7 +337,7 @@ class Methods(LateMethods):
 
     def clone(self) -> Self:
         """A tensor of its own with the same elements, recorded for `backward` like its source."""
-        return copied(self)
+        return another(self)
 
     copy = clone
 
