@@ -9,7 +9,7 @@ after the loop if the sum is one product or one reduction (see `interpret/loops/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.dims import Dim, Size, lower, upper
@@ -24,10 +24,10 @@ from nacre.interpret.loops import scan_accumulation
 from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import Recomputation, Reverse, reverse
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
-from nacre.ir.primitive import Primitive, register_rule
+from nacre.ir.primitive import Constant, Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops import control
-from nacre.ops.identity import fence_p
+from nacre.ops.identity import detach_p, fence_p
 from nacre.ops.parts import complex_p
 from nacre.ops.pointwise import dimension_p, fill_p, le_p
 
@@ -154,20 +154,37 @@ def _masked(primitive: Primitive, params: Params, types: Types, active: Position
 # ---- cond
 
 
-def _slots(first: Sequence[Var], second: Sequence[Var]) -> tuple[list[TensorType], Positions, Positions]:
-    """Shared slots for the residuals of two branches: their types, and the slot of each residual."""
-    types = [v.type for v in first]
-    free = list(range(len(types)))
-    places: list[int] = []
-    for v in second:
-        place = next((k for k in free if types[k] is v.type), None)
-        if place is None:
-            types.append(v.type)
-            place = len(types) - 1
-        else:
-            free.remove(place)
-        places.append(place)
-    return types, tuple(range(len(first))), tuple(places)
+def _varying(graph: Graph, active: Iterable[int]) -> set[Atom]:
+    """The values that may have a derivative by one of some inputs."""
+    found: set[Atom] = {graph.inputs[k] for k in active}
+    for e in graph.equations:
+        if not isinstance(e.primitive.derivative, Constant) and any(a in found for a in e.inputs):
+            found.update(v for v in e.outputs if v.type.dtype.is_differentiable)
+    return found
+
+
+def _slots(sides: Sequence[Sequence[tuple[Var, bool]]]) -> tuple[list[TensorType], list[Positions]]:
+    """Shared slots for the residuals of branches: their types, and the slot of each residual.
+
+    Each residual has a flag, whether it varies with the operands.  Residuals that share a slot have the same flag: a
+    second derivative takes all of a slot as varying, and would multiply the zero tangent of one that does not by a
+    partial derivative that may be infinite.
+    """
+    slots: list[tuple[TensorType, bool]] = []
+    places: list[Positions] = []
+    for side in sides:
+        free = list(range(len(slots)))
+        mine: list[int] = []
+        for v, varies in side:
+            place = next((k for k in free if slots[k][0] is v.type and slots[k][1] == varies), None)
+            if place is None:
+                slots.append((v.type, varies))
+                place = len(slots) - 1
+            else:
+                free.remove(place)
+            mine.append(place)
+        places.append(tuple(mine))
+    return [t for t, _ in slots], places
 
 
 def _cond(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
@@ -177,7 +194,11 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
     if not traced:
         return None
     residuals = [[v for v in r.needed if v not in r.graph.inputs and v not in r.graph.outputs] for r in backs]
-    slots, *places = _slots(*residuals)
+    varying = [_varying(r.graph, inner) for r in backs]
+    slots, places = _slots([[(v, v in vs) for v in kept] for kept, vs in zip(residuals, varying, strict=True)])
+    constant = [
+        {*kept}.difference(_varying(r.graph, range(len(types) - 1))) for r, kept in zip(backs, residuals, strict=True)
+    ]
     forward = [_padded(r.graph, kept, at, slots) for r, kept, at in zip(backs, residuals, places, strict=True)]
     results = tuple(a.type for a in backs[0].graph.outputs)
     known = types[1:] + results + tuple(slots)
@@ -187,12 +208,13 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
         pulled = [r.pull(tuple(k for k in present if k in r.traced)) for r in backs]
         targets = tuple(sorted({*pulled[0][1], *pulled[1][1]}))
         branches: list[Graph] = []
-        for r, kept, at, (pull, mine) in zip(backs, residuals, places, pulled, strict=True):
+        for r, kept, fixed, at, (pull, mine) in zip(backs, residuals, constant, places, pulled, strict=True):
             b = Builder(f"{r.graph.name}.pull")
             inputs = [b.input(t) for t in known]
             cotangents = {k: b.input(results[k]) for k in present}
             values: dict[Atom, Var] = dict(zip((*r.graph.inputs, *r.graph.outputs), inputs, strict=False))
-            values |= {v: inputs[len(types) - 1 + len(results) + p] for v, p in zip(kept, at, strict=True)}
+            held = {v: inputs[len(types) - 1 + len(results) + p] for v, p in zip(kept, at, strict=True)}
+            values |= {v: b.add(detach_p, (x,), {})[0] if v in fixed else x for v, x in held.items()}
             given = [cotangents[k] for k in present if k in r.traced]
             found = dict(zip(mine, inline(b, pull, [*(values[v] for v in r.needed), *given]), strict=True))
             branches.append(b.finish([found[k] if k in found else fill_zeros(b, types[k + 1]) for k in targets]))
@@ -216,11 +238,16 @@ def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Se
 def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[Graph]) -> Graph:
     """A graph of one cond over branches with equal inputs; it passes only inputs that a branch reads."""
     used: set[int] = set()
+    needed: list[tuple[Equation, ...]] = []
     for g in branches:
-        _, live = live_equations(g.equations, g.outputs)
+        equations, live = live_equations(g.equations, g.outputs)
+        needed.append(tuple(equations))
         used.update(k for k, v in enumerate(g.inputs) if v in live)
     kept = sorted(used)
-    then, orelse = (Graph(tuple(g.inputs[k] for k in kept), g.equations, g.outputs, g.name) for g in branches)
+    then, orelse = (
+        Graph(tuple(g.inputs[k] for k in kept), equations, g.outputs, g.name)
+        for g, equations in zip(branches, needed, strict=True)
+    )
     b = Builder("cond.pull")
     chosen = b.input(predicate)
     inputs = [b.input(t) for t in branches[0].input_types]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,3 +66,35 @@ def test_the_jacobian_of_other_results() -> None:
     assert graph.output_types == (nc.jacrev(lambda x: x * x)(X).type,)
     with pytest.raises(nc.DTypeError, match="results must be real"):
         nc.derivative_graph(lambda z: z * z, nc.tensor([1 + 2j]))
+
+
+SIDES: dict[str, Callable[[Any, Any], Any]] = {
+    "cube": lambda a, b: nc.sum(a**3),
+    "product with an element": lambda a, b: nc.sum(a * a[0]),
+    "power of the other operand": lambda a, b: nc.sum(a ** nc.floor(b)),
+    "number": lambda a, b: nc.sum(a * 0.5 + b),
+    "root at 0": lambda a, b: nc.sum(nc.where(a > 0, nc.sqrt(nc.where(a > 0, a, 1.0)), a * b)),
+    "powers of functions": lambda a, b: nc.sum(a ** nc.round(nc.exp(b * 0.1)) * nc.sin(a)),
+}
+
+
+@pytest.mark.parametrize("other", SIDES)
+@pytest.mark.parametrize("taken", SIDES)
+def test_second_derivatives_of_branches_are_those_of_the_side_taken(taken: str, other: str) -> None:
+    """What the other side saves for its pullback has no part in them, even where a partial derivative is infinite."""
+    a, b = nc.tensor([1.5, -1.0]), nc.tensor([2.0, 2.0])
+    first, second = SIDES[taken], SIDES[other]
+    wanted: Any = nc.hessian(first)(a, b)
+    assert np.isfinite(wanted.numpy()).all()
+    for name, f in {
+        "then": lambda a, b: nc.cond(nc.tensor(True), first, second, a, b),
+        "else": lambda a, b: nc.cond(nc.tensor(False), second, first, a, b),
+        "switch": lambda a, b: nc.switch(nc.tensor(1), [second, first], a, b),
+    }.items():
+        for way, derivative in {
+            "eager": nc.hessian(f),
+            "compiled": nc.jit(nc.hessian(f)),
+            "forward": nc.jacfwd(nc.jacfwd(f)),
+            "reverse": nc.jacrev(nc.jacrev(f)),
+        }.items():
+            np.testing.assert_allclose(derivative(a, b).numpy(), wanted.numpy(), rtol=1e-5, err_msg=f"{name}, {way}")
