@@ -211,7 +211,7 @@ def require_beside(operation: str, index: Any, shape: Shape, axis: int, other: s
 
 
 def as_vector(operation: str, index: TensorLike, other: str) -> Any:
-    """The index as a vector; a number is one of size 1.  `other` names a function, and what it takes."""
+    """The index as a vector; a number is one of size 1.  `other` names a function and its index."""
     places = as_tensor(index)
     if len(places.type.shape) > 1:
         raise ShapeError(f"{operation}: the index must be a vector; got {places.type}; nacre.{other}")
