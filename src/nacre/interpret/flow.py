@@ -166,9 +166,8 @@ def _varying(graph: Graph, active: Iterable[int]) -> set[Atom]:
 def _slots(sides: Sequence[Sequence[tuple[Var, bool]]]) -> tuple[list[TensorType], list[Positions]]:
     """Shared slots for the residuals of branches: their types, and the slot of each residual.
 
-    Each residual has a flag, whether it varies with the operands.  Residuals that share a slot have the same flag: a
-    second derivative takes all of a slot as varying, and would multiply the zero tangent of one that does not by a
-    partial derivative that may be infinite.
+    Each residual has a flag, whether it varies with the operands.  Residuals that share a slot have the same flag: in
+    a second derivative, all residuals of a slot vary or none.  A zero tangent times an infinite partial would be NaN.
     """
     slots: list[tuple[TensorType, bool]] = []
     places: list[Positions] = []
