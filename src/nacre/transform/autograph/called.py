@@ -48,10 +48,13 @@ def _most(function: Any, wins: Any, choose: Choose, args: Arguments, named: Mapp
         if items is None:
             return function(*args, **named)
         args = (items,)
+    allowed = {"key", "default"} if len(args) == 1 else {"key"}
+    if not items or not named.keys() <= allowed:
+        return function(*args, **named)
     key: Any = named.get("key")
     ranks = items if key is None else [key(x) for x in items]
-    if not any(map(is_traced, ranks)) or not named.keys() <= {"key", "default"} or (len(args) > 1 and "default" in named):
-        return function(*args, **named)
+    if not any(map(is_traced, ranks)):
+        return items[function(range(len(items)), key=ranks.__getitem__)]
     best = ranks[0], items[0]
     for pair in zip(ranks[1:], items[1:], strict=True):
         best = choose(wins(pair[0], best[0]), pair, best)

@@ -1,4 +1,4 @@
-"""Expressions as calls: `and`, `or`, `not`, chained comparisons, conditional expressions, calls of built-in functions."""
+"""Expressions as calls: `and`, `or`, `not`, chained comparisons, conditional expressions, built-in functions."""
 
 from __future__ import annotations
 

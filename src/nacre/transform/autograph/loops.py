@@ -38,7 +38,15 @@ from nacre.transform.autograph.forms import (
     opened,
     same,
 )
-from nacre.transform.autograph.messages import append_refused, at, endless, mismatch, note_mismatch, note_unbound, outside
+from nacre.transform.autograph.messages import (
+    append_refused,
+    at,
+    endless,
+    mismatch,
+    note_mismatch,
+    note_unbound,
+    outside,
+)
 from nacre.transform.autograph.parts import RECORDING, RecordedPart, Request, recorded, stored_tensors
 from nacre.transform.autograph.statements import SourcePlace, Statement
 
@@ -134,7 +142,8 @@ class TracedLoop:
         for _ in range(ROUNDS):
             part = self.record(body or self.body, rows, self.names)
             forms = self._widened(part)
-            if forms.keys() == self.forms.keys() and all(_equal(form, self.forms[name]) for name, form in forms.items()):
+            known = self.forms
+            if forms.keys() == known.keys() and all(_equal(form, known[name]) for name, form in forms.items()):
                 return part
             self.forms = forms
         raise TraceError(f"{self.statement.kind}: types must settle; got ones that change in each iteration")

@@ -217,9 +217,9 @@ def unconverted(title: str, place: str) -> str:
     return explain(
         f"{title} ({place})",
         "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + sorted(x)[0]",
-        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not`, comparisons, `min` and `max`\n"
-        "  become part of the program.  The condition of a comprehension, `in`, `match`, `:=` within `and`, and\n"
-        "  functions of Python such as sorted and any do not.",
+        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not`, comparisons, `min`, `max`,\n"
+        "  `any` and `all` become part of the program.  The condition of a comprehension, `in`, `match`, `:=` within\n"
+        "  `and`, and functions of Python such as sorted and filter do not.",
         "@nc.jit\ndef f(x):\n    return nc.sum(nc.where(x > 0, x, 0.0)) + nc.sort(x)[0]",
     )
 

@@ -364,8 +364,8 @@ class FunctionRewriter:
         last = [flag for inner in node.finalbody for flag in self.flags_of(inner)]
         leaving = set[str]().union(*map(exits, (*node.body, *node.handlers, *node.orelse)))
         if leaving and set(last) - {self.returned}:
-            what = "leaves a `try` statement from its `finally` block by `break` or `continue`, and elsewhere too; write"
-            raise NotConverted(f"{what} it behind the statement", node.finalbody[0].lineno)
+            what = "leaves a `finally` block by `break` or `continue`, and its `try` statement elsewhere too; move it"
+            raise NotConverted(f"{what} behind the statement", node.finalbody[0].lineno)
         self.depth += bool(last)  # the `finally` block may return after a `return` of the others
         node.body = self.block(node.body)
         for handler in node.handlers:

@@ -1,4 +1,4 @@
-"""The iterables of `for` statements that may become loops of a program: `range`, rows, `enumerate`, `zip`, `reversed`."""
+"""The iterables of `for` statements that may become loops of a program: ranges, rows, and functions of these."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.iteration import is_long
-from nacre.trace.value import Value, is_concrete
+from nacre.trace.value import Value
 from nacre.transform.autograph.appends import AppendedList, escaped
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
 from nacre.transform.autograph.called import CALLED, is_traced
