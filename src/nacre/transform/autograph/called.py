@@ -6,7 +6,7 @@ import builtins
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise
@@ -82,7 +82,7 @@ def _truths(function: Any, ends: bool, _: Choose, args: Arguments, named: Mappin
 def _items(x: Any) -> Sequence[Any] | None:
     """The items of a list, a tuple, an iterator or a short tensor; None for other objects."""
     if isinstance(x, Iterator):
-        return list(x)
+        return list(cast("Iterator[Any]", x))
     if type(x) in (list, tuple):
         return x
     rows = rows_of(x)

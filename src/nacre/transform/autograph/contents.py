@@ -115,7 +115,8 @@ def _of_function(f: FunctionType, skipped: frozenset[int]) -> Contents:
 
 
 def _assign(x: Any, old: dict[str, Any]) -> None:
-    for name in [k for k in vars(x) if not k.startswith("__") and k not in old]:
+    held = cast("dict[str, Any]", vars(x))
+    for name in [k for k in held if not k.startswith("__") and k not in old]:
         delattr(x, name)
     for name, value in old.items():
         setattr(x, name, value)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def _kind_of(value: Any) -> str:
     """An object for messages: a class, or by its class."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    kind: Any = type(value)
+    kind = cast("type[Any]", type(value))
     return f"a {kind.__name__}" if kind.__module__ == "builtins" else f"an object of {kind.__name__}"
 
 
@@ -186,6 +186,16 @@ def raised(place: SourcePlace, statement: Statement) -> TraceError:
 def left_by(place: SourcePlace, statement: Statement, fault: BaseException) -> TraceError:
     """The error for an exception that left code which depends on traced values, and that a `try` caught."""
     shown = f"{type(fault).__name__}: {str(fault).splitlines()[0]}" if str(fault) else type(fault).__name__
+    if isinstance(fault, SystemExit):
+        return TraceError(
+            explain(
+                f"{statement.kind}: code that depends on traced values must not end Python; got {shown} "
+                f"({at(place, statement.line)})",
+                "@nc.jit\ndef f(x):\n    if x.sum() > 100:\n        sys.exit(1)\n    return x",
+                f"{RECORDED}\n  Python would end while the function is traced, whatever the tensors hold.",
+                "@nc.jit\ndef f(x):\n    assert x.sum() <= 100      # checked when the program runs\n    return x",
+            )
+        )
     return TraceError(
         explain(
             f"{statement.kind}: an exception must not leave code that depends on traced values, also if a `try` or "

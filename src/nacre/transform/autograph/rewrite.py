@@ -383,9 +383,10 @@ class FunctionRewriter:
     def _leave(self, flags: Sequence[str], at: ast.stmt) -> Block:
         """An exit at the end of a `finally` block, which drops the exception that it would raise again."""
         names = [ast.Name(flag, ast.Load()) for flag in dict.fromkeys(flags)]
-        tests = [ast.Compare(name, [ast.Is()], [ast.Constant(True)]) for name in names]
+        tests: list[ast.expr] = [ast.Compare(name, [ast.Is()], [ast.Constant(True)]) for name in names]
         result = None if self.depth else ast.Name(self.result, ast.Load())
-        leave = ast.If(ast.BoolOp(ast.Or(), [*tests, ast.Constant(False)]), [ast.Return(result)], [])
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), [*tests])
+        leave = ast.If(test, [ast.Return(result)], [])
         return [ast.fix_missing_locations(ast.copy_location(leave, at))]
 
     of_TryStar = of_Try

@@ -89,7 +89,7 @@ def enumerated(function: Any, *given: Any, **named: Any) -> Any:
 def zipped(function: Any, *given: Any, **named: Any) -> Any:
     """`zip(*given, strict=…)`."""
     if function is not builtins.zip:
-        return cast("Any", function(*map(_plain, given), **named))
+        return function(*map(_plain, given), **named)
     found = [rows_of(items) for items in given]
     if found and all(isinstance(items, TracedRows) for items in found) and set(named) <= {"strict"}:
         lengths = [items.length for items in found]

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import CellType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -418,7 +418,7 @@ class Runtime:
 
     def super_(self, function: Any, cls: Any, first: Any) -> Any:
         """`super()` in a method of a class, of its first argument."""
-        return super(cls, first) if function is super else function()
+        return cast("Any", super(cls, first)) if function is super else function()
 
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""
