@@ -109,6 +109,7 @@ class _Tracing:
             told = unbound(fault)
             if told is None:
                 raise
+            note_line(told, self.name)
             raise told from fault
         except RecursionError as fault:
             endless = _endless(self.name)

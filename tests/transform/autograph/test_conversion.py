@@ -551,3 +551,50 @@ def test_stack_with_a_size() -> None:
         nc.stack([X], axis=1, size=2)
     with pytest.raises(nc.ArgumentError, match="at least 1"):
         nc.set_loop_options(max_iterations=0)
+
+
+def test_an_exception_of_a_branch_says_that_both_branches_are_recorded() -> None:
+    def refuses() -> None:
+        raise ValueError("too large")
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        if x.sum() > 100:
+            x = x * 2
+            refuses() if x[0] > 3 else None
+        return x
+
+    with pytest.raises(ValueError, match="too large") as caught:
+        f(X)
+    (note,) = caught.value.__notes__
+    assert "recorded, whatever the tensors hold (test_conversion.py:" in note
+
+
+def test_keys_of_max_are_computed_once() -> None:
+    seen: list[float] = []
+
+    def weight(x: float) -> float:
+        seen.append(x)
+        return -x
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        seen.clear()
+        if x.sum() > 0:
+            x = x * 2
+        return x * max(3.0, 2.0, 5.0, key=weight)
+
+    assert f(X).tolist() == [4.0, 8.0] and seen == [3.0, 2.0, 5.0]
+
+
+def test_functions_of_the_package_under_names_of_built_in_ones() -> None:
+    max, min, sum, abs, all, any = nc.max, nc.min, nc.sum, nc.abs, nc.all, nc.any
+
+    @nc.jit
+    def f(x: Any) -> Any:
+        if any(x > 0) and not all(x > 5):
+            x = abs(x) + max(x)
+        return min(x) + sum(x), max(x, axis=0)
+
+    assert [float(y) for y in f(X)] == [10.0, 4.0]
+    assert [float(y) for y in f(-X)] == [-5.0, -1.0]

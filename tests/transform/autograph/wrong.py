@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -398,6 +399,78 @@ def refusal_caught(x: Any) -> Any:
     return y
 
 
+class Empty:
+    """An object without attributes, at first."""
+
+
+@wrong
+def attribute_added(x: Any) -> Any:
+    settings = Empty()
+    if x.sum() > 0:
+        settings.scale = 2.0
+    return x * getattr(settings, "scale", 1.0)
+
+
+@wrong
+def attribute_deleted(x: Any) -> Any:
+    settings = Empty()
+    settings.scale = 2.0
+    while x.sum() > 1:
+        x = x / 2
+        del settings.scale
+    return x
+
+
+@wrong
+def exit_in_a_branch(x: Any) -> Any:
+    if x.sum() > 100:
+        sys.exit(1)
+    return x
+
+
+@wrong
+def finally_breaks(x: Any) -> Any:
+    for _ in range(5):
+        try:
+            if x.sum() > 0:
+                return x
+        finally:
+            if x[0] > 1:
+                break  # noqa: B012
+    return -x
+
+
+@wrong
+def missing_value_caught(x: Any) -> Any:
+    if x.sum() > 0:
+        y = x * 2
+    try:
+        return y
+    except NameError:
+        return x
+
+
+@wrong
+def two_types_caught(x: Any) -> Any:
+    y = "none"
+    if x.sum() > 0:
+        y = x * 2
+    try:
+        return y * 2
+    except Exception:
+        return x
+
+
+@wrong
+def function_attribute_written(x: Any) -> Any:
+    def scaled(y: Any) -> Any:
+        return y * 2
+
+    if x.sum() > 0:
+        scaled.calls = 1
+    return scaled(x)
+
+
 # ---- lists
 
 
@@ -679,6 +752,20 @@ def matched(x: Any) -> Any:
 
 
 @wrong
+def guard_of_a_case(x: Any) -> Any:
+    match x.shape:
+        case (n,) if x.sum() > n:
+            return x
+        case _:
+            return -x
+
+
+@wrong
+def any_of_two_loops(x: Any) -> Any:
+    return x if any(a * k > 1 for a in x for k in (1, 2)) else -x
+
+
+@wrong
 def class_body(x: Any) -> Any:
     class Settings:
         scale = 2.0 if x.sum() > 0 else 1.0
@@ -728,6 +815,15 @@ def sees_its_names(x: Any) -> Any:
     else:
         y = -x
     return y * len(locals())
+
+
+@wrong
+def an_inner_function_sees_its_names(x: Any) -> Any:
+    def inner(y: Any) -> Any:
+        z = y if y.sum() > 0 else -y
+        return z * len(locals())
+
+    return inner(x)
 
 
 @wrong

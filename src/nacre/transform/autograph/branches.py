@@ -21,7 +21,7 @@ from nacre.transform.autograph.appends import Meter
 from nacre.transform.autograph.cells import MISSING, write
 from nacre.transform.autograph.filling import Filling, measured, meters_of
 from nacre.transform.autograph.forms import Ends, Opened, VariableForm, alone, form_of
-from nacre.transform.autograph.messages import VALUE, mismatch, note_unbound, outside
+from nacre.transform.autograph.messages import VALUE, mismatch, note_mismatch, note_unbound, outside
 from nacre.transform.autograph.parts import (
     RECORDING,
     RecordedPart,
@@ -139,8 +139,11 @@ class TracedBranch:
             elif a.structure is None or b.structure is None:
                 note_unbound(self.place, self.statement, name)
                 found[name] = VariableForm(None, []), a, b
-            else:
+            elif name in (VALUE, self.statement.result):
                 raise mismatch(self.place, self.statement, name, a, b)
+            else:
+                note_mismatch(self.place, self.statement, name, a, b)
+                found[name] = VariableForm(None, []), a, b
         return found
 
     def _is_dead(self, side: RecordedPart, name: str, end: Opened) -> bool:

@@ -77,7 +77,7 @@ def replaced(code: CodeType, old: CodeType, new: CodeType) -> CodeType:
 def _convert(code: CodeType, runtime: Callable[[SourcePlace, list[Statement]], Any]) -> Converted:
     source = source_of(code)
     try:
-        made, name, statements = rewritten(source.node, bool(source.classes))
+        made, name, statements = rewritten(source.node, bool(source.classes), {*source.own, *code.co_freevars})
     except NotConverted as fault:
         what, line = fault.args
         place = f"{os.path.basename(code.co_filename)}:{line}"

@@ -95,22 +95,29 @@ def _of_function(f: FunctionType, skipped: frozenset[int]) -> Contents:
     cells: dict[str, CellType] = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     assigned = names_in(f.__code__).assigned
     written = {name: c for name, c in cells.items() if name in assigned and id(c) not in skipped}
-    globals_ = {name for name in assigned - cells.keys() if name in f.__globals__}
-    held = {name: read(c) for name, c in written.items()} | {name: f.__globals__[name] for name in globals_}
+    globals_ = assigned - cells.keys()
+    held = {name: read(c) for name, c in written.items()}
+    held |= {name: f.__globals__.get(name, MISSING) for name in globals_}
 
     def restore(old: dict[str, Any]) -> None:
         """Assign the old values."""
         for name, value in old.items():
             if name in written:
                 write(written[name], value)
-            elif name in globals_:
+            elif name in globals_ and value is not MISSING:
                 f.__globals__[name] = value
-        f.__dict__.update({k: v for k, v in old.items() if k in f.__dict__})
+            elif name in globals_:
+                f.__globals__.pop(name, None)
+        f.__dict__.clear()
+        f.__dict__.update({k[1:]: v for k, v in old.items() if k.startswith(".")})
 
-    return Contents({**held, **f.__dict__}, restore)
+    return Contents(held | {f".{k}": v for k, v in f.__dict__.items()}, restore)
 
 
 def _assign(x: Any, old: dict[str, Any]) -> None:
+    held = cast("dict[str, Any]", vars(x))
+    for name in [k for k in held if not k.startswith("__") and k not in old]:
+        delattr(x, name)
     for name, value in old.items():
         setattr(x, name, value)
 
@@ -155,8 +162,8 @@ def _of_object(x: Any, kind: Any) -> Contents | None:
         for k, v in vars(base).items()
         if isinstance(v, MemberDescriptorType) and not k.startswith("__")
     }
-    if not own and not slots:
-        return None
+    if not slots and own is not getattr(x, "__dict__", None):
+        return None  # it has no attributes, and cannot get any
 
     def restore(old: dict[str, Any]) -> None:
         """Assign the old attributes."""
@@ -166,6 +173,8 @@ def _of_object(x: Any, kind: Any) -> Contents | None:
         for name in slots:
             if old[name] is not MISSING:
                 setattr(x, name, old[name])
+            elif hasattr(x, name):
+                delattr(x, name)
 
     return Contents({**found, **slots}, restore)
 

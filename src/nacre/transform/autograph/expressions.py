@@ -1,4 +1,4 @@
-"""Expressions as calls: `and`, `or`, `not`, chained comparisons, conditional expressions, `print` and `super()`."""
+"""Expressions as calls: `and`, `or`, `not`, chained comparisons, conditional expressions, built-in functions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,40 @@ SYMBOLS: Final[dict[type[ast.cmpop], str]] = {
     ast.NotIn: "not in",
 }
 
+CALLED: Final = ("len", "type", "max", "min", "any", "all")  # built-in functions that the run-time functions know
+
 
 def lazy(expression: ast.expr) -> ast.expr:
     """A function without parameters that computes an expression."""
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.copy_location(ast.Lambda(nothing, expression), expression)
+    return ast.copy_location(ast.Lambda(_parameters([]), expression), expression)
+
+
+def _generator(node: ast.expr) -> list[ast.expr]:
+    """The iterable of a generator expression, and functions of an item: its value, its condition; empty for others."""
+    if not isinstance(node, ast.GeneratorExp) or len(node.generators) != 1 or has_walrus(node):
+        return []
+    (loop,) = node.generators
+    targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+    names = [x.id for x in targets if isinstance(x, ast.Name)]
+    if loop.is_async or len(names) < len(targets):
+        return []
+    tests = [ast.BoolOp(ast.And(), loop.ifs)] if len(loop.ifs) > 1 else loop.ifs
+    return [loop.iter, *(_of_item(x, names, loop.target) for x in (node.elt, *tests))]
+
+
+def _of_item(expression: ast.expr, names: list[str], target: ast.expr) -> ast.expr:
+    """A function of an item, which the names of a target are parts of."""
+    made = ast.Lambda(_parameters(names), expression)
+    if isinstance(target, ast.Tuple):
+        item = ast.Starred(ast.Name("item", ast.Load()), ast.Load())
+        made = ast.Lambda(_parameters(["item"]), ast.Call(made, [item], []))
+    return ast.copy_location(made, expression)
+
+
+def _parameters(names: list[str]) -> ast.arguments:
+    return ast.arguments(
+        posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
 
 
 class Expressions(ast.NodeTransformer):
@@ -74,25 +103,24 @@ class Expressions(ast.NodeTransformer):
         return self.call("if_else", node, self._at(node), node.test, lazy(node.body), lazy(node.orelse))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """`print`, `type`, `len`, `max` and `min` as calls for values of the program; `super()` with its arguments."""
+        """Functions with names of built-in ones as calls for values of the program; `super()` with its arguments."""
         called = node.func.id if isinstance(node.func, ast.Name) else ""
-        if called == "super" and not node.args and self.first:
-            node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
-        if called in ("type", "len") and len(node.args) == 1 and not node.keywords:
-            self.generic_visit(node)
-            return self.call(f"{called}_", node, node.func, *node.args)
-        if called in ("max", "min"):
-            self.generic_visit(node)
-            node.args[:0] = [self._at(node), node.func]
-            node.func = self.call("most_", node).func
-            return node
-        if called != "print":
-            self.generic_visit(node)
-            return node
-        node.args = [self._text(x) if isinstance(x, ast.JoinedStr) else x for x in node.args]
+        if called == "print":
+            node.args = [self._text(x) if isinstance(x, ast.JoinedStr) else x for x in node.args]
         self.generic_visit(node)
-        node.args.insert(0, node.func)
-        node.func = self.call("print_", node).func
+        if called == "super" and not node.args and not node.keywords and self.first:
+            return self.call("super_", node, node.func, *(ast.Name(x, ast.Load()) for x in ("__class__", self.first)))
+        plain = called == "type" and (len(node.args) != 1 or isinstance(node.args[0], ast.Starred))  # makes a class
+        if called in ("any", "all") and len(node.args) == 1 and not node.keywords:
+            parts = _generator(node.args[0])
+            if parts:
+                return self.call("decided_", node, self._at(node), node.func, *parts)
+        if called == "print":
+            node.args.insert(0, node.func)
+            node.func = self.call("print_", node).func
+        elif called in CALLED and not plain:
+            node.args[:0] = [self._at(node), node.func]
+            node.func = self.call("called_", node).func
         return node
 
     def _text(self, node: ast.JoinedStr) -> ast.expr:
@@ -103,10 +131,7 @@ class Expressions(ast.NodeTransformer):
             values.append(part.value)
             names.append(f"value_{len(names)}")
             part.value = ast.Name(names[-1], ast.Load())
-        arguments = ast.arguments(
-            posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
-        )
-        return self.call("text", node, ast.copy_location(ast.Lambda(arguments, node), node), *values)
+        return self.call("text", node, ast.copy_location(ast.Lambda(_parameters(names), node), node), *values)
 
     def _at(self, node: ast.expr) -> ast.expr:
         return ast.Constant(self.note(Statement("expression", node.lineno)))

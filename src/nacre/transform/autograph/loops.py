@@ -38,7 +38,15 @@ from nacre.transform.autograph.forms import (
     opened,
     same,
 )
-from nacre.transform.autograph.messages import append_refused, at, endless, mismatch, note_unbound, outside
+from nacre.transform.autograph.messages import (
+    append_refused,
+    at,
+    endless,
+    mismatch,
+    note_mismatch,
+    note_unbound,
+    outside,
+)
 from nacre.transform.autograph.parts import RECORDING, RecordedPart, Request, recorded, stored_tensors
 from nacre.transform.autograph.statements import SourcePlace, Statement
 
@@ -134,7 +142,8 @@ class TracedLoop:
         for _ in range(ROUNDS):
             part = self.record(body or self.body, rows, self.names)
             forms = self._widened(part)
-            if all(_equal(form, self.forms.get(name)) for name, form in forms.items()):
+            known = self.forms
+            if forms.keys() == known.keys() and all(_equal(form, known[name]) for name, form in forms.items()):
                 return part
             self.forms = forms
         raise TraceError(f"{self.statement.kind}: types must settle; got ones that change in each iteration")
@@ -152,8 +161,12 @@ class TracedLoop:
                 found[name] = self.forms[name]
                 continue
             form = form_of(a, b)
-            if form is None:
+            if form is None and name == self.statement.result:
                 raise mismatch(self.place, self.statement, name, a, b)
+            if form is None:
+                note_mismatch(self.place, self.statement, name, a, b)
+                self.begin[name] = opened(MISSING)
+                continue
             known = self.forms[name]
             found[name] = VariableForm(
                 form.structure, [_wider(old, new) for old, new in zip(known.parts, form.parts, strict=True)], form.whole
@@ -268,8 +281,8 @@ def _changes(test: Graph, body: Graph) -> bool:
     return any(v in read and body.outputs[k] is not body.inputs[k] for k, v in enumerate(test.inputs))
 
 
-def _equal(a: VariableForm, b: VariableForm | None) -> bool:
-    if b is None or a.structure != b.structure:
+def _equal(a: VariableForm, b: VariableForm) -> bool:
+    if a.structure != b.structure:
         return False
     return all(
         x == y if isinstance(x, Held) or isinstance(y, Held) else same(x.object, y.object)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -35,13 +35,21 @@ def require_no_effects(place: SourcePlace, statement: Statement, effects: SideEf
             raise side_effect(place, statement, statement.line, what, examples.VARIABLE_ASSIGNED)
         written = [w for w in statement.writes if w.root == name]
         line = written[0].line if written else statement.line
-        kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        kind = _kind_of(value)
         what = f"it changes {kind} that `{name}` leads to"
         if written:
             what = f"it changes `{written[0].text}`"
             if written[0].is_call:
                 what = f"`{written[0].text}` changes {kind}"
         raise side_effect(place, statement, line, what, _changed_example(value))
+
+
+def _kind_of(value: Any) -> str:
+    """An object for messages: a class, or by its class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = cast("type[Any]", type(value))
+    return f"a {kind.__name__}" if kind.__module__ == "builtins" else f"an object of {kind.__name__}"
 
 
 def _changed_example(value: Any) -> RewriteExample:
@@ -175,9 +183,19 @@ def raised(place: SourcePlace, statement: Statement) -> TraceError:
     )
 
 
-def left_by(place: SourcePlace, statement: Statement, fault: Exception) -> TraceError:
+def left_by(place: SourcePlace, statement: Statement, fault: BaseException) -> TraceError:
     """The error for an exception that left code which depends on traced values, and that a `try` caught."""
     shown = f"{type(fault).__name__}: {str(fault).splitlines()[0]}" if str(fault) else type(fault).__name__
+    if isinstance(fault, SystemExit):
+        return TraceError(
+            explain(
+                f"{statement.kind}: code that depends on traced values must not end Python; got {shown} "
+                f"({at(place, statement.line)})",
+                "@nc.jit\ndef f(x):\n    if x.sum() > 100:\n        sys.exit(1)\n    return x",
+                f"{RECORDED}\n  Python would end while the function is traced, whatever the tensors hold.",
+                "@nc.jit\ndef f(x):\n    assert x.sum() <= 100      # checked when the program runs\n    return x",
+            )
+        )
     return TraceError(
         explain(
             f"{statement.kind}: an exception must not leave code that depends on traced values, also if a `try` or "
@@ -209,9 +227,9 @@ def unconverted(title: str, place: str) -> str:
     return explain(
         f"{title} ({place})",
         "@nc.jit\ndef f(x):\n    return sum([row for row in x if row > 0]) + sorted(x)[0]",
-        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not`, comparisons, `min` and `max`\n"
-        "  become part of the program.  The condition of a comprehension, `in`, `match`, `:=` within `and`, and\n"
-        "  functions of Python such as sorted and any do not.",
+        "`if`, `while`, `for`, `assert`, conditional expressions, `and`, `or`, `not`, comparisons, `min`, `max`,\n"
+        "  `any` and `all` become part of the program.  The condition of a comprehension, `in`, `match`, `:=` within\n"
+        "  `and`, and functions of Python such as sorted and filter do not.",
         "@nc.jit\ndef f(x):\n    return nc.sum(nc.where(x > 0, x, 0.0)) + nc.sort(x)[0]",
     )
 
@@ -226,25 +244,36 @@ def endless(place: SourcePlace, statement: Statement) -> ArgumentError:
 
 class _Unbound(threading.local):
     def __init__(self) -> None:
-        self.names: dict[str, tuple[SourcePlace, Statement]] = {}  # variables that have a value on some paths only
+        self.names: dict[tuple[str, str], tuple[Error, bool]] = {}  # errors by function and variable; of two types?
 
 
 _UNBOUND = _Unbound()
 
 
-def unbound(fault: NameError) -> TraceError | None:
-    """The error for a variable that has a value on some paths only, if that is why it has none."""
+def unbound(fault: NameError) -> Error | None:
+    """The error for a variable without a value, if a branch or a loop is why it has none."""
     found = re.search(r"variable '(\w+)'", str(fault))
-    known = _UNBOUND.names.get(found[1]) if found else None
-    if found is None or known is None:
+    step = fault.__traceback__
+    if found is None or step is None:
         return None
-    place, statement = known
+    while step.tb_next is not None:
+        step = step.tb_next
+    reader = step.tb_frame.f_code.co_qualname
+    functions = [f for f, name in _UNBOUND.names if name == found[1] and f"{reader}.".startswith(f"{f}.")]
+    if not functions:
+        return None
+    error, _ = _UNBOUND.names[max(functions, key=len), found[1]]
+    return error.with_traceback(fault.__traceback__)
+
+
+def _unbound(place: SourcePlace, statement: Statement, name: str) -> TraceError:
+    """The error for a variable that has a value on some paths only."""
     loop = statement.kind in ("while", "for")
     where = "before the loop, which may have no iteration" if loop else "in both branches"
     example = examples.LOOP_UNBOUND if loop else examples.BRANCH_UNBOUND
     return TraceError(
         explain(
-            f"{'if' if not loop else statement.kind}: `{found[1]}` is read, so it must have a value {where} "
+            f"{'if' if not loop else statement.kind}: `{name}` is read, so it must have a value {where} "
             f"({at(place, statement.line)})",
             example.wrong,
             "Whether the statement runs is not known before the program runs.",
@@ -254,8 +283,15 @@ def unbound(fault: NameError) -> TraceError | None:
 
 
 def note_unbound(place: SourcePlace, statement: Statement, name: str) -> None:
-    """Remember why a variable has no value."""
-    _UNBOUND.names[name] = place, statement
+    """Remember why a variable has no value: it has one on some paths only."""
+    _, differs = _UNBOUND.names.get((place.name, name), (None, False))
+    if not differs:
+        _UNBOUND.names[place.name, name] = _unbound(place, statement, name), False
+
+
+def note_mismatch(place: SourcePlace, statement: Statement, name: str, a: Opened, b: Opened) -> None:
+    """Remember why a variable has no value: its values have two types."""
+    _UNBOUND.names[place.name, name] = mismatch(place, statement, name, a, b), True
 
 
 def forget_unbound() -> None:

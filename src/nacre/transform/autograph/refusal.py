@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Final
 
+from nacre.base.errors import Error
+
 
 class NotConverted(Exception):
     """A function cannot be converted; the argument is the reason."""
@@ -28,11 +30,21 @@ REFUSALS: Final = _Refusals()  # exceptions that left code which depends on trac
 
 
 @contextmanager
-def noted(error: Callable[[Exception], Exception]) -> Generator[None]:
-    """Note exceptions that leave the block: where the user's code catches one, the trace raises the error for it."""
+def noted(error: Callable[[BaseException], Exception], place: str) -> Generator[None]:
+    """Note exceptions that leave the block: where the user's code catches one, the trace raises the error for it.
+
+    Another one gets a text that says why it was raised.  `sys.exit()` is refused: it would end Python.
+    """
     try:
         yield
+    except SystemExit as fault:
+        raise error(fault) from fault
     except Exception as fault:
+        if not isinstance(fault, Error) and all(fault is not known for known, _ in REFUSALS.found):
+            fault.add_note(
+                f"while code that depends on traced values was recorded, whatever the tensors hold ({place}); "
+                "an `assert` is checked when the program runs"
+            )
         REFUSALS.found.append((fault, error))
         raise
 

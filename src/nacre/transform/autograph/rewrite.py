@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 from nacre.base.records import dataclass
@@ -23,6 +23,7 @@ from nacre.transform.autograph.scopes import (
     exits,
     has_walrus,
     names_in_tree,
+    sees_variables,
     walked,
     writes,
 )
@@ -30,7 +31,8 @@ from nacre.transform.autograph.source import Definition, parameters
 from nacre.transform.autograph.statements import Statement
 
 Block = list[ast.stmt]
-ITERABLES = ("range", "enumerate", "zip")  # functions that the run-time functions know
+ITERABLES = ("range", "enumerate", "zip", "reversed")  # functions that the run-time functions know
+NAMED = ("enumerate", "zip")  # those with keywords
 
 
 @dataclass
@@ -310,9 +312,9 @@ class FunctionRewriter:
         return self._loop("for", node, [iterable], [first], item)
 
     def _iterable(self, node: ast.expr) -> ast.expr:
-        """The iterable of a `for`; of `range`, `enumerate` and `zip` the call of a run-time function."""
+        """The iterable of a `for`; of `range`, `enumerate`, `zip` and `reversed` the call of a run-time function."""
         name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-        if not isinstance(node, ast.Call) or name not in ITERABLES or (node.keywords and name != "enumerate"):
+        if not isinstance(node, ast.Call) or name not in ITERABLES or (node.keywords and name not in NAMED):
             return self.expression(node)
         given = [self._iterable(x) for x in node.args]
         made = self.call(f"{name}_", node, node.func, *given)
@@ -359,14 +361,33 @@ class FunctionRewriter:
     def of_Try(self, node: ast.Try) -> Block:
         """A `try` around converted statements."""
         flags = [flag for inner in node.body for flag in self.flags_of(inner)]
+        last = [flag for inner in node.finalbody for flag in self.flags_of(inner)]
+        leaving = set[str]().union(*map(exits, (*node.body, *node.handlers, *node.orelse)))
+        if leaving and set(last) - {self.returned}:
+            what = "leaves a `finally` block by `break` or `continue`, and its `try` statement elsewhere too; move it"
+            raise NotConverted(f"{what} behind the statement", node.finalbody[0].lineno)
+        self.depth += bool(last)  # the `finally` block may return after a `return` of the others
         node.body = self.block(node.body)
         for handler in node.handlers:
             handler.type = self.expression(handler.type) if handler.type else None
-            handler.body = self.block(handler.body)
+            number = ast.Constant(self.note(Statement("except", handler.lineno)))
+            check = ast.copy_location(ast.Expr(self.call("caught_", handler, number)), handler)
+            handler.body = [check, *self.block(handler.body)]
         if node.orelse:
             node.orelse = self.guarded(flags, node.orelse, node.orelse[0]) if flags else self.block(node.orelse)
-        node.finalbody = self.block(node.finalbody)
+        self.depth -= bool(last)
+        left = self._leave(last, node.finalbody[-1]) if last else []
+        node.finalbody = [*self.block(node.finalbody), *left]
         return [node]
+
+    def _leave(self, flags: Sequence[str], at: ast.stmt) -> Block:
+        """An exit at the end of a `finally` block, which drops the exception that it would raise again."""
+        names = [ast.Name(flag, ast.Load()) for flag in dict.fromkeys(flags)]
+        tests: list[ast.expr] = [ast.Compare(name, [ast.Is()], [ast.Constant(True)]) for name in names]
+        result = None if self.depth else ast.Name(self.result, ast.Load())
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), [*tests])
+        leave = ast.If(test, [ast.Return(result)], [])
+        return [ast.fix_missing_locations(ast.copy_location(leave, at))]
 
     of_TryStar = of_Try
 
@@ -414,19 +435,16 @@ def rewrite(node: Definition, names: ScopeNames, statements: list[Statement], fi
     FunctionRewriter(node, names, statements, first).function()
 
 
-def rewritten(node: Definition, is_method: bool) -> tuple[Definition, str, list[Statement]]:
+def rewritten(node: Definition, is_method: bool, own: Collection[str] = ()) -> tuple[Definition, str, list[Statement]]:
     """A converted copy of a function, the name of the run-time functions in it, and its statements.
 
-    Raises NotConverted for functions with statements that have no conversion.
+    `own` are names of the file that are not built-in functions.  Raises NotConverted for functions with statements
+    that have no conversion.
     """
     made = copy.deepcopy(node)
-    for inner in walked(made.body if isinstance(made, ast.FunctionDef) else [made.body]):
-        if (
-            isinstance(inner, ast.Call)
-            and isinstance(inner.func, ast.Name)
-            and inner.func.id in ("locals", "exec", "eval")
-        ):
-            raise NotConverted(f"calls {inner.func.id}(), which sees its variables", inner.lineno)
+    seeing = sees_variables(made, own)
+    if seeing is not None:
+        raise NotConverted(f"calls {ast.unparse(seeing.func)}(), which sees its variables", seeing.lineno)
     names, statements = ScopeNames(made), list[Statement]()
     given = parameters(made)
     rewrite(made, names, statements, given[0] if is_method and given else "")

@@ -1,4 +1,4 @@
-"""The iterables of `for` statements that may become loops of a program: `range`, rows, `enumerate`, `zip`."""
+"""The iterables of `for` statements that may become loops of a program: ranges, rows, and functions of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.numbers.traced_number import itself
 from nacre.interpret.numbers.unknown import unknown
 from nacre.ops import pointwise
-from nacre.ops.view import slice_axis
+from nacre.ops.view import flip, slice_axis
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
@@ -24,6 +24,12 @@ class TracedRange:
     def __init__(self, bounds: Sequence[Any]) -> None:
         start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         self.start, self.stop, self.step = start, stop, step
+
+    @property
+    def turned(self) -> TracedRange:
+        """The same numbers, the last one first."""
+        length = (self.stop - self.start + self.step - (1 if self.step > 0 else -1)) // self.step
+        return TracedRange((self.start + (length - 1) * self.step, self.start - self.step, -self.step))
 
     def __iter__(self) -> NoReturn:
         raise unknown("range", int)
@@ -71,21 +77,42 @@ def rows_of(items: Any) -> Any:
 
 def enumerated(function: Any, *given: Any, **named: Any) -> Any:
     """`enumerate(items, start)`."""
-    found = rows_of(given[0]) if function is builtins.enumerate and given else None
+    if function is not builtins.enumerate or not given:
+        return cast("Any", function(*map(_plain, given), **named))
+    found = rows_of(given[0])
     start = (*given[1:], *named.values(), 0)[0]
     if isinstance(found, TracedRows) and type(start) is int and set(named) <= {"start"}:
         return TracedRows((start, found.form), found.length)
     return cast("Any", function(*given, **named))
 
 
-def zipped(function: Any, *given: Any) -> Any:
-    """`zip(*given)`."""
+def zipped(function: Any, *given: Any, **named: Any) -> Any:
+    """`zip(*given, strict=…)`."""
+    if function is not builtins.zip:
+        return function(*map(_plain, given), **named)
     found = [rows_of(items) for items in given]
-    if function is builtins.zip and found and all(isinstance(items, TracedRows) for items in found):
+    if found and all(isinstance(items, TracedRows) for items in found) and set(named) <= {"strict"}:
         lengths = [items.length for items in found]
         if all(n == lengths[0] for n in lengths):
             return TracedRows(tuple(items.form for items in found), lengths[0])
-    return function(*given)
+    return cast("Any", function(*given, **named))
+
+
+def turned(function: Any, *given: Any) -> Any:
+    """`reversed(items)`, also of a range with traced bounds."""
+    if function is not builtins.reversed or len(given) != 1:
+        return cast("Any", function(*map(_plain, given)))
+    items = rows_of(given[0])
+    if isinstance(items, TracedRange):
+        return items.turned
+    if isinstance(items, TracedRows) and isinstance(items.form, Value):
+        return TracedRows(flip(items.form, (0,)), items.length)
+    return items[::-1] if isinstance(items, range) else cast("Any", function(*given))
+
+
+def _plain(items: Any) -> Any:
+    """The iterable of a call within another one as Python makes it."""
+    return iter(items) if isinstance(items, TracedRange | TracedRows) else items
 
 
 def ranged(function: Any, *bounds: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import CellType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -22,15 +24,16 @@ from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise
 from nacre.ops.check import check
 from nacre.trace.iteration import is_long
-from nacre.trace.value import Value, is_concrete
-from nacre.transform.autograph.appends import AppendedList, escaped, position
+from nacre.trace.value import Value
+from nacre.transform.autograph.appends import AppendedList, escaped
 from nacre.transform.autograph.branches import TracedBranch, condition, unfill
+from nacre.transform.autograph.called import CALLED, is_traced
 from nacre.transform.autograph.cells import Variables, around, cells_of, read, write
 from nacre.transform.autograph.loops import TracedLoop, asked, staged_int
-from nacre.transform.autograph.messages import at, left_by, one_way, raised
+from nacre.transform.autograph.messages import at, left_by, one_way, raised, unbound
 from nacre.transform.autograph.parts import RECORDING
 from nacre.transform.autograph.refusal import forgiven, noted
-from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, zipped
+from nacre.transform.autograph.rows import TracedRange, TracedRows, enumerated, ranged, rows_of, turned, zipped
 from nacre.transform.autograph.statements import SourcePlace, Statement
 from nacre.transform.host_call import host_call
 
@@ -77,8 +80,11 @@ class Runtime:
         elif otherwise is not None:
             otherwise()
 
+    def _noted(self, statement: Statement) -> AbstractContextManager[None]:
+        return noted(partial(left_by, self.place, statement), at(self.place, statement.line))
+
     def _branch(self, statement: Statement, parts: tuple[Any, Any], chosen: Value, flags: Sequence[str] = ()) -> Any:
-        with noted(partial(left_by, self.place, statement)):
+        with self._noted(statement):
             return TracedBranch(self.place, statement, parts, flags).run(chosen)
 
     def rest(self, number: int, part: Lazy) -> None:
@@ -184,13 +190,13 @@ class Runtime:
         RECORDING.filled.append([])
         RECORDING.bounds.append(None)
         try:
-            with noted(partial(left_by, self.place, statement)):
+            with self._noted(statement):
                 run(TracedLoop(self.place, statement, variables, body))
         finally:
             RECORDING.bounds.pop()
             RECORDING.filled.pop()
 
-    range_, enumerate_, zip_ = map(staticmethod, (ranged, enumerated, zipped))
+    range_, enumerate_, zip_, reversed_ = map(staticmethod, (ranged, enumerated, zipped, turned))
 
     def for_(self, number: int, items: Any, body: Callable[[Any], None]) -> None:
         """`for item in items: body(item)`, which also ends if a flag is set."""
@@ -328,7 +334,7 @@ class Runtime:
         if returned is True:
             return value()
         if isinstance(returned, Value):
-            with noted(partial(left_by, self.place, self.statements[number])):
+            with self._noted(self.statements[number]):
                 raise one_way(self.place, self.statements[number])
         return None
 
@@ -337,8 +343,16 @@ class Runtime:
     def raise_(self, number: int) -> None:
         """Refuse a `raise` that depends on traced values."""
         if RECORDING.depth:
-            with noted(partial(left_by, self.place, self.statements[number])):
+            with self._noted(self.statements[number]):
                 raise raised(self.place, self.statements[number])
+
+    def caught_(self, number: int) -> None:
+        """Refuse that a `try` catches the error of a variable without a value, if a branch or a loop is why."""
+        fault = sys.exception()
+        told = unbound(fault) if isinstance(fault, NameError) else None
+        if told is not None:
+            with self._noted(self.statements[number]):
+                raise told from fault
 
     def assert_(self, number: int, test: Any, text: str, message: Lazy | None = None) -> None:
         """`assert test, message()`."""
@@ -348,15 +362,13 @@ class Runtime:
                 raise AssertionError(*([] if message is None else [message()]))
             return
         told = text if message is None else message()
-        shown = text if _is_traced(told) else str(told)
+        shown = text if is_traced(told) else str(told)
         shown += f" ({at(self.place, self.statements[number].line)})"
         check(pointwise.cast(chosen, int64), 1, 2, "assertion", escaped(shown))
 
     def print_(self, function: Any, *args: Any, **kwargs: Any) -> None:
         """`print(…)`, which prints traced values when the program runs."""
-        leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
-        flat: list[Any] = tree.flatten(leaves)[0]
-        if function is not builtins.print or (not RECORDING.depth and not any(map(_is_traced, flat))):
+        if function is not builtins.print or not (RECORDING.depth or _has_traced(args)):
             return function(*[a.form(*a.values) if isinstance(a, Text) else a for a in args], **kwargs)
         forms = [a.form if isinstance(a, Text) else None for a in args]
         values = [[_number(x) for x in a.values] if isinstance(a, Text) else [_number(a)] for a in args]
@@ -376,35 +388,52 @@ class Runtime:
         items.append(item)
         return items
 
-    def len_(self, function: Any, x: Any) -> Any:
-        """`len(x)`, of lists with a number of items that the program computes too."""
-        if function is builtins.len and type(x) is AppendedList:
-            return StagedNumber(int, position(x.count))
-        return function(x)
-
-    def most_(self, number: int, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """`max(…)` or `min(…)`, of several values of which the program computes some too."""
-        traced = any(condition(x) is not None for x in args)
-        if function not in (builtins.max, builtins.min) or not traced or len(args) < 2 or kwargs:
+    def called_(self, number: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """`function(…)`, where its name is that of a built-in function."""
+        own = CALLED.get(id(function))
+        if own is None:
             return function(*args, **kwargs)
-        found, wins = args[0], operator.gt if function is builtins.max else operator.lt
-        for x in args[1:]:
-            chosen, before = wins(x, found), found
-            found = self.if_else(number, chosen, around(lambda x=x: x), around(lambda before=before: before))
+        return own(partial(self._choice, number), args, kwargs)
+
+    def _choice(self, number: int, test: Any, yes: Any, no: Any) -> Any:
+        return self.if_else(number, test, around(lambda: yes), around(lambda: no))
+
+    def decided_(self, number: int, function: Any, items: Any, value: Any, test: Any = None) -> Any:
+        """`any(value(x) for x in items if test(x))` or `all(…)`; no item behind the one that decides is computed."""
+        if function not in (builtins.any, builtins.all):
+            return function(value(x) for x in items if test is None or test(x))
+        ends = function is builtins.any
+        found: Any = not ends
+        for item in items:
+            one = around(partial(self._one, number, ends, item, value, test), value, test)
+            found = self._joined(self.statements[number], not ends, found, (one,))
+            if found is ends:
+                break
         return found
 
-    def type_(self, function: Any, x: Any) -> Any:
-        """`type(x)`, of numbers that the program computes too."""
-        return x.kind if function is builtins.type and type(x) is StagedNumber else function(x)
+    def _one(self, number: int, ends: bool, item: Any, value: Any, test: Any) -> Any:
+        """Whether an item decides, or the opposite."""
+        more = around(lambda: _truth(value(item)), value)
+        return more() if test is None else self.if_else(number, test(item), more, around(lambda: not ends))
+
+    def super_(self, function: Any, cls: Any, first: Any) -> Any:
+        """`super()` in a method of a class, of its first argument."""
+        return cast("Any", super(cls, first)) if function is super else function()
 
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""
         return Text(form, values)
 
 
-def _is_traced(x: Any) -> bool:
-    """Whether only the running program knows a value."""
-    return type(x) is StagedNumber or (isinstance(x, Value) and not is_concrete(x))
+def _truth(x: Any) -> Any:
+    chosen = condition(x)
+    return bool(x) if chosen is None else chosen
+
+
+def _has_traced(args: Sequence[Any]) -> bool:
+    """Whether arguments of a `print` have values that only the running program knows."""
+    leaves = [x for a in args for x in (a.values if isinstance(a, Text) else [a])]
+    return any(map(is_traced, tree.flatten(leaves)[0]))
 
 
 def _length(items: range | TracedRows) -> Size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple, cast
 
 Inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -14,6 +14,8 @@ CHANGES: Final = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "setdefault", "popitem")
     + ("add", "discard", "appendleft", "popleft")
 )
+
+SEES: Final = {"locals": 0, "vars": 0, "dir": 0, "exec": 1, "eval": 1}  # functions, and their most arguments to do so
 
 
 class Write(NamedTuple):
@@ -131,6 +133,26 @@ def ends(block: list[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return ends(last.body) and ends(last.orelse)
     return isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue)
+
+
+def sees_variables(node: ast.AST, own: Collection[str]) -> ast.Call | None:
+    """A call of a built-in function that sees the variables around it; `own` are names that mean something else."""
+    calls = [n for n in _functions(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    own = {*own, *bound(_functions(node)), *(n.arg for n in ast.walk(node) if isinstance(n, ast.arg))}
+    for call in calls:
+        name = cast("ast.Name", call.func).id
+        most = SEES.get(name, -1)  # arguments with which it does
+        if name not in own and not call.keywords and len(call.args) <= most:
+            return call
+    return None
+
+
+def _functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function and of those in it, without classes."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.ClassDef):
+            yield from _functions(child)
 
 
 def names_in_tree(node: ast.AST) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Final
 from nacre.base.places import is_users
 from nacre.base.records import dataclass
 from nacre.transform.autograph.refusal import NotConverted, shown_name
+from nacre.transform.autograph.scopes import bound
 
 Definition = ast.FunctionDef | ast.Lambda
 FEATURES: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -27,6 +28,7 @@ class Source:
     node: Definition
     classes: tuple[str, ...]
     imports: tuple[str, ...]  # names that the file imports; the compiler calls their attributes in another way
+    own: frozenset[str]  # names that the file binds
 
 
 def source_of(code: CodeType, packages: bool = False) -> Source:
@@ -56,7 +58,8 @@ def source_of(code: CodeType, packages: bool = False) -> Source:
         raise NotConverted(f"the source of {shown_name(code)} has changed since it was loaded; load it again")
     if len(found) > 1:
         raise NotConverted(f"several functions in the line of {shown_name(code)} look the same; give each a line")
-    return Source(copy.deepcopy(found[0][0]), found[0][1], _imports(file, lines))
+    own = frozenset(bound(_tree(file, lines).body))
+    return Source(copy.deepcopy(found[0][0]), found[0][1], _imports(file, lines), own)
 
 
 @lru_cache(64)
