@@ -8,13 +8,15 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from nacre.base.conversion import fits
-from nacre.base.dims import Size, lower, product
+from nacre.base.dims import Size, lower, product, upper
 from nacre.base.dtypes import int64
+from nacre.base.errors import ShapeError
 from nacre.kernel.ast import Const, Expr, If, Load, Stmt, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
 from nacre.kernel.python.flow import loop_targets
 from nacre.kernel.python.frame import CallFrame, KernelWriter
-from nacre.kernel.python.refusal import Refused
+from nacre.kernel.python.reached import SizeCheck, holds, implied
+from nacre.kernel.python.refusal import Refused, error_of
 from nacre.kernel.python.scalars import (
     TRUTH,
     Array,
@@ -215,15 +217,38 @@ class ExpressionTranslator:
         if not x.dtype.is_integer:
             raise Refused(node, "an index must be an integer", "write int(x)", f"`{ast.unparse(node)}` of {x.type}")
         if isinstance(x.value, int):
-            outside = isinstance(size, int) and not -size <= x.value < size
-            if outside and self.w.reached:
-                required = f"an index must be from {-size} to {size - 1}" if size else "an array must have elements"
-                raise Refused(node, required, "correct it, or write a condition around the access", str(x.value))
+            self.require_element(node, x.value, size)
             within = lower(size) + x.value >= 0  # if not, a guard counts from the end
             return size_expr(size + x.value) if x.value < 0 and within else Const(x.value, int64)
         if x.size is not None:
             return size_expr(x.size)
         return self.w.let(converted(x, ScalarType(int64), node).expr, "at", node)
+
+    def require_element(self, node: ast.expr, place: int, size: Size) -> None:
+        """Require that a size has the element of a known index, if each call gets to it.
+
+        Where that depends on symbols, the call checks it.
+        """
+        reached, needed = self.w.reached, size - place - 1 if place >= 0 else size + place
+        if reached is None or implied(needed, reached):
+            return
+        try:
+            if not all(map(holds, reached)) or needed >= 0:
+                return
+        except ShapeError:
+            least = place + 1 if place >= 0 else -place
+            if reached:
+                raise Refused(
+                    node, f"whether the element of index {place} exists must follow from the conditions around it",
+                    f'give the symbolic size a least one, as in nacre.Dim("n", min={least}), or compare it with {least}',
+                    f"the size {size}",
+                ) from None  # fmt: skip
+            fault = Refused(node, f"an axis must have {least} elements or more", "pass a larger array", "{got}")
+            text = str(error_of(fault, self.w.name, self.w.frame.definition.file))
+            self.w.checks.append(SizeCheck(size, least, text))
+            return
+        required = f"an index must be from {size * -1} to {size - 1}" if upper(size) else "an array must have elements"
+        raise Refused(node, required, "correct it, or write a condition around the access", str(place))
 
     def load(self, x: Array, node: ast.AST) -> Scalar:
         """An element."""
@@ -282,7 +307,7 @@ class ExpressionTranslator:
         if not first.dtype.is_bool:
             first = Scalar(self.w.let(first.expr, "part", node), first.type, None, first.size)
             holds = truth(first)
-        with self.w.block() as inside:
+        with self.w.block(holds.expr if conjunction else apply("not", holds.expr)) as inside:
             rest = self.logic(conjunction, nodes[1:], node, part)
         if not (first.dtype.is_bool and rest.dtype.is_bool):
             later, decided = (inside, rest), (list[Stmt](), first)
@@ -299,9 +324,9 @@ class ExpressionTranslator:
         condition = self.condition(node.test)
         if condition.value is not None:
             return self.value(node.body if condition.value else node.orelse)
-        with self.w.block() as then:
+        with self.w.block(condition.expr) as then:
             a = self.scalar(node.body)
-        with self.w.block() as other:
+        with self.w.block(apply("not", condition.expr)) as other:
             b = self.scalar(node.orelse)
         return self.either(condition, (then, a), (other, b), node)
 

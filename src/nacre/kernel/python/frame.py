@@ -12,6 +12,7 @@ from typing import Any
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.kernel.ast import OPERATIONS, Alloc, Buffer, Const, Expr, Extent, Index, Let, Load, Local, Stmt, Store
+from nacre.kernel.python.reached import SizeCheck, is_of_sizes
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import Scalar, ScalarType, Value, joined
 
@@ -70,11 +71,14 @@ class KernelWriter:
     definitions: Callable[[object], FunctionSource | None]  # of functions that a kernel calls
     outputs: frozenset[str]
     frame: CallFrame
+    name: str  # of the kernel
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
-    reached: bool = True  # whether each call runs the statements that are written now
+    # the conditions on sizes where a call runs the statements that are written now; None if data decides it, too
+    reached: tuple[Expr, ...] | None = ()
+    checks: list[SizeCheck] = field(default_factory=list[SizeCheck])
     origins: dict[int, tuple[Stmt, ast.AST]] = field(default_factory=dict[int, tuple[Stmt, ast.AST]])
 
     def fresh(self, stem: str) -> str:
@@ -97,14 +101,18 @@ class KernelWriter:
         return Local(name, e.dtype)
 
     @contextmanager
-    def block(self, runs: bool = False) -> Generator[list[Stmt]]:
+    def block(self, runs: Expr | bool = False) -> Generator[list[Stmt]]:
         """Inside, statements are appended to a new block, and assignments are forgotten at the end.
 
-        `runs` says that the block runs at least once if the statements around it do.
+        `runs` says that the block runs at least once if the statements around it do, perhaps under a condition.
         """
         outer, env, memory = self.body, dict(self.frame.env), dict(self.frame.memory)
         frame, reached = self.frame, self.reached
-        self.body, self.reached = [], reached and runs
+        if runs is False or reached is None or not (runs is True or is_of_sizes(runs)):
+            inside = None
+        else:
+            inside = reached if runs is True else (*reached, runs)
+        self.body, self.reached = [], inside
         try:
             yield self.body
         finally:

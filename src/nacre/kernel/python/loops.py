@@ -29,6 +29,7 @@ from nacre.kernel.ast import (
 from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.flow import breaks, ends_round, stored_in
 from nacre.kernel.python.frame import KernelWriter
+from nacre.kernel.python.reached import has_rounds
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import WEAK_INT, Known, Scalar, ScalarType, converted, number
 
@@ -144,7 +145,7 @@ class LoopTranslator:
         """
         w, name = self.w, self.w.fresh(counter)
         more = max(0, -lower(extent))
-        with w.block(lower(extent) > 0) as inside:
+        with w.block(has_rounds(extent)) as inside:
             self.body(s, counter, r.place(name))
         body = tuple(inside)
         if more:
@@ -249,7 +250,7 @@ class LoopTranslator:
             )  # fmt: skip
         w, name = self.w, self.w.fresh(target.id)
         before = w.frame.env.get(target.id)
-        with w.block(lower(r.extent) > 0) as inside:
+        with w.block(has_rounds(r.extent)) as inside:
             w.frame.env[target.id] = Scalar(r.place(name), WEAK_INT)
             element = self.e.scalar(given.elt)
         w.frame.env.pop(target.id, None)

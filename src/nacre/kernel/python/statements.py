@@ -200,8 +200,8 @@ class StatementTranslator(LoopTranslator):
             self.block(then if condition.value else other)
             return
         sides: list[tuple[Stmt, ...]] = []
-        for body in (then, other):
-            with self.w.block() as inside:
+        for body, runs in ((then, condition.expr), (other, apply("not", condition.expr))):
+            with self.w.block(runs) as inside:
                 self.block(body)
             sides.append(tuple(inside))
         self.w.emit(If(condition.expr, *sides), s)

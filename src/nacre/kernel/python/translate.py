@@ -18,6 +18,7 @@ from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
 from nacre.kernel.python.guards import Guards
 from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
+from nacre.kernel.python.reached import SizeCheck
 from nacre.kernel.python.refusal import Refused, error_of
 from nacre.kernel.python.scalars import Array
 from nacre.kernel.python.statements import StatementTranslator
@@ -38,10 +39,14 @@ class Signature:
 
 @dataclass(frozen=True)
 class Translation:
-    """The kernel of a function, and what must hold for the outputs that debug mode adds behind the function's own."""
+    """The kernel of a function, and what must hold.
+
+    `checks` are of the outputs that debug mode adds behind the function's own, and `sizes` of symbolic sizes.
+    """
 
     kernel: Kernel
     checks: tuple[RecordedCheck, ...] = ()
+    sizes: tuple[SizeCheck, ...] = ()
 
 
 def translated(
@@ -75,7 +80,7 @@ def translated(
     else:
         found = with_vectors(Kernel(name, inputs, outputs, _sunk(body)))
     verify(found)
-    return Translation(found, () if recorder is None else tuple(recorder.checks))
+    return Translation(found, () if recorder is None else tuple(recorder.checks), tuple(dict.fromkeys(w.checks)))
 
 
 def _translated(
@@ -86,9 +91,10 @@ def _translated(
     """The statements, when the types of all locals are known."""
     arrays = {n: Array(n, t.dtype, t.shape) for n, t in (*signature.inputs.items(), *signature.outputs.items())}
     others = {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
-    w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}))
+    name = definition.node.name
+    w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}), name)
     for _ in range(PASSES):
-        w = KernelWriter(definitions, w.outputs, CallFrame((), definition, {**arrays, **others}), w.types)
+        w = KernelWriter(definitions, w.outputs, CallFrame((), definition, {**arrays, **others}), name, w.types)
         w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)
@@ -96,7 +102,7 @@ def _translated(
             s.block(definition.node.body)
         except Refused as fault:
             if not w.changed:
-                raise error_of(fault, definition.node.name, w.frame.definition.file) from None
+                raise error_of(fault, name, w.frame.definition.file) from None
         if not w.changed:
             break
     return w

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Final
 
-from nacre.base.dims import Size
+from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import DTypeError, GradientError
 from nacre.base.types import TensorType
 from nacre.interpret.custom.call import TRACES
 from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
 from nacre.kernel.ast import Kernel
 from nacre.kernel.python.batching import batched
+from nacre.kernel.python.reached import SizeCheck
 from nacre.kernel.python.translate import Signature, Translation, translated
 from nacre.ops.check import check
+from nacre.ops.pointwise import dimension
 from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -108,11 +110,13 @@ class PythonKernel:
                 )
         params = self.primitive_params(**others)
         found = bind(self.primitive, *values, **params)
-        if self.debug:
-            count = len(self.parameters.outputs)
+        count = len(self.parameters.outputs)
+        if self.debug or not all(x.type.static for x in values):
             outputs = tuple(x.type for x in found[:count])
-            checks = self._translation(tuple(x.type for x in values), outputs, params["values"]).checks
-            for c, value in zip(checks, found[count:], strict=False):
+            translation = self._translation(tuple(x.type for x in values), outputs, params["values"])
+            for c in filter(SizeCheck.is_open, translation.sizes):
+                check(dimension(c.size), c.least, LIMIT, "axis", c.text)
+            for c, value in zip(translation.checks, found[count:], strict=False):
                 check(value, c.low, c.high, "axis", c.text)
             found = found[:count]
         return found[0] if len(found) == 1 else tuple(found)
