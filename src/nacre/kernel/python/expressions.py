@@ -27,6 +27,7 @@ from nacre.kernel.python.scalars import (
     common,
     converted,
     described,
+    is_number,
     number,
     of_size,
     truth,
@@ -143,7 +144,7 @@ class ExpressionTranslator:
     @staticmethod
     def known(object: Any, node: ast.AST) -> Value:
         """An object of the module: a number of it is a constant."""
-        if isinstance(object, bool | int | float):
+        if is_number(object):
             return number(object)
         if isinstance(object, list | dict | set):
             raise Refused(
@@ -175,7 +176,7 @@ class ExpressionTranslator:
         if isinstance(held, Known) and name in objects:
             return self.known(objects[name], node)
         found = getattr(held.object, node.attr, None) if isinstance(held, Known) else None
-        if isinstance(held, Known) and isinstance(found, bool | int | float) and not _is_librarys(held.object):
+        if isinstance(held, Known) and is_number(found) and not _is_librarys(held.object):
             raise Refused(node, "a number must be an attribute of a name of the module", "write the name itself")
         if found is not None:
             return self.known(found, node)
@@ -187,10 +188,10 @@ class ExpressionTranslator:
         """An element of an array, a row of one, or a part of a tuple."""
         held = self.value(node.value)
         if isinstance(held, tuple):
-            place = self.scalar(node.slice)
-            if not isinstance(place.value, int) or not -len(held) <= place.value < len(held):
+            place = self.scalar(node.slice).whole
+            if place is None or not -len(held) <= place < len(held):
                 raise Refused(node, f"the index of a tuple of {len(held)} must be a number in it", "write a number")
-            return held[place.value]
+            return held[place]
         found = self.element(node, held)
         return found if found.shape else self.load(found, node)
 
@@ -216,10 +217,11 @@ class ExpressionTranslator:
         x = self.scalar(node)
         if not x.dtype.is_integer:
             raise Refused(node, "an index must be an integer", "write int(x)", f"`{ast.unparse(node)}` of {x.type}")
-        if isinstance(x.value, int):
-            self.require_element(node, x.value, size)
-            within = lower(size) + x.value >= 0  # if not, a guard counts from the end
-            return size_expr(size + x.value) if x.value < 0 and within else Const(x.value, int64)
+        known = x.whole
+        if known is not None:
+            self.require_element(node, known, size)
+            within = lower(size) + known >= 0  # if not, a guard counts from the end
+            return size_expr(size + known) if known < 0 and within else Const(known, int64)
         if x.size is not None:
             return size_expr(x.size)
         return self.w.let(converted(x, ScalarType(int64), node).expr, "at", node)
@@ -240,7 +242,7 @@ class ExpressionTranslator:
             if reached:
                 raise Refused(
                     node, f"whether the element of index {place} exists must follow from the conditions around it",
-                    f'give the symbolic size a least one, as in nacre.Dim("n", min={least}), or compare it with {least}',
+                    f'give the size a least one, as in nacre.Dim("n", min={least}), or compare it with {least}',
                     f"the size {size}",
                 ) from None  # fmt: skip
             fault = Refused(node, f"an axis must have {least} elements or more", "pass a larger array", "{got}")

@@ -14,7 +14,7 @@ from nacre.base.records import dataclass
 from nacre.kernel.ast import OPERATIONS, Alloc, Buffer, Const, Expr, Extent, Index, Let, Load, Local, Stmt, Store
 from nacre.kernel.python.reached import SizeCheck, is_of_sizes
 from nacre.kernel.python.refusal import Refused
-from nacre.kernel.python.scalars import Scalar, ScalarType, Value, joined
+from nacre.kernel.python.scalars import WEAK_INT, Scalar, ScalarType, Value, joined
 
 WORDS = "let alloc for parallel vector if while else accumulate pass size true false inf nan where kernel strides"
 TAKEN = frozenset((*OPERATIONS, *WORDS.split()))  # words of kernel IR
@@ -73,6 +73,7 @@ class KernelWriter:
     frame: CallFrame
     name: str  # of the kernel
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])
+    early: dict[tuple[object, ...], frozenset[int]] = field(default_factory=dict[tuple[object, ...], frozenset[int]])
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
@@ -133,12 +134,16 @@ class KernelWriter:
         """The type of a local of the frame, as far as it is known."""
         return self.types.get((self.frame.key, name))
 
-    def takes(self, name: str, type: ScalarType, node: ast.AST) -> ScalarType:
-        """The type of a local after it gets a value of a type."""
-        known = self.type_of(name)
-        found = type if known is None else joined(known, type, name, node)
+    def takes(self, name: str, value: Scalar, node: ast.AST) -> ScalarType:
+        """The type of a local after it gets a value."""
+        known, place = self.type_of(name), (self.frame.key, name)
+        found = value.type if known is None else joined(known, value.type, name, node)
         if found != known:
-            self.types[self.frame.key, name] = found
+            self.types[place] = found
+            self.changed = True
+        before = self.early.get(place, frozenset())
+        if value.type == WEAK_INT and isinstance(value.value, int) and value.value not in before:
+            self.early[place] = before | {value.value}
             self.changed = True
         return found
 
@@ -163,5 +168,6 @@ class KernelWriter:
         e = Load(memory, (), type.dtype)
         if direct:
             return Scalar(e, type)
-        found = self.frame.env[name] = Scalar(self.let(e, name, node), type)
+        early = frozenset[int]() if type.weak else self.early.get((self.frame.key, name), frozenset())
+        found = self.frame.env[name] = Scalar(self.let(e, name, node), type, early=early)
         return found

@@ -24,8 +24,7 @@ from nacre.kernel.python.scalars import (
     converted,
     number,
 )
-
-Call = Callable[[Sequence[Scalar], ast.AST], Scalar]
+from nacre.kernel.python.ufuncs import Call, simple
 
 _SAME = "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh cbrt floor ceil trunc"
 _ARC = {"arc" + f: "a" + f for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")} | {"arctan2": "atan2"}
@@ -159,6 +158,9 @@ def function_of(object: Any) -> Call | None:
     dtype, named = _dtype_of(object), _named(object)
     if dtype is not None:
         return _made(ScalarType(dtype))
+    own = simple(object)
+    if own is not None:
+        return own
     return None if named is None else partial(called, *named)
 
 

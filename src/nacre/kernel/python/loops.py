@@ -121,7 +121,7 @@ class LoopTranslator:
 
     def range_of(self, call: ast.Call, parallel: bool = False) -> Rounds:
         """The rounds of a call of range."""
-        args = self.e.operands(*call.args)
+        args = [a if a.whole is None else number(a.whole) for a in self.e.operands(*call.args)]
         if call.keywords or not 1 <= len(args) <= 3 or not all(a.dtype.is_integer for a in args):
             raise Refused(call, "a range must have one to three integers", "write range(start, stop, step)")
         start, stop = (number(0), args[0]) if len(args) == 1 else args[:2]

@@ -132,14 +132,13 @@ class StatementTranslator(LoopTranslator):
             frame.env[name] = value
             return
         self.require_private(name, target)
-        type = w.takes(name, value.type, node)
-        held = converted(value, type, node)
-        if held.value is None and held.size is None:
-            held = Scalar(w.let(held.expr, name, node), type)
+        type = w.takes(name, value, node)
+        if value.value is None and value.size is None:
+            value = Scalar(w.let(value.expr, name, node), value.type, early=value.early)
         memory = frame.memory.get(name)
         if memory is not None:
-            w.emit(Store(memory, (), held.expr), node)
-        frame.env[name] = held
+            w.emit(Store(memory, (), converted(value, type, node).expr), node)
+        frame.env[name] = value  # until a branch or a loop it is Python's number, of which the memory may be narrower
 
     def require_private(self, name: str, node: ast.AST) -> None:
         """Raise Refused if iterations of a parallel loop would share a local that they assign."""

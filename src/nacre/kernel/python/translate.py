@@ -94,7 +94,8 @@ def _translated(
     name = definition.node.name
     w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}), name)
     for _ in range(PASSES):
-        w = KernelWriter(definitions, w.outputs, CallFrame((), definition, {**arrays, **others}), name, w.types)
+        frame = CallFrame((), definition, {**arrays, **others})
+        w = KernelWriter(definitions, w.outputs, frame, name, w.types, w.early)
         w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)

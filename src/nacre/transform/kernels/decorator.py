@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Final
@@ -25,7 +24,7 @@ from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.derivatives.call import CustomCall, Given
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
-from nacre.transform.kernels.definition import KernelParameters, PythonSource, encoded, output_types
+from nacre.transform.kernels.definition import KernelParameters, PythonSource, decoded, encoded, output_types
 
 __all__ = ["kernel"]
 NESTED: Final = 4  # calls of a kernel, with other arguments each time, within the traces of its rule
@@ -173,7 +172,7 @@ class PythonKernel:
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
         """The types of the outputs, and of those of debug mode."""
         inner, sizes = _of_example(types, batch)
-        found = self._outputs(inner, json.loads(values)[1])
+        found = self._outputs(inner, decoded(values)[1])
         if self.debug:
             outputs = self._translation(inner, found, values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
@@ -186,7 +185,7 @@ class PythonKernel:
         """The kernel for types of inputs and outputs without a batch."""
         key = types, results, values
         if key not in self.translations:
-            numbers, others = json.loads(values)
+            numbers, others = decoded(values)
             source = self.source.with_numbers(numbers)
             inputs = dict(zip(self.parameters.inputs, types, strict=True))
             outputs = dict(zip(self.parameters.outputs, results, strict=True))

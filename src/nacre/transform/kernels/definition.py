@@ -13,6 +13,8 @@ from dataclasses import field, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
+import numpy as np
+
 from nacre.base.arguments import shown
 from nacre.base.dims import Dim, lower
 from nacre.base.dtypes import DType, as_dtype
@@ -21,10 +23,11 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.python.frame import FunctionSource
 from nacre.kernel.python.refusal import Refused
+from nacre.kernel.python.scalars import is_number
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.source import source_of
 
-Plain = bool | int | float | str | None
+Plain = bool | int | float | str | np.generic | None
 LIBRARIES = ("math", "nacre", "numpy")  # whose functions kernels know
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
@@ -73,7 +76,7 @@ class PythonSource:
         parts = {k: n for n, k in enumerate(self.parts)}
         texts = [f"debug {debug}", _text_of_out(out)]
         for d in self.all:
-            fixed = {n: _token(x, parts) for n, x in d.objects.items() if not isinstance(x, bool | int | float)}
+            fixed = {n: _token(x, parts) for n, x in d.objects.items() if not is_number(x)}
             texts += [ast.unparse(d.node), json.dumps(fixed, sort_keys=True)]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
@@ -93,7 +96,7 @@ class PythonSource:
                     f"was defined; got {shown(now[name]) if name in now else 'none'}; define the kernel again, behind "
                     f"{name}"
                 )
-            found.append({n: x for n, x in now.items() if isinstance(x, bool | int | float)})
+            found.append({n: x for n, x in now.items() if is_number(x)})
         return found
 
     def with_numbers(self, numbers: Sequence[Mapping[str, Any]]) -> PythonSource:
@@ -153,9 +156,9 @@ def _is_part(x: object) -> bool:
 def _unchanged(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether a name has the object that it had, or a number in place of a number or of nothing."""
     if name not in now or name not in before:
-        return all(isinstance(x.get(name, 0), bool | int | float) for x in (now, before))
+        return all(is_number(x.get(name, 0)) for x in (now, before))
     a, b = now[name], before[name]
-    if a is b or (isinstance(a, bool | int | float) and isinstance(b, bool | int | float)):
+    if a is b or (is_number(a) and is_number(b)):
         return True
     return type(a) is type(b) and isinstance(a, str | tuple | MethodType) and bool(a == b)
 
@@ -239,7 +242,7 @@ class KernelParameters:
         return {n: self._plain(n, rest.get(n, x)) for n, x in self.others.items()}
 
     def _plain(self, name: str, value: Any) -> Plain:
-        if value is None or isinstance(value, bool | int | float | str):
+        if value is None or isinstance(value, str) or is_number(value):
             return value
         raise KindError(
             f"{self.name}: a parameter must be a number, a string or None; got {name}={shown(value)}; pass tensors as "
@@ -296,4 +299,23 @@ def _type(name: str, found: Any) -> TensorType:
 
 def encoded(numbers: Sequence[Mapping[str, Plain]], others: Mapping[str, Plain]) -> str:
     """The values on which a kernel's code depends, as text in which 1, 1.0 and True differ."""
-    return json.dumps([list(map(dict, numbers)), dict(others)])
+    return json.dumps([list(map(_written, numbers)), _written(others)])
+
+
+def decoded(values: str) -> tuple[list[dict[str, Plain]], dict[str, Plain]]:
+    """The values of a text, for each function and of a call."""
+    numbers, others = json.loads(values)
+    return list(map(_read, numbers)), _read(others)
+
+
+def _written(values: Mapping[str, Plain]) -> dict[str, Any]:
+    """Values for JSON: NumPy's numbers as a dtype and bytes."""
+    return {n: [str(x.dtype), x.tobytes().hex()] if isinstance(x, np.generic) else x for n, x in values.items()}
+
+
+def _read(values: Mapping[str, Any]) -> dict[str, Plain]:
+    return {n: _number_of(*x) if isinstance(x, list) else x for n, x in values.items()}
+
+
+def _number_of(dtype: str, bits: str) -> np.generic:
+    return np.frombuffer(bytes.fromhex(bits), as_dtype(dtype).numpy)[0]
