@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from nacre.base.conversion import fits
 from nacre.base.dims import Size, lower, product, upper
 from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
 from nacre.kernel.ast import Const, Expr, If, Load, Stmt, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
 from nacre.kernel.python.flow import loop_targets
-from nacre.kernel.python.frame import CallFrame, KernelWriter
+from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
 from nacre.kernel.python.reached import SizeCheck, holds, implied
 from nacre.kernel.python.refusal import Refused, error_of
 from nacre.kernel.python.scalars import (
@@ -28,6 +27,7 @@ from nacre.kernel.python.scalars import (
     converted,
     described,
     is_number,
+    is_representable,
     number,
     of_size,
     truth,
@@ -115,13 +115,10 @@ class ExpressionTranslator:
 
     # ---- names and attributes
 
-    @staticmethod
-    def constant(node: ast.Constant) -> Value:
+    def constant(self, node: ast.Constant) -> Value:
         """A literal."""
         if isinstance(node.value, bool | int | float):
-            if isinstance(node.value, int) and not fits(node.value, int64):
-                raise Refused(node, "an integer must be an int64", "write a float")
-            return number(node.value)
+            return self.known(node.value, node)
         if node.value is None or isinstance(node.value, str):
             return Known(node.value)
         raise Refused(node, "a literal must be a real number", "write an int, a float or a bool")
@@ -137,7 +134,10 @@ class ExpressionTranslator:
             return found
         if node.id in frame.homes or node.id in loop_targets(frame.definition.node):
             raise Refused(
-                node, "a local must have a value on every way to its use", "assign it before, as in s = 0.0", node.id
+                node,
+                "a local must have a value on every way to its use",
+                f"assign it before, as in {node.id} = 0",
+                node.id,
             )
         return self.known(frame.definition.object(node), node)
 
@@ -145,6 +145,8 @@ class ExpressionTranslator:
     def known(object: Any, node: ast.AST) -> Value:
         """An object of the module: a number of it is a constant."""
         if is_number(object):
+            if not is_representable(object):
+                raise Refused(node, "an integer must be an int64 or a uint64", "write a float", str(object))
             return number(object)
         if isinstance(object, list | dict | set):
             raise Refused(
@@ -385,6 +387,11 @@ class ExpressionTranslator:
             raise Refused(node, "len must have an array with axes", "pass one")
         return of_size(held.shape[0])
 
+    def is_own(self, node: ast.Call) -> bool:
+        """Whether a call is one of a function of the user's."""
+        held = self.value(node.func)
+        return isinstance(held, Known) and self.w.definitions(held.object) is not None
+
     def own(self, held: object, node: ast.Call) -> Value:
         """A call of a function of the user's, which becomes a part of the kernel."""
         definition = self.w.definitions(held)
@@ -397,16 +404,21 @@ class ExpressionTranslator:
         frame = self.w.frame
         if len(frame.key) >= DEEPEST:
             raise Refused(node, f"functions must call each other at most {DEEPEST} deep", "write a loop")
-        names = [p.arg for p in (*definition.node.args.posonlyargs, *definition.node.args.args)]
-        env = dict(zip(names, [self.argument(a) for a in node.args], strict=False))
+        return self.inlined(CallFrame((*frame.key, id(node)), definition, self.arguments(definition, node)), node)
+
+    def arguments(self, definition: FunctionSource, node: ast.Call) -> dict[str, Value]:
+        """What the parameters of a function of the user's have in a call."""
+        places, by_name, defaults = definition.parameters()
+        env = dict(zip(places, [self.argument(a) for a in node.args], strict=False))
+        names = [*places, *by_name]
         for k in node.keywords:
             if k.arg not in names or k.arg in env:
                 raise Refused(node, f"the arguments must be {', '.join(names)}", "pass each once", str(k.arg))
             env[k.arg] = self.argument(k.value)
-        missing = [n for n in names if n not in env]
-        if missing or len(node.args) > len(names):
+        env |= {n: self.known(x, node) for n, x in defaults.items() if n not in env}
+        if set(names) - env.keys() or len(node.args) > len(places):
             raise Refused(node, f"the arguments must be {', '.join(names) or 'none'}", "pass each of them once")
-        return self.inlined(CallFrame((*frame.key, id(node)), definition, env), node)
+        return env
 
     def argument(self, node: ast.expr) -> Value:
         """An argument, of which a number has a name from now on."""

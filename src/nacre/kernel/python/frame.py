@@ -30,6 +30,14 @@ class FunctionSource:
     used: Mapping[str, ast.Name | ast.Attribute]  # names that it does not assign, with attributes of them
     objects: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what these names have
 
+    def parameters(self) -> tuple[list[str], list[str], dict[str, Any]]:
+        """The parameters that have places, those that have only names, and the defaults."""
+        a = self.node.args
+        places, by_name = [p.arg for p in (*a.posonlyargs, *a.args)], [p.arg for p in a.kwonlyargs]
+        given = self.function.__defaults__ or ()
+        defaults = dict(zip(places[len(places) - len(given) :], given, strict=True))
+        return places, by_name, defaults | (self.function.__kwdefaults__ or {})
+
     def object(self, node: ast.Name) -> Any:
         """The object that a name of the function's module, of its closure or of Python has."""
         return self.objects[node.id] if node.id in self.objects else self.current(node)

@@ -135,7 +135,8 @@ def _made(type: ScalarType) -> Call:
             return number(int(x.value) if type == WEAK_INT else float(x.value))
         if type.dtype.is_bool and not x.dtype.is_bool:
             return Scalar(apply("ne", x.expr, Const(0, x.dtype)), TRUTH)
-        return converted(x, type, node)
+        found = converted(x, type, node)
+        return found if type.weak or type.dtype.is_bool else Scalar(found.expr, type)
 
     return convert
 

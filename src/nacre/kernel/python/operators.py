@@ -21,6 +21,7 @@ from nacre.kernel.python.scalars import (
     ScalarType,
     common,
     converted,
+    is_representable,
     number,
     of_size,
     truth,
@@ -79,13 +80,18 @@ def _folded(op: ast.operator | ast.cmpop, a: Scalar, b: Scalar, node: ast.AST) -
             raise Refused(node, "the numbers must have a result", "change them", str(fault)) from None
         if not isinstance(found, bool | int | float):
             raise Refused(node, "the result must be a real number", "change the numbers", str(found))
-        if isinstance(found, int) and not fits(found, int64):
-            raise Refused(node, "an integer must be an int64", "write a float", str(found))
-        return number(found)
+        return _known(found, node)
     if a.size is not None and b.size is not None:
         size = _of_sizes(type(op), a.size, b.size)
         return None if size is None else of_size(size)
     return None
+
+
+def _known(x: bool | int | float, node: ast.AST) -> Scalar:
+    """A number of Python.  Raises Refused if it is an integer of more than 64 bits."""
+    if not is_representable(x):
+        raise Refused(node, "an integer must be an int64 or a uint64", "write a float", str(x))
+    return number(x)
 
 
 def _require_same(op: ast.operator, a: Scalar, b: Scalar, node: ast.AST) -> None:
@@ -242,13 +248,13 @@ def unary(op: ast.unaryop, x: Scalar, node: ast.AST) -> Scalar:
             return x
         case ast.USub() if not x.dtype.is_bool:
             if x.value is not None:
-                return number(-x.value)
+                return _known(-x.value, node)
             if x.size is not None:
                 return of_size(x.size * -1)
             return Scalar(apply("neg", x.expr), x.type)
         case ast.Invert() if not x.dtype.is_float:
             if x.value is not None and not isinstance(x.value, float) and not x.dtype.is_bool:
-                return number(-1 - x.value)
+                return _known(-1 - x.value, node)
             return Scalar(apply("not", x.expr), x.type)
         case _:
             raise Refused(node, "an operator must fit its number", "convert the number", f"{x.type}")

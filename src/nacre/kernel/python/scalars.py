@@ -13,7 +13,7 @@ import numpy as np
 
 from nacre.base.conversion import fits
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, as_dtype, bool_, float64, int64, promote
+from nacre.base.dtypes import DType, as_dtype, bool_, float64, int64, promote, uint64
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Apply, Const, Expr, Extent, cast
@@ -86,12 +86,17 @@ def is_number(x: object) -> bool:
     return isinstance(x, bool | int | float) or (isinstance(x, np.generic) and _dtype_of(x) is not None)
 
 
-def _dtype_of(x: np.generic) -> DType | None:
+def _dtype_of(x: Any) -> DType | None:
     try:
         found = as_dtype(x.dtype)
     except DTypeError:
         return None
     return None if found.is_complex or found.is_storage else found
+
+
+def is_representable(x: Number | np.generic) -> bool:
+    """Whether a number that is an integer of Python is an int64 or a uint64."""
+    return isinstance(x, np.generic) or not isinstance(x, int) or fits(x, int64) or fits(x, uint64)
 
 
 def number(value: Number | np.generic) -> Scalar:
@@ -102,6 +107,8 @@ def number(value: Number | np.generic) -> Scalar:
         return number(bool(value)) if dtype.is_bool else Scalar(Const(value.item(), dtype), ScalarType(dtype))
     if isinstance(value, bool):
         return Scalar(Const(value, bool_), TRUTH, value)
+    if isinstance(value, int) and not fits(value, int64):
+        return Scalar(Const(value, uint64), ScalarType(uint64), value)
     if isinstance(value, int):
         return Scalar(Const(value, int64), WEAK_INT, value, value)
     return Scalar(Const(value, float64), WEAK_FLOAT, value)

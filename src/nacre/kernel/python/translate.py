@@ -20,6 +20,7 @@ from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
 from nacre.kernel.python.reached import SizeCheck
 from nacre.kernel.python.refusal import Refused, error_of
+from nacre.kernel.python.returns import without_returns
 from nacre.kernel.python.scalars import Array
 from nacre.kernel.python.statements import StatementTranslator
 from nacre.kernel.value_bounds import Sizes, ValueBounds
@@ -99,8 +100,9 @@ def _translated(
         w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)
-            s.begin(definition.node.body, definition.node)
-            s.block(definition.node.body)
+            body = without_returns(definition.node.body)
+            s.begin(body, definition.node)
+            s.block(body)
         except Refused as fault:
             if not w.changed:
                 raise error_of(fault, name, w.frame.definition.file) from None

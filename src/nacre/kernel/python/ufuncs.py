@@ -30,15 +30,27 @@ def _counted(f: Callable[..., Scalar], count: int) -> Call:
 
 
 def _operator(op: ast.operator) -> Call:
-    return _counted(lambda a, b, node: operators.binary(op, strong(a), b, node), 2)
+    def applied(a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
+        """The operator on two numbers."""
+        return operators.binary(op, strong(a), b, node)
+
+    return _counted(applied, 2)
 
 
 def _comparison(op: ast.cmpop) -> Call:
-    return _counted(lambda a, b, node: operators.compared(op, a, b, node), 2)
+    def applied(a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
+        """The comparison of two numbers."""
+        return operators.compared(op, a, b, node)
+
+    return _counted(applied, 2)
 
 
 def _unary(op: ast.unaryop) -> Call:
-    return _counted(lambda x, node: operators.unary(op, x, node), 1)
+    def applied(x: Scalar, node: ast.AST) -> Scalar:
+        """The operator on a number."""
+        return operators.unary(op, x, node)
+
+    return _counted(applied, 1)
 
 
 def strong(x: Scalar) -> Scalar:

@@ -79,6 +79,10 @@ class PythonKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.parameters.name}>"
 
+    def __reduce__(self) -> str:
+        """For pickle: the name by which its module has it."""
+        return self.function.__qualname__
+
     def __call__(self, *args: Any, **given: Any) -> Any:
         """The outputs for inputs: a tensor, or a tuple of them."""
         inputs, others = self.parameters.arranged(args, given)

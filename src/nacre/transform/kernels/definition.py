@@ -21,6 +21,7 @@ from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, GraphError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
+from nacre.kernel.python.counters import with_own_counters
 from nacre.kernel.python.frame import FunctionSource
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import is_number
@@ -40,8 +41,7 @@ def definition_of(f: Any) -> FunctionSource:
         node = source_of(f.__code__, packages=True).node
     except NotConverted as fault:
         raise ArgumentError(f"kernel: {f.__qualname__} must be a function with a source; {fault}") from None
-    if not isinstance(node, ast.FunctionDef):
-        raise KindError(f"kernel: {f.__qualname__} must be a function of def; got a lambda; write def")
+    node = with_own_counters(_defined(node))
     found = FunctionSource(node, f, os.path.basename(f.__code__.co_filename), names_used(node))
     return replace(found, objects=objects_of(found))
 
@@ -56,6 +56,8 @@ class PythonSource:
     @staticmethod
     def of(f: Any) -> PythonSource:
         """The source of a kernel, and of the functions that its names have when it is defined."""
+        if isinstance(f, FunctionType) and f.__name__ == "<lambda>":
+            raise KindError(f"kernel: {f.__qualname__} must be a function of def; got a lambda; write def")
         main = definition_of(f)
         found: dict[int, FunctionSource] = {}
         todo = deque([main])
@@ -77,7 +79,8 @@ class PythonSource:
         texts = [f"debug {debug}", _text_of_out(out)]
         for d in self.all:
             fixed = {n: _token(x, parts) for n, x in d.objects.items() if not is_number(x)}
-            texts += [ast.unparse(d.node), json.dumps(fixed, sort_keys=True)]
+            defaults = {n: _token(x) for n, x in d.parameters()[2].items()} if d is not self.main else {}
+            texts += [ast.unparse(d.node), json.dumps([fixed, defaults], sort_keys=True)]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
     def numbers(self) -> list[dict[str, Plain]]:
@@ -107,6 +110,15 @@ class PythonSource:
     def part(self, object: object) -> FunctionSource | None:
         """The definition of a function that the kernel calls; None for other objects."""
         return self.parts.get(id(object))
+
+
+def _defined(node: ast.FunctionDef | ast.Lambda | ast.AST) -> ast.FunctionDef:
+    """A function as one of def."""
+    if isinstance(node, ast.FunctionDef):
+        return node
+    assert isinstance(node, ast.Lambda)
+    result = ast.copy_location(ast.Return(node.body), node.body)
+    return ast.copy_location(ast.FunctionDef("lambda_", node.args, [result], []), node)
 
 
 # ---- names
@@ -210,6 +222,11 @@ class KernelParameters:
         kinds = {p.kind for p in listed}
         if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
             raise ArgumentError(f"kernel: {f.__name__} must name each parameter; got a star; name them")
+        if callable(out) and any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(out).parameters.values()):
+            raise ArgumentError(
+                f"kernel: out of {f.__name__} must have a parameter for each input; got {shown(out)} with a star; "
+                f"name them, {ADVICE}"
+            )
         places = [p.name for p in listed if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         others = {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}
         count = len(places) - _inputs(out) if callable(out) else len(_listed(out))
@@ -257,7 +274,16 @@ def _inputs(out: Callable[..., Any]) -> int:
 
 
 def _listed(out: Any) -> list[Any]:
-    return list(cast("list[Any]", out)) if isinstance(out, list) else [out]
+    """The types of outputs: a list of them, or a tuple that is not a shape and a dtype."""
+    listed = isinstance(out, list) or (isinstance(out, tuple) and all(map(_is_type, cast("tuple[Any, ...]", out))))
+    return list(cast("list[Any]", out)) if listed else [out]
+
+
+def _is_type(x: Any) -> bool:
+    """Whether an object is a type, or a shape and a dtype."""
+    if isinstance(x, TensorType):
+        return True
+    return isinstance(x, tuple) and len(cast("tuple[Any, ...]", x)) == 2 and isinstance(x[0], tuple | list)
 
 
 def output_types(
@@ -314,7 +340,7 @@ def _written(values: Mapping[str, Plain]) -> dict[str, Any]:
 
 
 def _read(values: Mapping[str, Any]) -> dict[str, Plain]:
-    return {n: _number_of(*x) if isinstance(x, list) else x for n, x in values.items()}
+    return {n: _number_of(*cast("list[str]", x)) if isinstance(x, list) else x for n, x in values.items()}
 
 
 def _number_of(dtype: str, bits: str) -> np.generic:
