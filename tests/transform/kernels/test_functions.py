@@ -76,7 +76,7 @@ def test_functions_of_elements(dtype: Any) -> None:
             c[i] = np.radians(x[i]) + np.degrees(y[i]) + np.add(x[i], 1) * np.divide(y[i], 3)
             d[i] = np.signbit(x[i]) + 2 * np.logical_xor(x[i], y[i]) + 4 * np.logical_not(x[i] > 1)
             d[i] += 8 * np.logical_and(x[i], y[i] > 0) + 16 * np.greater_equal(x[i], y[i])
-            e[i] = math.radians(x[i]) - math.degrees(y[i])
+            e[i] = math.radians(x[i]) - math.degrees(y[i]) + math.isclose(x[i], y[i] * (1 + 1e-10))
 
     require_same(several, lambda x, y: [x, x, x, (x.shape, np.int64), (x.shape, np.float64)], *pairs(dtype))
 
@@ -89,3 +89,48 @@ def test_functions_of_integers() -> None:
 
     x, y = RNG.integers(-9, 9, 40), RNG.integers(1, 9, 40) * RNG.choice([-1, 1], 40)
     require_same(several, lambda x, y: [x, x], x, y)
+
+
+@pytest.mark.parametrize("dtype", (np.float64, np.float32))
+def test_functions_of_numpy_by_the_name(dtype: Any) -> None:
+    def several(x, y, a, b, c):
+        for i in nc.prange(x.shape[0]):
+            a[i] = np.round(x[i], 2) - np.round(y[i])
+            b[i] = np.isclose(x[i], y[i]) + 2 * np.isclose(x[i], x[i] + y[i] * 0.0001, 0.01)
+            c[i] = np.nextafter(x[i], y[i])
+
+    require_same(several, lambda x, y: [x, (x.shape, np.int64), x], *pairs(dtype))
+
+    @nc.kernel(out=lambda x, y: [x, x])
+    def near(x, y, a, b):
+        for i in nc.prange(x.shape[0]):
+            a[i] = np.hypot(x[i], y[i]) + np.hypot(x[i], 3)
+            b[i] = math.hypot(x[i], y[i])
+
+    x, y = RNG.normal(size=(2, 50)).astype(dtype)
+    a, b = near(x, y) if dtype is np.float64 else near(x.astype(np.float64), y.astype(np.float64))
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    np.testing.assert_allclose(a.numpy(), np.hypot(x, y) + np.hypot(x, 3), rtol=1e-15)
+    np.testing.assert_allclose(b.numpy(), np.hypot(x, y), rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float16))
+def test_functions_of_nacre(dtype: Any) -> None:
+    def several(x, y, a, b, c, d):
+        for i in range(x.shape[0]):
+            a[i] = nc.hypot(x[i], y[i])
+            b[i] = nc.fmod(x[i], y[i]) + nc.remainder(x[i], 2.5)
+            c[i] = nc.where(x[i] > y[i], x[i], 2.0) + nc.square(y[i]) + nc.fmin(x[i], i)
+            d[i] = nc.isclose(x[i], y[i])
+
+    x, y = (each[::7] for each in pairs(dtype))
+    require_same(several, lambda x, y: [x, x, x, (x.shape, np.bool_)], x, y)
+
+
+def test_a_message_lists_the_functions_of_a_library() -> None:
+    @nc.kernel(out=lambda x: x)
+    def k(x, out):
+        out[0] = math.perm(x[0])
+
+    with pytest.raises(nc.GraphError, match=r"of math, kernels have acos, acosh, .*fmod.*hypot"):
+        k(np.ones(2))

@@ -41,7 +41,7 @@ def under_conditions(x, out):
         out[0] = x[5]
     if x.shape[0] == 4:
         out[1] = x[3]
-    if not (x.size % 2 != 1 and x.size > 0):
+    if x.size % 2 == 1:
         out[0] = x[0]
     if len(x) > 7:
         pass

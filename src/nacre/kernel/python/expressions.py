@@ -365,9 +365,11 @@ class ExpressionTranslator:
         if held is len:
             return self.length(node)
         call = functions.function_of(held)
-        if call is None:
+        if call is None and self.w.definitions(held) is not None:
             return self.own(held, node)
         args = self.operands(*node.args)
+        if call is None:
+            return self.of_library(held, args, node)
         return self.extremum(call, args, node) if held in (min, max) and len(args) > 2 else call(args, node)
 
     def extremum(self, f: functions.Call, args: Sequence[Scalar], node: ast.AST) -> Scalar:
@@ -377,6 +379,19 @@ class ExpressionTranslator:
             each = f([found, x], node)
             found = Scalar(self.w.let(each.expr, "chosen", node), each.type, each.value)
         return found
+
+    def of_library(self, held: object, args: Sequence[Scalar], node: ast.Call) -> Scalar:
+        """A function of a library that is made of several operations."""
+        found = self.w.library(held, args, self.w.fresh, node)
+        if found is None:
+            raise Refused(
+                node, "a function in a kernel must be one of math, numpy or nacre on numbers, or a Python function",
+                f"write it out, or define it by `def`{functions.listed(held)}",
+            )  # fmt: skip
+        lets, value = found
+        for s in lets:
+            self.w.emit(s, node)
+        return value
 
     def length(self, node: ast.Call) -> Scalar:
         """`len(x)`."""
@@ -394,14 +409,8 @@ class ExpressionTranslator:
 
     def own(self, held: object, node: ast.Call) -> Value:
         """A call of a function of the user's, which becomes a part of the kernel."""
-        definition = self.w.definitions(held)
-        if definition is None:
-            raise Refused(
-                node,
-                "a function in a kernel must be one of math, numpy or nacre on numbers, or a Python function",
-                "write it out, or define it by `def`",
-            )
-        frame = self.w.frame
+        definition, frame = self.w.definitions(held), self.w.frame
+        assert definition is not None
         if len(frame.key) >= DEEPEST:
             raise Refused(node, f"functions must call each other at most {DEEPEST} deep", "write a loop")
         return self.inlined(CallFrame((*frame.key, id(node)), definition, self.arguments(definition, node)), node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -18,6 +18,10 @@ from nacre.kernel.python.scalars import WEAK_INT, Scalar, ScalarType, Value, joi
 
 WORDS = "let alloc for parallel vector if while else accumulate pass size true false inf nan where kernel strides"
 TAKEN = frozenset((*OPERATIONS, *WORDS.split()))  # words of kernel IR
+
+
+# (a function of a library, numbers, a source of new names, the call) -> names and a value; None for other functions
+Library = Callable[[object, Sequence[Scalar], Callable[[str], str], ast.AST], tuple[Sequence[Let], Scalar] | None]
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class KernelWriter:
     """The statements that are written, with the constructs that they come from."""
 
     definitions: Callable[[object], FunctionSource | None]  # of functions that a kernel calls
+    library: Library
     outputs: frozenset[str]
     frame: CallFrame
     name: str  # of the kernel

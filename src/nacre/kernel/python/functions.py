@@ -24,7 +24,8 @@ from nacre.kernel.python.scalars import (
     converted,
     number,
 )
-from nacre.kernel.python.ufuncs import Call, simple
+from nacre.kernel.python.ufuncs import OF_MATH as UFUNCS_OF_MATH
+from nacre.kernel.python.ufuncs import OF_NUMPY, Call, simple
 
 _SAME = "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh cbrt floor ceil trunc"
 _ARC = {"arc" + f: "a" + f for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")} | {"arctan2": "atan2"}
@@ -38,6 +39,10 @@ UNARY: Final = {  # names of functions of one number, and the operation of kerne
 BINARY: Final = {  # the same, of two numbers
     **{"minimum": "minimum", "maximum": "maximum", "arctan2": "atan2", "atan2": "atan2"},
     **{"copysign": "copysign", "pow": "pow", "power": "pow"},
+}
+COMPOSED: Final = {  # functions that are Nacre's of the same name
+    "numpy": ("hypot", "isclose", "logaddexp", "nextafter", "reciprocal", "sinc"),
+    "math": ("hypot", "nextafter"),
 }
 TESTS: Final = ("isnan", "isinf", "isfinite")
 WHOLE: Final = ("floor", "ceil", "trunc", "round", "sign", "abs", "minimum", "maximum")  # also of integers
@@ -150,6 +155,16 @@ PYTHON: Final[dict[Any, Call]] = {
     float: _made(WEAK_FLOAT),
     bool: _made(TRUTH),
 }
+
+
+def listed(object: Any) -> str:
+    """The functions of the library of a function that kernels know, for messages; no text for other objects."""
+    for home in (np, math):
+        if getattr(home, getattr(object, "__name__", ""), None) is object:
+            known = (*UNARY, *BINARY, *(OF_NUMPY if home is np else UFUNCS_OF_MATH), *COMPOSED[home.__name__])
+            names = sorted({n for n in known if hasattr(home, n)})
+            return f"; of {home.__name__}, kernels have {', '.join(names)}"
+    return ""
 
 
 def function_of(object: Any) -> Call | None:

@@ -14,7 +14,7 @@ from nacre.kernel.ast import Buffer, For, Kernel, Let, Stmt, Store, statements
 from nacre.kernel.dependence import allocated
 from nacre.kernel.python.debug import RecordedCheck, Recorder
 from nacre.kernel.python.expressions import ExpressionTranslator
-from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
+from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter, Library
 from nacre.kernel.python.guards import Guards
 from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
@@ -54,6 +54,7 @@ def translated(
     definition: FunctionSource,
     signature: Signature,
     definitions: Callable[[object], FunctionSource | None],
+    library: Library,
     debug: bool = False,
 ) -> Translation:
     """The kernel of a function.  Elements of outputs that it does not store are not written.
@@ -66,7 +67,7 @@ def translated(
     )
     named = {b.name: b for b in (*inputs, *outputs)}
     values = ValueBounds(Sizes.of(tuple(named.values())), frozenset(signature.inputs))
-    w = _translated(definition, signature, definitions)
+    w = _translated(definition, signature, definitions, library)
     try:
         body = pruned(w.body, w.outputs)
         _require_outermost(body, definition.node)
@@ -88,15 +89,16 @@ def _translated(
     definition: FunctionSource,
     signature: Signature,
     definitions: Callable[[object], FunctionSource | None],
+    library: Library,
 ) -> KernelWriter:
     """The statements, when the types of all locals are known."""
     arrays = {n: Array(n, t.dtype, t.shape) for n, t in (*signature.inputs.items(), *signature.outputs.items())}
     others = {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
     name = definition.node.name
-    w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}), name)
+    w = KernelWriter(definitions, library, frozenset(signature.outputs), CallFrame((), definition, {}), name)
     for _ in range(PASSES):
         frame = CallFrame((), definition, {**arrays, **others})
-        w = KernelWriter(definitions, w.outputs, frame, name, w.types, w.early)
+        w = KernelWriter(definitions, library, w.outputs, frame, name, w.types, w.early)
         w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)

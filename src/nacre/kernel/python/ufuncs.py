@@ -134,6 +134,31 @@ def _scaled(numerator: float, denominator: float, home: ScalarType | None) -> Ca
     return _counted(applied, 1)
 
 
+def _isclose(a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
+    """Whether Python's floats differ by at most a billionth of one of them."""
+    x, y = (converted(v, WEAK_FLOAT, node).expr for v in (a, b))
+    tolerance, apart = Const(1e-9, float64), apply("abs", apply("sub", y, x))
+    near = apply("or", *(apply("le", apart, apply("abs", apply("mul", tolerance, v))) for v in (y, x)))
+    finite = apply("not", apply("or", apply("isinf", x), apply("isinf", y)))
+    return Scalar(apply("or", apply("eq", x, y), apply("and", finite, near)), TRUTH)
+
+
+def _rounded(args: Sequence[Scalar], node: ast.AST) -> Scalar:
+    """A number with as many decimals as a known integer says, by default 0, by the steps that NumPy has."""
+    decimals = 0 if len(args) == 1 else args[1].whole if len(args) == 2 else None
+    x = args[0]
+    if decimals is None or (x.dtype.is_integer and decimals < 0):
+        raise Refused(node, "round must have a float, and a number of decimals", "write numpy.round(x, 2)")
+    if x.dtype.is_integer:
+        return strong(x)
+    type = x.type if x.dtype.is_float else ScalarType(float64)
+    e, factor = converted(x, type, node).expr, Const(10.0 ** abs(decimals), type.dtype)
+    if decimals == 0:
+        return Scalar(apply("round", e), ScalarType(type.dtype))
+    ways = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return Scalar(apply(ways[1], apply("round", apply(ways[0], e, factor)), factor), ScalarType(type.dtype))
+
+
 OPERATORS: Final = {
     **{"add": ast.Add(), "subtract": ast.Sub(), "multiply": ast.Mult(), "divide": ast.Div()},
     **{"floor_divide": ast.FloorDiv(), "remainder": ast.Mod()},
@@ -151,12 +176,14 @@ OF_NUMPY: Final[dict[str, Call]] = {
     **{"logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor")},
     **{"logical_not": _unary(ast.Not()), "fmod": _remainder(None), "fmin": _extremum("minimum")},
     **{"fmax": _extremum("maximum"), "square": _counted(_square, 1), "signbit": _counted(_signbit, 1)},
+    "round": _rounded,
     **{"where": _counted(_where, 3), "clip": _counted(_clip, 3)},
     **{name: _scaled(math.pi, 180.0, None) for name in ("radians", "deg2rad")},
     **{name: _scaled(180.0, math.pi, None) for name in ("degrees", "rad2deg")},
 }
 OF_MATH: Final[dict[str, Call]] = {
     "fmod": _remainder(WEAK_FLOAT),
+    "isclose": _counted(_isclose, 2),
     "radians": _scaled(math.pi, 180.0, WEAK_FLOAT),
     "degrees": _scaled(180.0, math.pi, WEAK_FLOAT),
 }

@@ -25,6 +25,7 @@ from nacre.transform.arguments import as_value
 from nacre.transform.derivatives.call import CustomCall, Given
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
 from nacre.transform.kernels.definition import KernelParameters, PythonSource, decoded, encoded, output_types
+from nacre.transform.kernels.library import applied
 
 __all__ = ["kernel"]
 NESTED: Final = 4  # calls of a kernel, with other arguments each time, within the traces of its rule
@@ -148,14 +149,14 @@ class PythonKernel:
         count = len(self.parameters.inputs)
         names = (*self.parameters.inputs, *self.parameters.others)
 
-        def applied(*args: Any) -> Any:
+        def positional(*args: Any) -> Any:
             """The kernel, of which all parameters are positional."""
             return self.apply(args[:count], dict(zip(self.parameters.others, args[count:], strict=True)))
 
-        applied.__name__ = applied.__qualname__ = self.parameters.name
+        positional.__name__ = positional.__qualname__ = self.parameters.name
         places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
-        applied.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
-        return applied
+        positional.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+        return positional
 
     # ---- the primitive
 
@@ -195,7 +196,7 @@ class PythonKernel:
             outputs = dict(zip(self.parameters.outputs, results, strict=True))
             if len(self.translations) >= KEPT:
                 self.translations.clear()
-            made = translated(source.main, Signature(inputs, outputs, others), source.part, self.debug)
+            made = translated(source.main, Signature(inputs, outputs, others), source.part, applied, self.debug)
             self.translations[key] = made
         return self.translations[key]
 
