@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nacre.base.dims import Size, upper
+from nacre.base.dims import Size, lower, upper
 from nacre.kernel.affine import Affine, Scope, affine, names, offset
 from nacre.kernel.ast import (
     Accumulate,
@@ -175,13 +175,19 @@ def _accesses(body: Sequence[Stmt], buffer: str) -> Iterable[tuple[Expr, ...]]:
 
 
 def _separates(loop: For, axis: Sequence[Expr], scope: Scope, changing: set[str]) -> bool:
-    """Whether index expressions along an axis are one expression that differs between the iterations of a loop."""
+    """Whether index expressions along an axis differ between iterations by more than within one.
+
+    They are one expression, with constants.
+    """
     forms = [affine(e, scope) for e in axis]
     first = forms[0]
     step = first.coefficient(loop.index)
-    if any(f != first for f in forms) or not isinstance(step, int) or step == 0:
+    apart = [f.constant - first.constant for f in forms]
+    if any(f.terms != first.terms for f in forms) or not isinstance(step, int) or step == 0:
         return False
-    return _reach(first, loop.index, scope, changing) < abs(step)
+    if not all(isinstance(d, int) for d in apart):
+        return False
+    return _reach(first, loop.index, scope, changing) + max(map(lower, apart)) - min(map(lower, apart)) < abs(step)
 
 
 def _reach(form: Affine, index: str, scope: Scope, changing: set[str]) -> int:

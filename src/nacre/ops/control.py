@@ -367,10 +367,10 @@ def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, 
     registers += [Buffer("count", int64, ()), Buffer("more", bool_, ())]
     carry: list[Expr] = [Load(r.name, (), r.dtype) for r in registers[:m]]
     rest: list[Expr] = [Local(f"r{k}", b.dtype) for k, b in enumerate(operands[m:])]
-    stepped, new = _as_lets(body, [*carry, *rest], "b")
+    stepped, new = as_lets(body, [*carry, *rest], "b{}".format)
     moved = [Let(f"n{k}", x) for k, x in enumerate(new)]
     values: list[Expr] = [Local(f"n{k}", x.dtype) for k, x in enumerate(new)]
-    tested, (holds,) = _as_lets(cond, [*values, *rest], "t")
+    tested, (holds,) = as_lets(cond, [*values, *rest], "t{}".format)
     following = apply("sub", Load("count", (), int64), const(1))
     iteration = (
         *stepped,
@@ -394,8 +394,8 @@ def _scalar_loop_kernel(types: Types, results: Types, cond: Graph, body: Graph, 
     return Kernel("loop", operands, outputs, statements)
 
 
-def _as_lets(graph: Graph, inputs: Sequence[Expr], prefix: str) -> tuple[list[Let], list[Expr]]:
-    """A graph of scalars as bindings of names, on expressions for its inputs, and the expressions of its outputs."""
+def as_lets(graph: Graph, inputs: Sequence[Expr], name: Callable[[int], str]) -> tuple[list[Let], list[Expr]]:
+    """A graph of scalars as numbered names, on expressions for its inputs, and the expressions of its outputs."""
     known: dict[Atom, Expr] = dict(zip(graph.inputs, inputs, strict=True))
     lets: list[Let] = []
 
@@ -407,8 +407,8 @@ def _as_lets(graph: Graph, inputs: Sequence[Expr], prefix: str) -> tuple[list[Le
         operands = tuple(partial(_constantly, value(a)) for a in e.inputs)
         types, (y,) = tuple(a.type for a in e.inputs), e.outputs
         assert isinstance(e.primitive.lowering, Element)
-        lets.append(Let(f"{prefix}{k}", e.primitive.lowering.rule((), operands, types, y.type, **e.params)))
-        known[y] = Local(f"{prefix}{k}", y.type.dtype)
+        lets.append(Let(name(k), e.primitive.lowering.rule((), operands, types, y.type, **e.params)))
+        known[y] = Local(lets[-1].name, y.type.dtype)
     return lets, [value(a) for a in graph.outputs]
 
 

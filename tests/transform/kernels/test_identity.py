@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -212,3 +213,25 @@ def test_a_rule_that_calls_the_kernel_with_another_parameter() -> None:
             assert derivative(X).item() == sum(wanted)
         with pytest.raises(nc.GradientError, match="an order of at most 4"):
             nc.grad(derivative)(X)
+
+
+@nc.kernel(out=lambda x: (x, (x.shape, nc.int64)))
+def both_parts(x, whole, part):
+    for i in nc.prange(x.shape[0]):
+        part[i] = int(x[i])
+        whole[i] = x[i] % 1.0
+
+
+def test_a_kernel_of_a_module_is_pickled_by_its_name() -> None:
+    assert pickle.loads(pickle.dumps(both_parts)) is both_parts
+
+
+def test_outputs_in_a_tuple() -> None:
+    whole, part = both_parts(np.array([1.5, -2.25]))
+    assert whole.tolist() == [0.5, 0.75] and part.tolist() == [1, -2]
+    fixed = nc.kernel(out=((2,), nc.int64))(both_parts.function.__globals__["first_of_two"])
+    assert fixed(np.array([3, 4])).tolist() == [3, 0]
+
+
+def first_of_two(x, out):
+    out[0] = x[0]

@@ -296,6 +296,121 @@ def no_inner_round(x, y, out):
             out[i * y.shape[0] + j] = x[i] * y[j]
 
 
+# ---- counters, returns, helpers
+
+
+@case(np.array([1.0, 1, 2, 1]), out=lambda x: x)
+def searched(x, out):
+    i = 0
+    for i in range(len(x)):
+        if x[i] > 1:
+            break
+    out[0] = i
+    for i in range(2):
+        out[1] += i
+    out[2] = i
+
+
+@case(np.zeros(30), out=lambda x: x)
+def sieve(x, out):
+    for i in range(len(x)):
+        out[i] = 1
+    i = 2
+    while i * i < len(x):
+        for j in range(i * i, len(x)):
+            if j % i == 0:
+                out[j] = 0
+        i += 1
+
+
+@case(np.zeros(3), out=lambda x: x)
+def changed_counter(x, out):
+    for i in range(len(x)):
+        out[i] += 1
+        i = 2
+        out[i] += i
+
+
+@case(np.array([-1.0, 2, 3]), out=lambda x: x)
+def bare_returns(x, out):
+    out[0] = 1
+    if len(x) == 2:
+        return
+    if x[0] > 1:
+        out[1] = 7
+        return
+    elif x[1] > 1:
+        out[1] = 8
+    else:
+        return
+    out[2] = 9
+    return
+
+
+def swap(x, i, j, *, factor=2.0):
+    t = x[i]
+    if t > 100:
+        return
+    x[i] = x[j] * factor
+    x[j] = t
+
+
+affine = lambda a, b=3: a * a + b  # noqa: E731
+
+
+@case(numbers(4), out=lambda x: x)
+def uses_helpers(x, out):
+    for i in range(len(x)):
+        out[i] = x[i] + i
+    swap(out, 0, 1)
+    swap(out, 1, j=2, factor=10)
+    out[2] = affine(out[2]) - affine(out[0], b=1)
+
+
+@case(numbers(9), out=lambda x: x)
+def interleaved(x, out):
+    for i in nc.prange(len(x) // 2):
+        out[2 * i] = x[i]
+        out[2 * i + 1] = -x[i]
+
+
+# ---- numbers of NumPy, and of Python in locals
+
+ROOT, HALF, THREE, OFFSET = np.sqrt(2.0), np.float32(0.5), np.int64(3), np.uint64(0xCBF29CE484222325)
+PRIME = 0x9E3779B97F4A7C15
+
+
+@case(numbers(100), out=lambda x: [((), nc.float64), x, ((4,), np.int64)], scale=np.sqrt(3.0))
+def constants_of_numpy(x, a, b, c, *, scale):
+    s = 0.0
+    for i in range(len(x)):
+        s += x[i] * ROOT + scale
+        b[i] = x[i] * HALF + x[THREE]
+    a[()] = s
+    for i in range(THREE):
+        c[i] = i * THREE + x.shape[np.int64(0)]
+
+
+@case(whole(20, low=0, dtype=np.uint64), out=lambda x: x)
+def hashed(x, out):
+    h = np.uint64(0xCBF29CE484222325)
+    for i in range(len(x)):
+        h = (h ^ x[i]) * np.uint64(0x100000001B3)
+        out[i] = (h ^ PRIME) | OFFSET
+
+
+@case(np.array([1, 2, 3], np.int8), out=lambda x: ((6,), np.int64))
+def wider_before(x, out):
+    a = 100
+    out[0] = a * a
+    a += x[0]
+    out[1] = a
+    s = 0
+    for i in range(3):
+        s = s * 3 + x[i]
+        out[2 + i] = s
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_same_as_plain_python(name: str) -> None:
     f, inputs, out, others = CASES[name]
@@ -303,7 +418,8 @@ def test_same_as_plain_python(name: str) -> None:
     found = k(*inputs, **others)
     found = found if isinstance(found, tuple) else (found,)
     wanted = [np.zeros(y.shape, y.dtype.numpy) for y in found]
-    f(*inputs, *wanted, **others)
+    with np.errstate(over="ignore"):
+        f(*inputs, *wanted, **others)
     for y, w in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(y.numpy(), w)
     jitted = nc.jit(lambda *xs: k(*xs, **others))(*map(nc.asarray, inputs))

@@ -133,10 +133,18 @@ def two_dtypes(x, at, out):
     out[0] = s
 
 
-@wrong(line="out[i] = x[i] % 2", says="// and % must have integers")
-def float_remainder(x, out):
+@wrong(np.ones(3, np.int8), line="out[i] = a * a", says="must have a result of its later dtype, int8")
+def narrower_later(x, out):
+    a = 100
     for i in range(x.shape[0]):
-        out[i] = x[i] % 2
+        out[i] = a * a
+        a += x[i]
+
+
+@wrong(line="h = 0x1CBF29CE484222325", says="an int64 or a uint64")
+def too_many_bits(x, out):
+    h = 0x1CBF29CE484222325
+    out[0] = h
 
 
 @wrong(line="out[i] = x[i] & 1", says="bits must be those of integers")
@@ -272,11 +280,27 @@ def wrong_arguments(x, out):
     out[0] = math.sqrt(x[0], 2)
 
 
-@wrong(line="i = 3", says="which alone changes it")
-def changed_counter(x, out):
-    for i in range(x.shape[0]):
-        i = 3
+@wrong(line="for i in nc.prange(x.shape[0]):", says="must not share the local i")
+def counter_behind(x, out):
+    i = 0
+    for i in nc.prange(x.shape[0]):
         out[i] = 1
+    out[i] = 2
+
+
+@wrong(line="return", says="must not return out of a loop")
+def returns_in_a_loop(x, out):
+    for i in range(x.shape[0]):
+        if x[i] > 2:
+            return
+        out[i] = 1
+
+
+@wrong(line="for i in nc.prange(x.shape[0] // 2):", says="different elements of out")
+def three_at_two(x, out):
+    for i in nc.prange(x.shape[0] // 2):
+        out[2 * i] = x[i]
+        out[2 * i + 2] = x[i]
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -374,6 +398,8 @@ def test_wrong_definitions_are_refused() -> None:
             nc.kernel(given, out=lambda x: x)
     with pytest.raises(nc.ArgumentError, match="a parameter for each output"):
         nc.kernel(f, out=lambda x, y: x)
+    with pytest.raises(nc.ArgumentError, match="a parameter for each input"):
+        nc.kernel(f, out=lambda *types: types[0])
     with pytest.raises(nc.KindError, match="a shape and a dtype"):
         nc.kernel(f, out=lambda x: 3)(X)
     with pytest.raises(nc.ShapeError, match="a type for each of 1 outputs"):

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from nacre.base.conversion import fits
-from nacre.base.dims import Size, lower, product
+from nacre.base.dims import Size, lower, product, upper
 from nacre.base.dtypes import int64
+from nacre.base.errors import ShapeError
 from nacre.kernel.ast import Const, Expr, If, Load, Stmt, Store, apply, size_expr
 from nacre.kernel.python import functions, operators
 from nacre.kernel.python.flow import loop_targets
-from nacre.kernel.python.frame import CallFrame, KernelWriter
-from nacre.kernel.python.refusal import Refused
+from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
+from nacre.kernel.python.reached import SizeCheck, holds, implied
+from nacre.kernel.python.refusal import Refused, error_of
 from nacre.kernel.python.scalars import (
     TRUTH,
     Array,
@@ -25,6 +26,8 @@ from nacre.kernel.python.scalars import (
     common,
     converted,
     described,
+    is_number,
+    is_representable,
     number,
     of_size,
     truth,
@@ -112,13 +115,10 @@ class ExpressionTranslator:
 
     # ---- names and attributes
 
-    @staticmethod
-    def constant(node: ast.Constant) -> Value:
+    def constant(self, node: ast.Constant) -> Value:
         """A literal."""
         if isinstance(node.value, bool | int | float):
-            if isinstance(node.value, int) and not fits(node.value, int64):
-                raise Refused(node, "an integer must be an int64", "write a float")
-            return number(node.value)
+            return self.known(node.value, node)
         if node.value is None or isinstance(node.value, str):
             return Known(node.value)
         raise Refused(node, "a literal must be a real number", "write an int, a float or a bool")
@@ -134,14 +134,19 @@ class ExpressionTranslator:
             return found
         if node.id in frame.homes or node.id in loop_targets(frame.definition.node):
             raise Refused(
-                node, "a local must have a value on every way to its use", "assign it before, as in s = 0.0", node.id
+                node,
+                "a local must have a value on every way to its use",
+                f"assign it before, as in {node.id} = 0",
+                node.id,
             )
         return self.known(frame.definition.object(node), node)
 
     @staticmethod
     def known(object: Any, node: ast.AST) -> Value:
         """An object of the module: a number of it is a constant."""
-        if isinstance(object, bool | int | float):
+        if is_number(object):
+            if not is_representable(object):
+                raise Refused(node, "an integer must be an int64 or a uint64", "write a float", str(object))
             return number(object)
         if isinstance(object, list | dict | set):
             raise Refused(
@@ -173,7 +178,7 @@ class ExpressionTranslator:
         if isinstance(held, Known) and name in objects:
             return self.known(objects[name], node)
         found = getattr(held.object, node.attr, None) if isinstance(held, Known) else None
-        if isinstance(held, Known) and isinstance(found, bool | int | float) and not _is_librarys(held.object):
+        if isinstance(held, Known) and is_number(found) and not _is_librarys(held.object):
             raise Refused(node, "a number must be an attribute of a name of the module", "write the name itself")
         if found is not None:
             return self.known(found, node)
@@ -185,10 +190,10 @@ class ExpressionTranslator:
         """An element of an array, a row of one, or a part of a tuple."""
         held = self.value(node.value)
         if isinstance(held, tuple):
-            place = self.scalar(node.slice)
-            if not isinstance(place.value, int) or not -len(held) <= place.value < len(held):
+            place = self.scalar(node.slice).whole
+            if place is None or not -len(held) <= place < len(held):
                 raise Refused(node, f"the index of a tuple of {len(held)} must be a number in it", "write a number")
-            return held[place.value]
+            return held[place]
         found = self.element(node, held)
         return found if found.shape else self.load(found, node)
 
@@ -214,16 +219,40 @@ class ExpressionTranslator:
         x = self.scalar(node)
         if not x.dtype.is_integer:
             raise Refused(node, "an index must be an integer", "write int(x)", f"`{ast.unparse(node)}` of {x.type}")
-        if isinstance(x.value, int):
-            outside = isinstance(size, int) and not -size <= x.value < size
-            if outside and self.w.reached:
-                required = f"an index must be from {-size} to {size - 1}" if size else "an array must have elements"
-                raise Refused(node, required, "correct it, or write a condition around the access", str(x.value))
-            within = lower(size) + x.value >= 0  # if not, a guard counts from the end
-            return size_expr(size + x.value) if x.value < 0 and within else Const(x.value, int64)
+        known = x.whole
+        if known is not None:
+            self.require_element(node, known, size)
+            within = lower(size) + known >= 0  # if not, a guard counts from the end
+            return size_expr(size + known) if known < 0 and within else Const(known, int64)
         if x.size is not None:
             return size_expr(x.size)
         return self.w.let(converted(x, ScalarType(int64), node).expr, "at", node)
+
+    def require_element(self, node: ast.expr, place: int, size: Size) -> None:
+        """Require that a size has the element of a known index, if each call gets to it.
+
+        Where that depends on symbols, the call checks it.
+        """
+        reached, needed = self.w.reached, size - place - 1 if place >= 0 else size + place
+        if reached is None or implied(needed, reached):
+            return
+        try:
+            if not all(map(holds, reached)) or needed >= 0:
+                return
+        except ShapeError:
+            least = place + 1 if place >= 0 else -place
+            if reached:
+                raise Refused(
+                    node, f"whether the element of index {place} exists must follow from the conditions around it",
+                    f'give the size a least one, as in nacre.Dim("n", min={least}), or compare it with {least}',
+                    f"the size {size}",
+                ) from None  # fmt: skip
+            fault = Refused(node, f"an axis must have {least} elements or more", "pass a larger array", "{got}")
+            text = str(error_of(fault, self.w.name, self.w.frame.definition.file))
+            self.w.checks.append(SizeCheck(size, least, text))
+            return
+        required = f"an index must be from {size * -1} to {size - 1}" if upper(size) else "an array must have elements"
+        raise Refused(node, required, "correct it, or write a condition around the access", str(place))
 
     def load(self, x: Array, node: ast.AST) -> Scalar:
         """An element."""
@@ -282,7 +311,7 @@ class ExpressionTranslator:
         if not first.dtype.is_bool:
             first = Scalar(self.w.let(first.expr, "part", node), first.type, None, first.size)
             holds = truth(first)
-        with self.w.block() as inside:
+        with self.w.block(holds.expr if conjunction else apply("not", holds.expr)) as inside:
             rest = self.logic(conjunction, nodes[1:], node, part)
         if not (first.dtype.is_bool and rest.dtype.is_bool):
             later, decided = (inside, rest), (list[Stmt](), first)
@@ -299,9 +328,9 @@ class ExpressionTranslator:
         condition = self.condition(node.test)
         if condition.value is not None:
             return self.value(node.body if condition.value else node.orelse)
-        with self.w.block() as then:
+        with self.w.block(condition.expr) as then:
             a = self.scalar(node.body)
-        with self.w.block() as other:
+        with self.w.block(apply("not", condition.expr)) as other:
             b = self.scalar(node.orelse)
         return self.either(condition, (then, a), (other, b), node)
 
@@ -336,9 +365,11 @@ class ExpressionTranslator:
         if held is len:
             return self.length(node)
         call = functions.function_of(held)
-        if call is None:
+        if call is None and self.w.definitions(held) is not None:
             return self.own(held, node)
         args = self.operands(*node.args)
+        if call is None:
+            return self.of_library(held, args, node)
         return self.extremum(call, args, node) if held in (min, max) and len(args) > 2 else call(args, node)
 
     def extremum(self, f: functions.Call, args: Sequence[Scalar], node: ast.AST) -> Scalar:
@@ -349,6 +380,19 @@ class ExpressionTranslator:
             found = Scalar(self.w.let(each.expr, "chosen", node), each.type, each.value)
         return found
 
+    def of_library(self, held: object, args: Sequence[Scalar], node: ast.Call) -> Scalar:
+        """A function of a library that is made of several operations."""
+        found = self.w.library(held, args, self.w.fresh, node)
+        if found is None:
+            raise Refused(
+                node, "a function in a kernel must be one of math, numpy or nacre on numbers, or a Python function",
+                f"write it out, or define it by `def`{functions.listed(held)}",
+            )  # fmt: skip
+        lets, value = found
+        for s in lets:
+            self.w.emit(s, node)
+        return value
+
     def length(self, node: ast.Call) -> Scalar:
         """`len(x)`."""
         held = self.value(node.args[0]) if len(node.args) == 1 else None
@@ -358,28 +402,32 @@ class ExpressionTranslator:
             raise Refused(node, "len must have an array with axes", "pass one")
         return of_size(held.shape[0])
 
+    def is_own(self, node: ast.Call) -> bool:
+        """Whether a call is one of a function of the user's."""
+        held = self.value(node.func)
+        return isinstance(held, Known) and self.w.definitions(held.object) is not None
+
     def own(self, held: object, node: ast.Call) -> Value:
         """A call of a function of the user's, which becomes a part of the kernel."""
-        definition = self.w.definitions(held)
-        if definition is None:
-            raise Refused(
-                node,
-                "a function in a kernel must be one of math, numpy or nacre on numbers, or a Python function",
-                "write it out, or define it by `def`",
-            )
-        frame = self.w.frame
+        definition, frame = self.w.definitions(held), self.w.frame
+        assert definition is not None
         if len(frame.key) >= DEEPEST:
             raise Refused(node, f"functions must call each other at most {DEEPEST} deep", "write a loop")
-        names = [p.arg for p in (*definition.node.args.posonlyargs, *definition.node.args.args)]
-        env = dict(zip(names, [self.argument(a) for a in node.args], strict=False))
+        return self.inlined(CallFrame((*frame.key, id(node)), definition, self.arguments(definition, node)), node)
+
+    def arguments(self, definition: FunctionSource, node: ast.Call) -> dict[str, Value]:
+        """What the parameters of a function of the user's have in a call."""
+        places, by_name, defaults = definition.parameters()
+        env = dict(zip(places, [self.argument(a) for a in node.args], strict=False))
+        names = [*places, *by_name]
         for k in node.keywords:
             if k.arg not in names or k.arg in env:
                 raise Refused(node, f"the arguments must be {', '.join(names)}", "pass each once", str(k.arg))
             env[k.arg] = self.argument(k.value)
-        missing = [n for n in names if n not in env]
-        if missing or len(node.args) > len(names):
+        env |= {n: self.known(x, node) for n, x in defaults.items() if n not in env}
+        if set(names) - env.keys() or len(node.args) > len(places):
             raise Refused(node, f"the arguments must be {', '.join(names) or 'none'}", "pass each of them once")
-        return self.inlined(CallFrame((*frame.key, id(node)), definition, env), node)
+        return env
 
     def argument(self, node: ast.expr) -> Value:
         """An argument, of which a number has a name from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -12,11 +12,16 @@ from typing import Any
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.kernel.ast import OPERATIONS, Alloc, Buffer, Const, Expr, Extent, Index, Let, Load, Local, Stmt, Store
+from nacre.kernel.python.reached import SizeCheck, is_of_sizes
 from nacre.kernel.python.refusal import Refused
-from nacre.kernel.python.scalars import Scalar, ScalarType, Value, joined
+from nacre.kernel.python.scalars import WEAK_INT, Scalar, ScalarType, Value, joined
 
 WORDS = "let alloc for parallel vector if while else accumulate pass size true false inf nan where kernel strides"
 TAKEN = frozenset((*OPERATIONS, *WORDS.split()))  # words of kernel IR
+
+
+# (a function of a library, numbers, a source of new names, the call) -> names and a value; None for other functions
+Library = Callable[[object, Sequence[Scalar], Callable[[str], str], ast.AST], tuple[Sequence[Let], Scalar] | None]
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,14 @@ class FunctionSource:
     file: str  # without its folder
     used: Mapping[str, ast.Name | ast.Attribute]  # names that it does not assign, with attributes of them
     objects: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what these names have
+
+    def parameters(self) -> tuple[list[str], list[str], dict[str, Any]]:
+        """The parameters that have places, those that have only names, and the defaults."""
+        a = self.node.args
+        places, by_name = [p.arg for p in (*a.posonlyargs, *a.args)], [p.arg for p in a.kwonlyargs]
+        given = self.function.__defaults__ or ()
+        defaults = dict(zip(places[len(places) - len(given) :], given, strict=True))
+        return places, by_name, defaults | (self.function.__kwdefaults__ or {})
 
     def object(self, node: ast.Name) -> Any:
         """The object that a name of the function's module, of its closure or of Python has."""
@@ -68,13 +81,18 @@ class KernelWriter:
     """The statements that are written, with the constructs that they come from."""
 
     definitions: Callable[[object], FunctionSource | None]  # of functions that a kernel calls
+    library: Library
     outputs: frozenset[str]
     frame: CallFrame
+    name: str  # of the kernel
     types: dict[tuple[object, ...], ScalarType] = field(default_factory=dict[tuple[object, ...], ScalarType])
+    early: dict[tuple[object, ...], frozenset[int]] = field(default_factory=dict[tuple[object, ...], frozenset[int]])
     changed: bool = False  # whether a type of a local changed in this pass
     names: dict[str, int] = field(default_factory=dict[str, int])
     body: list[Stmt] = field(default_factory=list[Stmt])
-    reached: bool = True  # whether each call runs the statements that are written now
+    # the conditions on sizes where a call runs the statements that are written now; None if data decides it, too
+    reached: tuple[Expr, ...] | None = ()
+    checks: list[SizeCheck] = field(default_factory=list[SizeCheck])
     origins: dict[int, tuple[Stmt, ast.AST]] = field(default_factory=dict[int, tuple[Stmt, ast.AST]])
 
     def fresh(self, stem: str) -> str:
@@ -97,14 +115,18 @@ class KernelWriter:
         return Local(name, e.dtype)
 
     @contextmanager
-    def block(self, runs: bool = False) -> Generator[list[Stmt]]:
+    def block(self, runs: Expr | bool = False) -> Generator[list[Stmt]]:
         """Inside, statements are appended to a new block, and assignments are forgotten at the end.
 
-        `runs` says that the block runs at least once if the statements around it do.
+        `runs` says that the block runs at least once if the statements around it do, perhaps under a condition.
         """
         outer, env, memory = self.body, dict(self.frame.env), dict(self.frame.memory)
         frame, reached = self.frame, self.reached
-        self.body, self.reached = [], reached and runs
+        if runs is False or reached is None or not (runs is True or is_of_sizes(runs)):
+            inside = None
+        else:
+            inside = reached if runs is True else (*reached, runs)
+        self.body, self.reached = [], inside
         try:
             yield self.body
         finally:
@@ -125,12 +147,16 @@ class KernelWriter:
         """The type of a local of the frame, as far as it is known."""
         return self.types.get((self.frame.key, name))
 
-    def takes(self, name: str, type: ScalarType, node: ast.AST) -> ScalarType:
-        """The type of a local after it gets a value of a type."""
-        known = self.type_of(name)
-        found = type if known is None else joined(known, type, name, node)
+    def takes(self, name: str, value: Scalar, node: ast.AST) -> ScalarType:
+        """The type of a local after it gets a value."""
+        known, place = self.type_of(name), (self.frame.key, name)
+        found = value.type if known is None else joined(known, value.type, name, node)
         if found != known:
-            self.types[self.frame.key, name] = found
+            self.types[place] = found
+            self.changed = True
+        before = self.early.get(place, frozenset())
+        if value.type == WEAK_INT and isinstance(value.value, int) and value.value not in before:
+            self.early[place] = before | {value.value}
             self.changed = True
         return found
 
@@ -155,5 +181,6 @@ class KernelWriter:
         e = Load(memory, (), type.dtype)
         if direct:
             return Scalar(e, type)
-        found = self.frame.env[name] = Scalar(self.let(e, name, node), type)
+        early = frozenset[int]() if type.weak else self.early.get((self.frame.key, name), frozenset())
+        found = self.frame.env[name] = Scalar(self.let(e, name, node), type, early=early)
         return found

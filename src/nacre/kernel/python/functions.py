@@ -24,8 +24,8 @@ from nacre.kernel.python.scalars import (
     converted,
     number,
 )
-
-Call = Callable[[Sequence[Scalar], ast.AST], Scalar]
+from nacre.kernel.python.ufuncs import OF_MATH as UFUNCS_OF_MATH
+from nacre.kernel.python.ufuncs import OF_NUMPY, Call, simple
 
 _SAME = "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh cbrt floor ceil trunc"
 _ARC = {"arc" + f: "a" + f for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")} | {"arctan2": "atan2"}
@@ -39,6 +39,10 @@ UNARY: Final = {  # names of functions of one number, and the operation of kerne
 BINARY: Final = {  # the same, of two numbers
     **{"minimum": "minimum", "maximum": "maximum", "arctan2": "atan2", "atan2": "atan2"},
     **{"copysign": "copysign", "pow": "pow", "power": "pow"},
+}
+COMPOSED: Final = {  # functions that are Nacre's of the same name
+    "numpy": ("hypot", "isclose", "logaddexp", "nextafter", "reciprocal", "sinc"),
+    "math": ("hypot", "nextafter"),
 }
 TESTS: Final = ("isnan", "isinf", "isfinite")
 WHOLE: Final = ("floor", "ceil", "trunc", "round", "sign", "abs", "minimum", "maximum")  # also of integers
@@ -136,7 +140,8 @@ def _made(type: ScalarType) -> Call:
             return number(int(x.value) if type == WEAK_INT else float(x.value))
         if type.dtype.is_bool and not x.dtype.is_bool:
             return Scalar(apply("ne", x.expr, Const(0, x.dtype)), TRUTH)
-        return converted(x, type, node)
+        found = converted(x, type, node)
+        return found if type.weak or type.dtype.is_bool else Scalar(found.expr, type)
 
     return convert
 
@@ -152,6 +157,16 @@ PYTHON: Final[dict[Any, Call]] = {
 }
 
 
+def listed(object: Any) -> str:
+    """The functions of the library of a function that kernels know, for messages; no text for other objects."""
+    for home in (np, math):
+        if getattr(home, getattr(object, "__name__", ""), None) is object:
+            known = (*UNARY, *BINARY, *(OF_NUMPY if home is np else UFUNCS_OF_MATH), *COMPOSED[home.__name__])
+            names = sorted({n for n in known if hasattr(home, n)})
+            return f"; of {home.__name__}, kernels have {', '.join(names)}"
+    return ""
+
+
 def function_of(object: Any) -> Call | None:
     """The function of numbers, or the conversion to a NumPy dtype, that an object is; None for others."""
     if isinstance(object, type | type(abs)) and object in PYTHON:
@@ -159,6 +174,9 @@ def function_of(object: Any) -> Call | None:
     dtype, named = _dtype_of(object), _named(object)
     if dtype is not None:
         return _made(ScalarType(dtype))
+    own = simple(object)
+    if own is not None:
+        return own
     return None if named is None else partial(called, *named)
 
 

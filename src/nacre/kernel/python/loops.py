@@ -29,6 +29,7 @@ from nacre.kernel.ast import (
 from nacre.kernel.python.expressions import ExpressionTranslator
 from nacre.kernel.python.flow import breaks, ends_round, stored_in
 from nacre.kernel.python.frame import KernelWriter
+from nacre.kernel.python.reached import has_rounds
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import WEAK_INT, Known, Scalar, ScalarType, converted, number
 
@@ -120,7 +121,7 @@ class LoopTranslator:
 
     def range_of(self, call: ast.Call, parallel: bool = False) -> Rounds:
         """The rounds of a call of range."""
-        args = self.e.operands(*call.args)
+        args = [a if a.whole is None else number(a.whole) for a in self.e.operands(*call.args)]
         if call.keywords or not 1 <= len(args) <= 3 or not all(a.dtype.is_integer for a in args):
             raise Refused(call, "a range must have one to three integers", "write range(start, stop, step)")
         start, stop = (number(0), args[0]) if len(args) == 1 else args[:2]
@@ -144,7 +145,7 @@ class LoopTranslator:
         """
         w, name = self.w, self.w.fresh(counter)
         more = max(0, -lower(extent))
-        with w.block(lower(extent) > 0) as inside:
+        with w.block(has_rounds(extent)) as inside:
             self.body(s, counter, r.place(name))
         body = tuple(inside)
         if more:
@@ -249,7 +250,7 @@ class LoopTranslator:
             )  # fmt: skip
         w, name = self.w, self.w.fresh(target.id)
         before = w.frame.env.get(target.id)
-        with w.block(lower(r.extent) > 0) as inside:
+        with w.block(has_rounds(r.extent)) as inside:
             w.frame.env[target.id] = Scalar(r.place(name), WEAK_INT)
             element = self.e.scalar(given.elt)
         w.frame.env.pop(target.id, None)

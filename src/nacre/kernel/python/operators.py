@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from itertools import product
 from typing import Any, Final
 
 from nacre.base.conversion import fits
 from nacre.base.dims import Size, lower
-from nacre.base.dtypes import bool_, float64, int64
+from nacre.base.dtypes import bool_, float32, float64, int64
 from nacre.base.errors import ShapeError
-from nacre.kernel.ast import Apply, Const, Expr, Extent, Index, apply
+from nacre.kernel.ast import Apply, Const, Expr, Extent, Index, apply, cast
 from nacre.kernel.python.refusal import Refused
 from nacre.kernel.python.scalars import (
     TRUTH,
@@ -20,6 +21,7 @@ from nacre.kernel.python.scalars import (
     ScalarType,
     common,
     converted,
+    is_representable,
     number,
     of_size,
     truth,
@@ -53,6 +55,7 @@ def binary(op: ast.operator, a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
     folded = _folded(op, a, b, node)
     if folded is not None:
         return folded
+    _require_same(op, a, b, node)
     kind = type(op)
     if kind in ARITHMETIC:
         return _arithmetic(kind, a, b, node)
@@ -77,13 +80,42 @@ def _folded(op: ast.operator | ast.cmpop, a: Scalar, b: Scalar, node: ast.AST) -
             raise Refused(node, "the numbers must have a result", "change them", str(fault)) from None
         if not isinstance(found, bool | int | float):
             raise Refused(node, "the result must be a real number", "change the numbers", str(found))
-        if isinstance(found, int) and not fits(found, int64):
-            raise Refused(node, "an integer must be an int64", "write a float", str(found))
-        return number(found)
+        return _known(found, node)
     if a.size is not None and b.size is not None:
         size = _of_sizes(type(op), a.size, b.size)
         return None if size is None else of_size(size)
     return None
+
+
+def _known(x: bool | int | float, node: ast.AST) -> Scalar:
+    """A number of Python.  Raises Refused if it is an integer of more than 64 bits."""
+    if not is_representable(x):
+        raise Refused(node, "an integer must be an int64 or a uint64", "write a float", str(x))
+    return number(x)
+
+
+def _require_same(op: ast.operator, a: Scalar, b: Scalar, node: ast.AST) -> None:
+    """Raise Refused if integers of Python, in the place of which a local has a narrower dtype, have another result."""
+    f = PYTHON.get(type(op))
+    if f is None or not (a.early or b.early) or isinstance(op, ast.Div):
+        return
+    dtype = a.dtype if a.early else b.dtype
+    for x, y in product(*(v.early or _pythons(v) for v in (a, b))):
+        try:
+            found = f(x, y)
+        except (ArithmeticError, ValueError):
+            continue
+        if isinstance(found, int) and not fits(found, dtype):
+            raise Refused(
+                node, f"an integer of Python that a local has must have a result of its later dtype, {dtype.name}",
+                f"begin with numpy.{dtype.name}({x if a.early else y}), or a wider one",
+                f"`{ast.unparse(node)}` = {found}",
+            )  # fmt: skip
+
+
+def _pythons(x: Scalar) -> list[int]:
+    """The integer of Python that a number is, if it is a known one."""
+    return [x.whole] if x.type == WEAK_INT and x.whole is not None else []
 
 
 def _of_sizes(kind: type, a: Size, b: Size) -> Size | None:
@@ -139,8 +171,12 @@ def _power(a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
 def _floored(kind: type, a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
     """⌊a / b⌋, or the remainder that belongs to it."""
     type = common(a.type, b.type, node)
-    if not type.dtype.is_integer:
-        raise Refused(node, "// and % must have integers", "write numpy.floor(x / y)", f"{a.type} and {b.type}")
+    if type.dtype.is_bool:
+        raise Refused(node, "arithmetic must have numbers", "write int(x)", "two values of dtype bool")
+    if type.dtype.is_float:
+        wide = type.dtype if type.dtype in (float32, float64) else float32  # as NumPy does for half precision
+        floats = (cast(converted(v, type, node).expr, wide) for v in (a, b))
+        return Scalar(cast(_floored_float(kind, *floats), type.dtype), type)
     x, y = (converted(v, type, node).expr for v in (a, b))
     quotient, rest = apply("idiv", x, y), apply("rem", x, y)
     if not type.dtype.is_signed or (_never_negative(a) and _never_negative(b)):
@@ -151,6 +187,25 @@ def _floored(kind: type, a: Scalar, b: Scalar, node: ast.AST) -> Scalar:
     if kind is ast.FloorDiv:
         return Scalar(apply("select", inexact, apply("sub", quotient, Const(1, type.dtype)), quotient), type)
     return Scalar(apply("select", inexact, apply("add", rest, y), rest), type)
+
+
+def _floored_float(kind: type, x: Expr, y: Expr) -> Expr:
+    """⌊x / y⌋, or the remainder with the sign of y, by the steps that Python and NumPy have for floats."""
+    zero, one = Const(0.0, x.dtype), Const(1.0, x.dtype)
+    rest = apply("rem", x, y)
+    inexact = apply("ne", rest, zero)
+    apart = apply("ne", apply("lt", rest, zero), apply("lt", y, zero))
+    if kind is ast.Mod:
+        found = apply("select", apart, apply("add", rest, y), rest)
+        return apply("select", inexact, found, apply("copysign", zero, y))
+    quotient = apply("div", apply("sub", x, rest), y)
+    less = apply("and", inexact, apart)
+    quotient = apply("select", less, apply("sub", quotient, one), quotient)
+    floor = apply("floor", quotient)
+    above = apply("gt", apply("sub", quotient, floor), Const(0.5, x.dtype))
+    floor = apply("select", above, apply("add", floor, one), floor)
+    whole = apply("select", apply("ne", quotient, zero), floor, apply("copysign", zero, apply("div", x, y)))
+    return apply("select", apply("eq", y, zero), apply("div", x, y), whole)
 
 
 def _never_negative(x: Scalar) -> bool:
@@ -193,13 +248,13 @@ def unary(op: ast.unaryop, x: Scalar, node: ast.AST) -> Scalar:
             return x
         case ast.USub() if not x.dtype.is_bool:
             if x.value is not None:
-                return number(-x.value)
+                return _known(-x.value, node)
             if x.size is not None:
                 return of_size(x.size * -1)
             return Scalar(apply("neg", x.expr), x.type)
         case ast.Invert() if not x.dtype.is_float:
             if x.value is not None and not isinstance(x.value, float) and not x.dtype.is_bool:
-                return number(-1 - x.value)
+                return _known(-1 - x.value, node)
             return Scalar(apply("not", x.expr), x.type)
         case _:
             raise Refused(node, "an operator must fit its number", "convert the number", f"{x.type}")

@@ -1,4 +1,4 @@
-"""Functions that kernels call: their `return` becomes an assignment to a local."""
+"""Returns: that of a number becomes an assignment to a local, and a bare one an end of the branch that it is in."""
 
 from __future__ import annotations
 
@@ -30,3 +30,28 @@ def _ended(body: Sequence[ast.stmt], node: ast.AST) -> list[ast.stmt]:
         if any(isinstance(t, ast.Return) for t in ast.walk(s)):
             raise Refused(s, "a function in a kernel must not return out of a loop", "assign a local, and break")
     raise Refused(node, "a function in a kernel must return a number on each way", "end it with return")
+
+
+def has_result(node: ast.FunctionDef) -> bool:
+    """Whether a function returns a value somewhere."""
+    return any(isinstance(s, ast.Return) and not _is_bare(s) for s in ast.walk(node))
+
+
+def without_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function without a result, none of which is a return."""
+    for k, s in enumerate(body):
+        if isinstance(s, ast.Return) and _is_bare(s):
+            return [*body[:k], ast.copy_location(ast.Pass(), s)]
+        if isinstance(s, ast.If) and any(isinstance(t, ast.Return) for t in ast.walk(s)):
+            rest = body[k + 1 :]
+            sides = (without_returns([*side, *rest]) for side in (s.body, s.orelse))
+            return [*body[:k], ast.copy_location(ast.If(s.test, *sides), s)]
+        if isinstance(s, ast.For | ast.While):
+            found = next((t for t in ast.walk(s) if isinstance(t, ast.Return)), None)
+            if found is not None:
+                raise Refused(found, "a kernel must not return out of a loop", "write break, and a condition behind it")
+    return list(body)
+
+
+def _is_bare(s: ast.Return) -> bool:
+    return s.value is None or (isinstance(s.value, ast.Constant) and s.value.value is None)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 from typing import Any, Union
 
+import numpy as np
+
 from nacre.base.conversion import fits
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, bool_, float64, int64, promote
+from nacre.base.dtypes import DType, as_dtype, bool_, float64, int64, promote, uint64
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Apply, Const, Expr, Extent, cast
@@ -36,17 +38,27 @@ WEAK_INT, WEAK_FLOAT, TRUTH = ScalarType(int64, True), ScalarType(float64, True)
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number: its expression, its type, and its value or its size if that is known before the kernel runs."""
+    """A number: its expression, its type, and its value or its size if that is known before the kernel runs.
+
+    `early` are Python's integers that a local of a narrower dtype may have in its place.
+    """
 
     expr: Expr
     type: ScalarType
     value: Number | None = None
     size: Size | None = None
+    early: frozenset[int] = frozenset()
 
     @property
     def dtype(self) -> DType:
         """The dtype."""
         return self.type.dtype
+
+    @property
+    def whole(self) -> int | None:
+        """The integer that it is, of any type; None for others, and for those that are not known."""
+        known = self.expr.value if isinstance(self.expr, Const) else self.value
+        return known if isinstance(known, int) and self.dtype.is_integer else None
 
 
 @dataclass(frozen=True)
@@ -69,10 +81,34 @@ class Known:
 Value = Union[Scalar, Array, Known, "tuple[Value, ...]"]
 
 
-def number(value: Number) -> Scalar:
-    """A Python number."""
+def is_number(x: object) -> bool:
+    """Whether an object is a real number of Python or NumPy, or a bool."""
+    return isinstance(x, bool | int | float) or (isinstance(x, np.generic) and _dtype_of(x) is not None)
+
+
+def _dtype_of(x: Any) -> DType | None:
+    try:
+        found = as_dtype(x.dtype)
+    except DTypeError:
+        return None
+    return None if found.is_complex or found.is_storage else found
+
+
+def is_representable(x: Number | np.generic) -> bool:
+    """Whether a number that is an integer of Python is an int64 or a uint64."""
+    return isinstance(x, np.generic) or not isinstance(x, int) or fits(x, int64) or fits(x, uint64)
+
+
+def number(value: Number | np.generic) -> Scalar:
+    """A number of Python, or one of NumPy with its dtype."""
+    if isinstance(value, np.generic):
+        dtype = _dtype_of(value)
+        assert dtype is not None
+        return number(bool(value)) if dtype.is_bool else Scalar(Const(value.item(), dtype), ScalarType(dtype))
     if isinstance(value, bool):
         return Scalar(Const(value, bool_), TRUTH, value)
+    if isinstance(value, int) and not fits(value, int64):
+        return Scalar(Const(value, uint64), ScalarType(uint64), value)
     if isinstance(value, int):
         return Scalar(Const(value, int64), WEAK_INT, value, value)
     return Scalar(Const(value, float64), WEAK_FLOAT, value)

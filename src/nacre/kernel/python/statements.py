@@ -13,8 +13,8 @@ from nacre.kernel.python.frame import CallFrame, KernelWriter
 from nacre.kernel.python.loops import LoopTranslator
 from nacre.kernel.python.operators import binary
 from nacre.kernel.python.refusal import Refused
-from nacre.kernel.python.returns import in_tail_position
-from nacre.kernel.python.scalars import Array, Scalar, ScalarType, Value, converted, described
+from nacre.kernel.python.returns import has_result, in_tail_position, without_returns
+from nacre.kernel.python.scalars import Array, Known, Scalar, ScalarType, Value, converted, described
 
 
 class StatementTranslator(LoopTranslator):
@@ -76,6 +76,8 @@ class StatementTranslator(LoopTranslator):
                 pass  # a docstring
             case ast.Return():
                 raise Refused(s, "a kernel must store its results, and return nothing", "write out[i] = x")
+            case ast.Expr(value=ast.Call() as call) if self.e.is_own(call):
+                self.e.call(call)
             case ast.Expr():
                 raise Refused(s, "an expression alone has no effect", "store its value")
             case _:
@@ -132,14 +134,13 @@ class StatementTranslator(LoopTranslator):
             frame.env[name] = value
             return
         self.require_private(name, target)
-        type = w.takes(name, value.type, node)
-        held = converted(value, type, node)
-        if held.value is None and held.size is None:
-            held = Scalar(w.let(held.expr, name, node), type)
+        type = w.takes(name, value, node)
+        if value.value is None and value.size is None:
+            value = Scalar(w.let(value.expr, name, node), value.type, early=value.early)
         memory = frame.memory.get(name)
         if memory is not None:
-            w.emit(Store(memory, (), held.expr), node)
-        frame.env[name] = held
+            w.emit(Store(memory, (), converted(value, type, node).expr), node)
+        frame.env[name] = value  # until a branch or a loop it is Python's number, of which the memory may be narrower
 
     def require_private(self, name: str, node: ast.AST) -> None:
         """Raise Refused if iterations of a parallel loop would share a local that they assign."""
@@ -200,8 +201,8 @@ class StatementTranslator(LoopTranslator):
             self.block(then if condition.value else other)
             return
         sides: list[tuple[Stmt, ...]] = []
-        for body in (then, other):
-            with self.w.block() as inside:
+        for body, runs in ((then, condition.expr), (other, apply("not", condition.expr))):
+            with self.w.block(runs) as inside:
                 self.block(body)
             sides.append(tuple(inside))
         self.w.emit(If(condition.expr, *sides), s)
@@ -237,15 +238,20 @@ class StatementTranslator(LoopTranslator):
             target = ast.copy_location(ast.Name(name, ast.Store()), node)
             self.assign_local(target, frame.env.pop(name), node)
 
+    @staticmethod
+    def ended(node: ast.FunctionDef) -> tuple[list[ast.stmt], str | None]:
+        """The statements of a function that is called, and the local of its result if it has one."""
+        return in_tail_position(node) if has_result(node) else (without_returns(node.body), None)
+
     def inlined(self, frame: CallFrame, node: ast.Call) -> Value:
         """The value of a function of the user's, whose statements become a part of the kernel."""
         w, outer, loops = self.w, self.w.frame, self.loops
-        body, result = in_tail_position(frame.definition.node)
+        body, result = self.ended(frame.definition.node)
         direct, self.e.direct = self.e.direct, False
         w.frame, self.loops = frame, []
         self.begin(body, node)
         self.block(body)
-        found = frame.env.get(result) or w.read(result, node)
+        found = Known(None) if result is None else frame.env.get(result) or w.read(result, node)
         w.frame, self.loops, self.e.direct = outer, loops, direct
         if found is None:
             raise Refused(node, "a function in a kernel must return a number", "end each way with return")

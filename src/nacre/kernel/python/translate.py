@@ -14,11 +14,13 @@ from nacre.kernel.ast import Buffer, For, Kernel, Let, Stmt, Store, statements
 from nacre.kernel.dependence import allocated
 from nacre.kernel.python.debug import RecordedCheck, Recorder
 from nacre.kernel.python.expressions import ExpressionTranslator
-from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter
+from nacre.kernel.python.frame import CallFrame, FunctionSource, KernelWriter, Library
 from nacre.kernel.python.guards import Guards
 from nacre.kernel.python.independence import require_independent, with_vectors
 from nacre.kernel.python.pruning import pruned
+from nacre.kernel.python.reached import SizeCheck
 from nacre.kernel.python.refusal import Refused, error_of
+from nacre.kernel.python.returns import without_returns
 from nacre.kernel.python.scalars import Array
 from nacre.kernel.python.statements import StatementTranslator
 from nacre.kernel.value_bounds import Sizes, ValueBounds
@@ -38,16 +40,21 @@ class Signature:
 
 @dataclass(frozen=True)
 class Translation:
-    """The kernel of a function, and what must hold for the outputs that debug mode adds behind the function's own."""
+    """The kernel of a function, and what must hold.
+
+    `checks` are of the outputs that debug mode adds behind the function's own, and `sizes` of symbolic sizes.
+    """
 
     kernel: Kernel
     checks: tuple[RecordedCheck, ...] = ()
+    sizes: tuple[SizeCheck, ...] = ()
 
 
 def translated(
     definition: FunctionSource,
     signature: Signature,
     definitions: Callable[[object], FunctionSource | None],
+    library: Library,
     debug: bool = False,
 ) -> Translation:
     """The kernel of a function.  Elements of outputs that it does not store are not written.
@@ -60,7 +67,7 @@ def translated(
     )
     named = {b.name: b for b in (*inputs, *outputs)}
     values = ValueBounds(Sizes.of(tuple(named.values())), frozenset(signature.inputs))
-    w = _translated(definition, signature, definitions)
+    w = _translated(definition, signature, definitions, library)
     try:
         body = pruned(w.body, w.outputs)
         _require_outermost(body, definition.node)
@@ -75,28 +82,32 @@ def translated(
     else:
         found = with_vectors(Kernel(name, inputs, outputs, _sunk(body)))
     verify(found)
-    return Translation(found, () if recorder is None else tuple(recorder.checks))
+    return Translation(found, () if recorder is None else tuple(recorder.checks), tuple(dict.fromkeys(w.checks)))
 
 
 def _translated(
     definition: FunctionSource,
     signature: Signature,
     definitions: Callable[[object], FunctionSource | None],
+    library: Library,
 ) -> KernelWriter:
     """The statements, when the types of all locals are known."""
     arrays = {n: Array(n, t.dtype, t.shape) for n, t in (*signature.inputs.items(), *signature.outputs.items())}
     others = {n: ExpressionTranslator.known(x, definition.node) for n, x in signature.others.items()}
-    w = KernelWriter(definitions, frozenset(signature.outputs), CallFrame((), definition, {}))
+    name = definition.node.name
+    w = KernelWriter(definitions, library, frozenset(signature.outputs), CallFrame((), definition, {}), name)
     for _ in range(PASSES):
-        w = KernelWriter(definitions, w.outputs, CallFrame((), definition, {**arrays, **others}), w.types)
+        frame = CallFrame((), definition, {**arrays, **others})
+        w = KernelWriter(definitions, library, w.outputs, frame, name, w.types, w.early)
         w.names |= dict.fromkeys(arrays, 1)
         try:
             s = StatementTranslator(w)
-            s.begin(definition.node.body, definition.node)
-            s.block(definition.node.body)
+            body = without_returns(definition.node.body)
+            s.begin(body, definition.node)
+            s.block(body)
         except Refused as fault:
             if not w.changed:
-                raise error_of(fault, definition.node.name, w.frame.definition.file) from None
+                raise error_of(fault, name, w.frame.definition.file) from None
         if not w.changed:
             break
     return w

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Final
 
-from nacre.base.dims import Size
+from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import DTypeError, GradientError
 from nacre.base.types import TensorType
 from nacre.interpret.custom.call import TRACES
 from nacre.ir.primitive import Jvp, Nest, Primitive, withdraw
 from nacre.kernel.ast import Kernel
 from nacre.kernel.python.batching import batched
+from nacre.kernel.python.reached import SizeCheck
 from nacre.kernel.python.translate import Signature, Translation, translated
 from nacre.ops.check import check
+from nacre.ops.pointwise import dimension
 from nacre.ops.shape import front
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 from nacre.transform.arguments import as_value
 from nacre.transform.derivatives.call import CustomCall, Given
 from nacre.transform.derivatives.custom import CustomJvp, CustomVjp
-from nacre.transform.kernels.definition import KernelParameters, PythonSource, encoded, output_types
+from nacre.transform.kernels.definition import KernelParameters, PythonSource, decoded, encoded, output_types
+from nacre.transform.kernels.library import applied
 
 __all__ = ["kernel"]
 NESTED: Final = 4  # calls of a kernel, with other arguments each time, within the traces of its rule
@@ -78,6 +80,10 @@ class PythonKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.parameters.name}>"
 
+    def __reduce__(self) -> str:
+        """For pickle: the name by which its module has it."""
+        return self.function.__qualname__
+
     def __call__(self, *args: Any, **given: Any) -> Any:
         """The outputs for inputs: a tensor, or a tuple of them."""
         inputs, others = self.parameters.arranged(args, given)
@@ -108,11 +114,13 @@ class PythonKernel:
                 )
         params = self.primitive_params(**others)
         found = bind(self.primitive, *values, **params)
-        if self.debug:
-            count = len(self.parameters.outputs)
+        count = len(self.parameters.outputs)
+        if self.debug or not all(x.type.static for x in values):
             outputs = tuple(x.type for x in found[:count])
-            checks = self._translation(tuple(x.type for x in values), outputs, params["values"]).checks
-            for c, value in zip(checks, found[count:], strict=False):
+            translation = self._translation(tuple(x.type for x in values), outputs, params["values"])
+            for c in filter(SizeCheck.is_open, translation.sizes):
+                check(dimension(c.size), c.least, LIMIT, "axis", c.text)
+            for c, value in zip(translation.checks, found[count:], strict=False):
                 check(value, c.low, c.high, "axis", c.text)
             found = found[:count]
         return found[0] if len(found) == 1 else tuple(found)
@@ -141,14 +149,14 @@ class PythonKernel:
         count = len(self.parameters.inputs)
         names = (*self.parameters.inputs, *self.parameters.others)
 
-        def applied(*args: Any) -> Any:
+        def positional(*args: Any) -> Any:
             """The kernel, of which all parameters are positional."""
             return self.apply(args[:count], dict(zip(self.parameters.others, args[count:], strict=True)))
 
-        applied.__name__ = applied.__qualname__ = self.parameters.name
+        positional.__name__ = positional.__qualname__ = self.parameters.name
         places = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
-        applied.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
-        return applied
+        positional.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+        return positional
 
     # ---- the primitive
 
@@ -169,7 +177,7 @@ class PythonKernel:
     def _types(self, *types: TensorType, values: str, batch: Batch) -> tuple[TensorType, ...]:
         """The types of the outputs, and of those of debug mode."""
         inner, sizes = _of_example(types, batch)
-        found = self._outputs(inner, json.loads(values)[1])
+        found = self._outputs(inner, decoded(values)[1])
         if self.debug:
             outputs = self._translation(inner, found, values).kernel.outputs
             found = tuple(TensorType(b.shape, b.dtype) for b in outputs)
@@ -182,13 +190,13 @@ class PythonKernel:
         """The kernel for types of inputs and outputs without a batch."""
         key = types, results, values
         if key not in self.translations:
-            numbers, others = json.loads(values)
+            numbers, others = decoded(values)
             source = self.source.with_numbers(numbers)
             inputs = dict(zip(self.parameters.inputs, types, strict=True))
             outputs = dict(zip(self.parameters.outputs, results, strict=True))
             if len(self.translations) >= KEPT:
                 self.translations.clear()
-            made = translated(source.main, Signature(inputs, outputs, others), source.part, self.debug)
+            made = translated(source.main, Signature(inputs, outputs, others), source.part, applied, self.debug)
             self.translations[key] = made
         return self.translations[key]
 

@@ -13,18 +13,22 @@ from dataclasses import field, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
+import numpy as np
+
 from nacre.base.arguments import shown
 from nacre.base.dims import Dim, lower
 from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, GraphError, KindError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
+from nacre.kernel.python.counters import with_own_counters
 from nacre.kernel.python.frame import FunctionSource
 from nacre.kernel.python.refusal import Refused
+from nacre.kernel.python.scalars import is_number
 from nacre.transform.autograph.refusal import NotConverted
 from nacre.transform.autograph.source import source_of
 
-Plain = bool | int | float | str | None
+Plain = bool | int | float | str | np.generic | None
 LIBRARIES = ("math", "nacre", "numpy")  # whose functions kernels know
 ADVICE = "as `out=lambda x: (x.shape, x.dtype)` for a kernel f(x, out)"
 
@@ -37,8 +41,7 @@ def definition_of(f: Any) -> FunctionSource:
         node = source_of(f.__code__, packages=True).node
     except NotConverted as fault:
         raise ArgumentError(f"kernel: {f.__qualname__} must be a function with a source; {fault}") from None
-    if not isinstance(node, ast.FunctionDef):
-        raise KindError(f"kernel: {f.__qualname__} must be a function of def; got a lambda; write def")
+    node = with_own_counters(_defined(node))
     found = FunctionSource(node, f, os.path.basename(f.__code__.co_filename), names_used(node))
     return replace(found, objects=objects_of(found))
 
@@ -53,6 +56,8 @@ class PythonSource:
     @staticmethod
     def of(f: Any) -> PythonSource:
         """The source of a kernel, and of the functions that its names have when it is defined."""
+        if isinstance(f, FunctionType) and f.__name__ == "<lambda>":
+            raise KindError(f"kernel: {f.__qualname__} must be a function of def; got a lambda; write def")
         main = definition_of(f)
         found: dict[int, FunctionSource] = {}
         todo = deque([main])
@@ -73,8 +78,9 @@ class PythonSource:
         parts = {k: n for n, k in enumerate(self.parts)}
         texts = [f"debug {debug}", _text_of_out(out)]
         for d in self.all:
-            fixed = {n: _token(x, parts) for n, x in d.objects.items() if not isinstance(x, bool | int | float)}
-            texts += [ast.unparse(d.node), json.dumps(fixed, sort_keys=True)]
+            fixed = {n: _token(x, parts) for n, x in d.objects.items() if not is_number(x)}
+            defaults = {n: _token(x) for n, x in d.parameters()[2].items()} if d is not self.main else {}
+            texts += [ast.unparse(d.node), json.dumps([fixed, defaults], sort_keys=True)]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
     def numbers(self) -> list[dict[str, Plain]]:
@@ -93,7 +99,7 @@ class PythonSource:
                     f"was defined; got {shown(now[name]) if name in now else 'none'}; define the kernel again, behind "
                     f"{name}"
                 )
-            found.append({n: x for n, x in now.items() if isinstance(x, bool | int | float)})
+            found.append({n: x for n, x in now.items() if is_number(x)})
         return found
 
     def with_numbers(self, numbers: Sequence[Mapping[str, Any]]) -> PythonSource:
@@ -104,6 +110,15 @@ class PythonSource:
     def part(self, object: object) -> FunctionSource | None:
         """The definition of a function that the kernel calls; None for other objects."""
         return self.parts.get(id(object))
+
+
+def _defined(node: ast.FunctionDef | ast.Lambda | ast.AST) -> ast.FunctionDef:
+    """A function as one of def."""
+    if isinstance(node, ast.FunctionDef):
+        return node
+    assert isinstance(node, ast.Lambda)
+    result = ast.copy_location(ast.Return(node.body), node.body)
+    return ast.copy_location(ast.FunctionDef("lambda_", node.args, [result], []), node)
 
 
 # ---- names
@@ -153,9 +168,9 @@ def _is_part(x: object) -> bool:
 def _unchanged(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether a name has the object that it had, or a number in place of a number or of nothing."""
     if name not in now or name not in before:
-        return all(isinstance(x.get(name, 0), bool | int | float) for x in (now, before))
+        return all(is_number(x.get(name, 0)) for x in (now, before))
     a, b = now[name], before[name]
-    if a is b or (isinstance(a, bool | int | float) and isinstance(b, bool | int | float)):
+    if a is b or (is_number(a) and is_number(b)):
         return True
     return type(a) is type(b) and isinstance(a, str | tuple | MethodType) and bool(a == b)
 
@@ -207,6 +222,11 @@ class KernelParameters:
         kinds = {p.kind for p in listed}
         if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
             raise ArgumentError(f"kernel: {f.__name__} must name each parameter; got a star; name them")
+        if callable(out) and any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(out).parameters.values()):
+            raise ArgumentError(
+                f"kernel: out of {f.__name__} must have a parameter for each input; got {shown(out)} with a star; "
+                f"name them, {ADVICE}"
+            )
         places = [p.name for p in listed if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         others = {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}
         count = len(places) - _inputs(out) if callable(out) else len(_listed(out))
@@ -239,7 +259,7 @@ class KernelParameters:
         return {n: self._plain(n, rest.get(n, x)) for n, x in self.others.items()}
 
     def _plain(self, name: str, value: Any) -> Plain:
-        if value is None or isinstance(value, bool | int | float | str):
+        if value is None or isinstance(value, str) or is_number(value):
             return value
         raise KindError(
             f"{self.name}: a parameter must be a number, a string or None; got {name}={shown(value)}; pass tensors as "
@@ -254,7 +274,16 @@ def _inputs(out: Callable[..., Any]) -> int:
 
 
 def _listed(out: Any) -> list[Any]:
-    return list(cast("list[Any]", out)) if isinstance(out, list) else [out]
+    """The types of outputs: a list of them, or a tuple that is not a shape and a dtype."""
+    listed = isinstance(out, list) or (isinstance(out, tuple) and all(map(_is_type, cast("tuple[Any, ...]", out))))
+    return list(cast("list[Any]", out)) if listed else [out]
+
+
+def _is_type(x: Any) -> bool:
+    """Whether an object is a type, or a shape and a dtype."""
+    if isinstance(x, TensorType):
+        return True
+    return isinstance(x, tuple) and len(cast("tuple[Any, ...]", x)) == 2 and isinstance(x[0], tuple | list)
 
 
 def output_types(
@@ -296,4 +325,23 @@ def _type(name: str, found: Any) -> TensorType:
 
 def encoded(numbers: Sequence[Mapping[str, Plain]], others: Mapping[str, Plain]) -> str:
     """The values on which a kernel's code depends, as text in which 1, 1.0 and True differ."""
-    return json.dumps([list(map(dict, numbers)), dict(others)])
+    return json.dumps([list(map(_written, numbers)), _written(others)])
+
+
+def decoded(values: str) -> tuple[list[dict[str, Plain]], dict[str, Plain]]:
+    """The values of a text, for each function and of a call."""
+    numbers, others = json.loads(values)
+    return list(map(_read, numbers)), _read(others)
+
+
+def _written(values: Mapping[str, Plain]) -> dict[str, Any]:
+    """Values for JSON: NumPy's numbers as a dtype and bytes."""
+    return {n: [str(x.dtype), x.tobytes().hex()] if isinstance(x, np.generic) else x for n, x in values.items()}
+
+
+def _read(values: Mapping[str, Any]) -> dict[str, Plain]:
+    return {n: _number_of(*cast("list[str]", x)) if isinstance(x, list) else x for n, x in values.items()}
+
+
+def _number_of(dtype: str, bits: str) -> np.generic:
+    return np.frombuffer(bytes.fromhex(bits), as_dtype(dtype).numpy)[0]
