@@ -102,3 +102,41 @@ def test_transposed_convolutions_without_a_result_are_refused(compiled: bool) ->
         with pytest.raises(nc.ShapeError, match="conv_transpose2d: the result must not have negative sizes"):
             (nc.jit(f) if compiled else f)(nc.ones(shape))
     assert f(nc.ones((1, 3, 2, 2))).shape == (1, 4, 1, 1)
+
+
+@pytest.mark.parametrize("mode, name", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize("margins", [(1, -2), (-1, 2), (-2, -1), (3, -1), (-5, 0)])
+def test_negative_margins_cut_off_before_others_are_added(mode: str, name: Any, margins: tuple[int, int]) -> None:
+    x = np.arange(10.0).reshape(2, 5)
+    before, after = margins
+    part = x[:, max(0, -before) : 5 + min(0, after)]
+    added = ((0, 0), (max(0, before), max(0, after)))
+    wanted = np.pad(part, added, mode=name) if part.size else part
+    found = F.pad(nc.tensor(x), margins, mode)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    np.testing.assert_array_equal(nc.jit(lambda x: F.pad(x, margins, mode))(nc.tensor(x)).numpy(), wanted)
+
+
+def test_margins_beyond_what_is_left_are_refused() -> None:
+    with pytest.raises(nc.ArgumentError, match="margins must be at most 1 in mode 'reflect' on an axis of 2; got 0, 2"):
+        F.pad(nc.arange(5.0), (-3, 2), "reflect")
+    with pytest.raises(nc.ArgumentError, match="at most inf in mode 'replicate' on an axis of 0; got 0, 1"):
+        F.pad(nc.arange(5.0), (-5, 1), "replicate")
+
+
+@pytest.mark.parametrize("p", [-np.inf, -1, 0, 0.5, 1, 3, np.inf])
+def test_lengths_of_every_order(p: float) -> None:
+    x = np.array([[3.0, -4.0, 0.5], [1.0, 2.0, -8.0]])
+    lengths = np.linalg.norm(x, ord=p, axis=1)
+    np.testing.assert_allclose(F.normalize(nc.tensor(x), p).numpy(), x / lengths[:, None], rtol=1e-12)
+    found = F.pairwise_distance(nc.tensor(x), nc.zeros(3, dtype=nc.float64), p, eps=0.0)
+    np.testing.assert_allclose(found.numpy(), lengths, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [nc.int8, nc.int32, nc.int64, nc.uint64], ids=str)
+def test_positions_of_greatest_integers(dtype: nc.DType) -> None:
+    """Also where float64 does not hold them."""
+    top = nc.iinfo(dtype).max
+    x = nc.tensor([[[top - 1, top, 0, 5, 7, 7]]], dtype=dtype)
+    values, places = F.max_pool1d(x, 2, return_indices=True)
+    assert values.tolist() == [[[top, 5, 7]]] and places.tolist() == [[[1, 3, 4]]] and values.dtype == dtype
