@@ -170,7 +170,10 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("nc.jit(len, fullgraph=True)", "Leave it out"),
         ("nc.vmap(len, in_dims=0)", "write in_axes=0"),
         ("nn.CrossEntropyLoss(size_average=True)", 'write reduction="mean"'),
-        ("nc.scatter_add(x, 0, 0, x, reduce='x')", "unexpected keyword 'reduce' (the parameters are x, dim, index, src)"),
+        (
+            "nc.scatter_add(x, 0, 0, x, reduce='x')",
+            "unexpected keyword 'reduce' (the parameters are x, dim, index",
+        ),
         ("nn.Embedding(3, 2, max_norm=1.0)", "nacre.nn.functional.normalize"),
         ("optim.SGD([], learning_rate=1)", "write lr=0.001"),
         ("nc.round(X, decimals=2)", "write nacre.round(x * 10 ** decimals) / 10 ** decimals"),

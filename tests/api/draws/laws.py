@@ -99,6 +99,9 @@ COUNTS = {
     "binomial at the limit": Subject(lambda s, **k: R.binomial(20, 0.5, s, **k), st.binom(20, 0.5)),
     "binomial, proposed": Subject(lambda s, **k: R.binomial(200, 0.37, s, **k), st.binom(200, 0.37)),
     "binomial, likely": Subject(lambda s, **k: R.binomial(10**8, 0.98, s, **k), st.binom(10**8, 0.98)),
+    "class of multinomial": Subject(
+        lambda s, **k: R.multinomial(40, nc.tensor(CHANCES), s, **k)[..., 1], st.binom(40, CHANCES[1])
+    ),
     "geometric": Subject(lambda s, **k: R.geometric(0.15, s, **k), st.geom(0.15)),
     "randint": Subject(lambda s, **k: R.randint(-3, 8, s, **k), st.randint(-3, 8)),
     "bernoulli": Subject(lambda s, dtype=None, key=None: R.bernoulli(0.3, s, key=key), st.bernoulli(0.3)),
