@@ -105,23 +105,26 @@ def test_transposed_convolutions_without_a_result_are_refused(compiled: bool) ->
 
 
 @pytest.mark.parametrize("mode, name", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
-@pytest.mark.parametrize("margins", [(1, -2), (-1, 2), (-2, -1), (3, -1), (-5, 0)])
-def test_negative_margins_cut_off_before_others_are_added(mode: str, name: Any, margins: tuple[int, int]) -> None:
+@pytest.mark.parametrize("margins", [(1, -2), (-1, 2), (-2, -1), (3, -1), (3, -3), (0, -5)])
+def test_negative_margins_cut_off(mode: str, name: Any, margins: tuple[int, int]) -> None:
+    """ "circular" continues with what is left; the other modes cut off what they have made."""
     x = np.arange(10.0).reshape(2, 5)
     before, after = margins
-    part = x[:, max(0, -before) : 5 + min(0, after)]
-    added = ((0, 0), (max(0, before), max(0, after)))
-    wanted = np.pad(part, added, mode=name) if part.size else part
+    wanted = x[:, max(0, -before) : 5 + min(0, after)] if mode == "circular" else x
+    if wanted.shape[1] < max(margins):
+        pytest.skip("more than is left")
+    wanted = np.pad(wanted, ((0, 0), (max(0, before), max(0, after))), mode=name) if wanted.size else wanted
+    if mode != "circular":
+        wanted = wanted[:, max(0, -before) : wanted.shape[1] + min(0, after)]
     found = F.pad(nc.tensor(x), margins, mode)
     np.testing.assert_array_equal(found.numpy(), wanted)
     np.testing.assert_array_equal(nc.jit(lambda x: F.pad(x, margins, mode))(nc.tensor(x)).numpy(), wanted)
 
 
-def test_margins_beyond_what_is_left_are_refused() -> None:
-    with pytest.raises(nc.ArgumentError, match="margins must be at most 1 in mode 'reflect' on an axis of 2; got 0, 2"):
-        F.pad(nc.arange(5.0), (-3, 2), "reflect")
-    with pytest.raises(nc.ArgumentError, match="at most inf in mode 'replicate' on an axis of 0; got 0, 1"):
-        F.pad(nc.arange(5.0), (-5, 1), "replicate")
+@pytest.mark.parametrize("mode, margins", [("reflect", (-3, 5)), ("replicate", (-4, -2)), ("circular", (-3, 3))])
+def test_margins_out_of_range(mode: str, margins: tuple[int, int]) -> None:
+    with pytest.raises(nc.ArgumentError, match=f"margins must be at most .* in mode '{mode}' on an axis of"):
+        F.pad(nc.arange(5.0), margins, mode)
 
 
 @pytest.mark.parametrize("p", [-np.inf, -1, 0, 0.5, 1, 3, np.inf])

@@ -43,7 +43,7 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
     """x with margins: `pad` lists those of the last axis, before and after, then those of the axis before it, …
 
     The mode "constant" (the default) fills with `value`, 0 by default.  "replicate" repeats the edge, "reflect" mirrors
-    the inside, and "circular" continues with the other side.  Negative margins cut off, before others are added.  The
+    the inside, and "circular" continues with the other side of what is left.  Negative margins cut off.  The
     result has the dtype of x.  Raises ArgumentError for other modes and margins out of range.
 
     >>> F.pad([1.0, 2.0, 3.0], (2, 1), "reflect")
@@ -60,18 +60,19 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
     if mode not in _PLACES:
         raise ArgumentError(f"pad: mode must be one of constant, {', '.join(_PLACES)}; got {mode!r}")
     given = held
-    cuts = [tuple(m if m < 0 else 0 for m in pair) for pair in margins]
-    if any(cut != (0, 0) for cut in cuts):
+    if mode == "circular":
+        cuts = [tuple(m if m < 0 else 0 for m in pair) for pair in margins]
         held = _filled_margins(held, cuts, 0)
-    for k, (pair, cut) in enumerate(zip(margins, cuts, strict=True)):
+        margins = [tuple(0 if m < 0 else m for m in pair) for pair in margins]
+    for k, (before, after) in enumerate(margins):
         axis = rank - 1 - k
         size = held.type.shape[axis]
-        before, after = (m if c == 0 else 0 for m, c in zip(pair, cut, strict=True))
         limit = {"reflect": size - 1, "circular": size}.get(mode, math.inf)
         if before != 0 or after != 0:
-            if size <= 0 or not (before <= limit and after <= limit):
+            if size <= 0 or not (before <= limit and after <= limit) or before + size + after < 0:
                 raise ArgumentError(
-                    f"pad: margins must be at most {limit} in mode {mode!r} on an axis of {size}; got {before}, {after}"
+                    f"pad: margins must be at most {limit} in mode {mode!r} on an axis of {size}, and leave elements; "
+                    f"got {before}, {after}"
                 )
             p = Positions(size, before, after)
             places = p.counted(before + size + after, BYTES_OF_PLACE) - before
