@@ -61,9 +61,8 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
         raise ArgumentError(f"pad: mode must be one of constant, {', '.join(_PLACES)}; got {mode!r}")
     given = held
     if mode == "circular":
-        cuts = [tuple(m if m < 0 else 0 for m in pair) for pair in margins]
-        held = _filled_margins(held, cuts, 0)
-        margins = [tuple(0 if m < 0 else m for m in pair) for pair in margins]
+        held = _filled_margins(held, [(_cut(before), _cut(after)) for before, after in margins], 0)
+        margins = [(before - _cut(before), after - _cut(after)) for before, after in margins]
     for k, (before, after) in enumerate(margins):
         axis = rank - 1 - k
         size = held.type.shape[axis]
@@ -78,6 +77,11 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
             places = p.counted(before + size + after, BYTES_OF_PLACE) - before
             held = p.taken(held, _PLACES[mode](p.functions, places, size), axis)
     return distinct(held, given)
+
+
+def _cut(margin: Size) -> Size:
+    """A negative margin, and 0 for others."""
+    return margin if margin < 0 else 0
 
 
 def _reflected(f: Any, places: Any, size: Size) -> Any:
