@@ -202,9 +202,9 @@ def multinomial(
 ) -> Tensor:
     """Counts [*shape, classes] of n trials, each of which is in a class in proportion to the vectors p [..., classes].
 
-    The shape defaults to that of n and of the other axes of p together, and the sum of p need not be 1.  n and `dtype`
-    are those of `binomial`, which draws the parts of halves of the classes.  Raises ArgumentError for known p that are
-    negative, not finite, or all 0; in compiled code, such p give −1, or NaN as floats.
+    The shape defaults to that of n and of the other axes of p together.  The sum of p need not be 1.  n and `dtype` are
+    those of `binomial`, which draws the parts of halves of the classes.  Raises ArgumentError for known p that are
+    negative, not finite, or all 0.  In compiled code, such p give −1, or NaN as floats.
 
     >>> nc.random.multinomial(5, nc.tensor([0.0, 1.0, 0.0]), (2,), key=nc.random.key(0))
     Tensor([[0, 5, 0],

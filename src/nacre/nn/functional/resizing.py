@@ -43,7 +43,7 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
     """x with margins: `pad` lists those of the last axis, before and after, then those of the axis before it, …
 
     The mode "constant" (the default) fills with `value`, 0 by default.  "replicate" repeats the edge, "reflect" mirrors
-    the inside, and "circular" continues with the other side of what is left.  Negative margins cut off.  The
+    the inside, and "circular" continues with the other side of the rest.  Negative margins cut off.  The
     result has the dtype of x.  Raises ArgumentError for other modes and margins out of range.
 
     >>> F.pad([1.0, 2.0, 3.0], (2, 1), "reflect")
