@@ -29,6 +29,7 @@ NAMES = {
     "rshift": "bitwise_right_shift", "binary_crossentropy_logits": "binary_cross_entropy_with_logits", "cast": "astype",
     "nonzero": "argwhere",
 }  # fmt: skip
+MIXED = "add sub mul div maximum minimum pow mod fmod lerp"
 FLOATING = "exp exp2 log log2 log10 sin cos tan sqrt rsqrt sigmoid tanh div"
 
 
@@ -67,25 +68,14 @@ def called(name: str, f: Callable[..., Any], *given: Any, **settings: Any) -> An
     """A function of Nacre with the operands and the conventions of tinygrad."""
     args, kwargs = list(map(bare, given)), {key: bare(v) for key, v in settings.items() if v is not None}
     numbers = [i for i, a in enumerate(args) if isinstance(a, nc.Tensor | bool | int | float)]
-    if name.startswith("__") or name in (
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "maximum",
-        "minimum",
-        "pow",
-        "mod",
-        "fmod",
-        "lerp",
-    ):
+    if name.startswith("__") or name in MIXED.split():
         for i, a in zip(numbers, of_one_kind([args[i] for i in numbers]), strict=True):
             args[i] = a
     if name in FLOATING.split() and not kwargs:
         args = [a.astype(nc.float32) if isinstance(a, nc.Tensor) and kind(a) < 2 else a for a in args]
     wide = any(isinstance(a, nc.Tensor) and a.dtype == nc.int64 for a in args)
     axis = next((v for v in [kwargs.get("axis"), kwargs.get("dim"), *args[1:2]] if type(v) is int), None)
-    along = name in ALONG.split() and (axis in (0, -1) or (axis is None and "softm" in name))
+    along = name in ALONG.split() and (axis in (0, -1) or (axis is None and ("softm" in name or name in SCANS)))
     if args and isinstance(args[0], nc.Tensor) and args[0].ndim == 0 and along:
         made = f(args[0][None], *args[1:], **kwargs)
         return dressed([v.reshape(()) for v in made] if isinstance(made, tuple) else made.reshape(()), wide)
@@ -221,24 +211,8 @@ def without(f: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
     )
 
 
-OPERATORS = " ".join(
-    f"__{n}__ __r{n}__"
-    for n in (
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "and",
-        "or",
-        "xor",
-        "lshift",
-        "rshift",
-        "matmul",
-    )
-)
+PAIRS = "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul"
+OPERATORS = " ".join(f"__{n}__ __r{n}__" for n in PAIRS.split())
 OPERATORS += " __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __neg__ __invert__ __len__ __bool__ __iter__"
 ALONG = (
     "cumsum cumprod cummax cummin logcumsumexp softmax log_softmax softmin sort argsort sum prod max min mean var std "
@@ -297,7 +271,16 @@ def install() -> None:
 
     for name in ("zeros", "ones", "empty"):
         setattr(Tensor, name, maker(getattr(nc, name)))
-    for name in ("rand", "uniform", "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal", "randn"):
+    for name in (
+        "rand",
+        "uniform",
+        "normal",
+        "scaled_uniform",
+        "glorot_uniform",
+        "kaiming_uniform",
+        "kaiming_normal",
+        "randn",
+    ):
         setattr(Tensor, name, maker(nc.random.uniform))
     for name in ("arange", "full", "eye", "linspace"):
         setattr(Tensor, name, staticmethod(partial(numbered, getattr(nc, name))))
@@ -342,13 +325,9 @@ def load(path: Path) -> types.ModuleType:
     def raises(case: Any, expected: Any, *_: Any) -> Any:
         return unittest.TestCase.assertRaises(case, (nc.Error, ValueError, TypeError, AttributeError, expected))
 
-    def both_raise(
-        case: Any, shapes: Any, torchs: Any, ours: Any = None, expected: Any = None, **settings: Any
-    ) -> None:
-        given = {"low": -1.5, "high": 1.5, "vals": None, "forward_only": False, **settings}
-        of_torch, of_nacre = tests.prepare_test_op(
-            given["low"], given["high"], shapes, given["vals"], given["forward_only"]
-        )
+    def both_raise(case: Any, shapes: Any, torchs: Any, ours: Any = None, expected: Any = None, **given: Any) -> None:
+        bounds = given.get("low", -1.5), given.get("high", 1.5)
+        of_torch, of_nacre = tests.prepare_test_op(*bounds, shapes, given.get("vals"), given.get("forward_only", False))
         with unittest.TestCase.assertRaises(case, expected):
             torchs(*of_torch)
         with raises(case, expected):
@@ -362,7 +341,7 @@ def load(path: Path) -> types.ModuleType:
 def main(arguments: Sequence[str]) -> int:
     """Run the tests, or those that are named; the status is 1 if one failed."""
     tests: Any = load(Path(arguments[0]))
-    passed = failed = skipped = 0
+    counts = np.zeros(3, int)
     for suite in unittest.defaultTestLoader.loadTestsFromModule(tests):
         for case in suite:  # type: ignore[union-attr]
             name = case.id().rpartition(".")[2]
@@ -372,15 +351,11 @@ def main(arguments: Sequence[str]) -> int:
             tests.torch.manual_seed(1337)
             case.run(result := unittest.TestResult())
             wrong = [*result.failures, *result.errors]
-            passed, failed, skipped = (
-                passed + result.wasSuccessful(),
-                failed + bool(wrong),
-                skipped + bool(result.skipped),
-            )
+            counts += np.array([result.wasSuccessful() and not result.skipped, bool(wrong), bool(result.skipped)])
             for _, told in wrong[:1]:
                 print(f"failed: {name}: {told.strip().splitlines()[-1][:300]}", flush=True)
-    print(f"{passed - skipped} passed, {failed} failed, {skipped} skipped")
-    return int(failed > 0)
+    print("{} passed, {} failed, {} skipped".format(*counts))
+    return int(counts[1] > 0)
 
 
 if __name__ == "__main__":

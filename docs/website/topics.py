@@ -176,8 +176,8 @@ TENSORS = Group(
             {
                 "nacre.random": "seed key split normal uniform randint bernoulli bits exponential laplace logistic "
                 "gumbel cauchy truncated_normal multivariate_normal gamma beta "
-                "dirichlet student_t von_mises poisson binomial geometric categorical choice permutation Generator "
-                "generator"
+                "dirichlet student_t von_mises poisson binomial multinomial geometric categorical choice permutation "
+                "Generator generator"
             },
         ),
         Topic(

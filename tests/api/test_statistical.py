@@ -142,6 +142,15 @@ def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
     np.testing.assert_allclose(nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5)
 
 
+def test_einsum_sums_over_the_axes_of_an_ellipsis_that_the_result_lacks() -> None:
+    """As PyTorch does; NumPy refuses it."""
+    x, y = (np.random.default_rng(k).normal(size=(2, 3, 4, 5)) for k in (1, 2))
+    for text, wanted in (("ij...,ij...->ij", "ijkl,ijkl->ij"), ("...j,...j->j", "kilj,kilj->j")):
+        np.testing.assert_allclose(nc.einsum(text, nc.tensor(x), nc.tensor(y)).numpy(), np.einsum(wanted, x, y))
+    one = nc.einsum("...j,...j->j", nc.tensor(x[0, :1, :1]), nc.tensor(y)).numpy()
+    np.testing.assert_allclose(one, np.einsum("j,kilj->j", x[0, 0, 0], y))
+
+
 @pytest.mark.parametrize("text", ["ii->i", "ii,ij->j", "jii->j"])
 def test_einsum_on_diagonals_is_differentiated_and_batched(text: str) -> None:
     parts = text.partition("->")[0].split(",")

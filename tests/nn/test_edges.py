@@ -102,3 +102,44 @@ def test_transposed_convolutions_without_a_result_are_refused(compiled: bool) ->
         with pytest.raises(nc.ShapeError, match="conv_transpose2d: the result must not have negative sizes"):
             (nc.jit(f) if compiled else f)(nc.ones(shape))
     assert f(nc.ones((1, 3, 2, 2))).shape == (1, 4, 1, 1)
+
+
+@pytest.mark.parametrize("mode, name", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize("margins", [(1, -2), (-1, 2), (-2, -1), (3, -1), (3, -3), (0, -5)])
+def test_negative_margins_cut_off(mode: str, name: Any, margins: tuple[int, int]) -> None:
+    """ "circular" continues with what is left; the other modes cut off what they have made."""
+    x = np.arange(10.0).reshape(2, 5)
+    before, after = margins
+    wanted = x[:, max(0, -before) : 5 + min(0, after)] if mode == "circular" else x
+    if wanted.shape[1] < max(margins):
+        pytest.skip("more than is left")
+    wanted = np.pad(wanted, ((0, 0), (max(0, before), max(0, after))), mode=name) if wanted.size else wanted
+    if mode != "circular":
+        wanted = wanted[:, max(0, -before) : wanted.shape[1] + min(0, after)]
+    found = F.pad(nc.tensor(x), margins, mode)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    np.testing.assert_array_equal(nc.jit(lambda x: F.pad(x, margins, mode))(nc.tensor(x)).numpy(), wanted)
+
+
+@pytest.mark.parametrize("mode, margins", [("reflect", (-3, 5)), ("replicate", (-4, -2)), ("circular", (-3, 3))])
+def test_margins_out_of_range(mode: str, margins: tuple[int, int]) -> None:
+    with pytest.raises(nc.ArgumentError, match=f"margins must be at most .* in mode '{mode}' on an axis of"):
+        F.pad(nc.arange(5.0), margins, mode)
+
+
+@pytest.mark.parametrize("p", [-np.inf, -1, 0, 0.5, 1, 3, np.inf])
+def test_lengths_of_every_order(p: float) -> None:
+    x = np.array([[3.0, -4.0, 0.5], [1.0, 2.0, -8.0]])
+    lengths = np.linalg.norm(x, ord=p, axis=1)
+    np.testing.assert_allclose(F.normalize(nc.tensor(x), p).numpy(), x / lengths[:, None], rtol=1e-12)
+    found = F.pairwise_distance(nc.tensor(x), nc.zeros(3, dtype=nc.float64), p, eps=0.0)
+    np.testing.assert_allclose(found.numpy(), lengths, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [nc.int8, nc.int32, nc.int64, nc.uint64], ids=str)
+def test_positions_of_greatest_integers(dtype: nc.DType) -> None:
+    """Also where float64 does not hold them."""
+    top = nc.iinfo(dtype).max
+    x = nc.tensor([[[top - 1, top, 0, 5, 7, 7]]], dtype=dtype)
+    values, places = F.max_pool1d(x, 2, return_indices=True)
+    assert values.tolist() == [[[top, 5, 7]]] and places.tolist() == [[[1, 3, 4]]] and values.dtype == dtype

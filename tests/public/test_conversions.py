@@ -178,7 +178,9 @@ OTHERS = {
         "conversions of what has a dtype; integers wrap",
     ),
     **dict.fromkeys(("finfo", "iinfo", "isdtype"), "facts of dtypes"),
-    **dict.fromkeys(("random.poisson", "random.binomial", "random.geometric"), "int64 counts, converted"),
+    **dict.fromkeys(
+        ("random.poisson", "random.binomial", "random.multinomial", "random.geometric"), "int64 counts, converted"
+    ),
     "bitcast": "the bits, not the numbers",
     **dict.fromkeys(
         (

@@ -338,7 +338,7 @@ def linspace(
 ) -> Tensor:
     """Evenly spaced numbers from start to stop, `num` of them, each rounded once; for complex ends, by their parts.
 
-    Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
+    Raises DTypeError if a number does not fit an integer dtype: NumPy rounds it down, PyTorch towards 0.
 
     >>> nc.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
@@ -368,6 +368,9 @@ def linspace(
     require_room(num * (16 + found.itemsize))  # for the numbers, a copy and the result
     with np.errstate(all="ignore"):
         exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
+    if found.is_integer and not (exact == np.trunc(exact)).all():
+        advice = f"convert the result, as in `nacre.linspace(0, 10, 5).astype(nacre.{found.name})`"
+        raise DTypeError(f"linspace: numbers of {found.name} must be whole; got {exact[:4].tolist()}; {advice}")
     return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
 
 

@@ -209,7 +209,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 def _dtype_of(x: Any) -> DType:
     """A dtype, or that of a tensor or an array."""
-    return as_dtype(x.dtype if hasattr(x, "dtype") else x)
+    return as_dtype(x.dtype if hasattr(x, "dtype") and not isinstance(x, type) else x)
 
 
 def finfo(dtype: Any, /) -> FloatFacts:

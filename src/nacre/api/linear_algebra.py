@@ -172,8 +172,8 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     """Einstein summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 
     Letters that occur in one operand only, and not in the result, are summed over.  A letter that an operand has twice
-    takes its diagonal.  `...` stands for all other axes, which are broadcast, as in `"...ij,...jk->...ik"`.  With
-    `dtype`, operands are converted to it first, as in `matmul`.
+    takes its diagonal.  `...` stands for all other axes, which are broadcast, as in `"...ij,...jk->...ik"`, and summed
+    over if the result lacks it.  With `dtype`, operands are converted to it first, as in `matmul`.
 
     >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
@@ -225,9 +225,9 @@ def _without_ellipsis(subscripts: str, xs: Sequence[Any]) -> tuple[str, list[Any
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     inputs = left.split(",")
     wrong = any(part.replace("...", "", 1).count(".") for part in (*inputs, output))
-    if wrong or len(inputs) != len(xs) or (arrow and "..." not in output):
+    if wrong or len(inputs) != len(xs):
         raise ArgumentError(
-            "einsum: each operand must have subscripts with at most one `...`, which the result has, too; got "
+            "einsum: each operand must have subscripts with at most one `...`; got "
             f'{subscripts!r} for {len(xs)}; write "...ij,...jk->...ik", for example'
         )
     counts = [len(x.type.shape) - len(part) + 3 if "..." in part else 0 for part, x in zip(inputs, xs, strict=True)]

@@ -185,7 +185,12 @@ def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) 
         return
     for name in kwargs:
         if name not in names:
-            written = "seed=0" if name == "generator" and "seed" in names else KEYWORDS.get(name, "")
+            written = KEYWORDS.get(f"{operation}.{name}") or KEYWORDS.get(name, "")
+            if name == "generator" and "seed" in names:
+                written = "seed=0"
+            keyword, equals, _ = written.partition("=")
+            if equals and keyword.isidentifier() and keyword not in names:
+                written = ""  # the advice is a keyword that this function lacks, too
             known = worded(written) or closest(name, names)
             taken = ", ".join(n for n in names if n != "self")
             raise KindError(f"{operation}: unexpected keyword {name!r}{known} (the parameters are {taken})")

@@ -2,13 +2,13 @@
 
 As a program, it prints the statistics of many draws, ten million by default::
 
-    PYTHONPATH=src:tests python tests/api/draws/laws.py [millions]
+    PYTHONPATH=src:tests python tests/api/draws/laws.py [MILLIONS [NAME ...]]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,9 @@ COUNTS = {
     "binomial at the limit": Subject(lambda s, **k: R.binomial(20, 0.5, s, **k), st.binom(20, 0.5)),
     "binomial, proposed": Subject(lambda s, **k: R.binomial(200, 0.37, s, **k), st.binom(200, 0.37)),
     "binomial, likely": Subject(lambda s, **k: R.binomial(10**8, 0.98, s, **k), st.binom(10**8, 0.98)),
+    "class of multinomial": Subject(
+        lambda s, **k: R.multinomial(40, nc.tensor(CHANCES), s, **k)[..., 1], st.binom(40, CHANCES[1])
+    ),
     "geometric": Subject(lambda s, **k: R.geometric(0.15, s, **k), st.geom(0.15)),
     "randint": Subject(lambda s, **k: R.randint(-3, 8, s, **k), st.randint(-3, 8)),
     "bernoulli": Subject(lambda s, dtype=None, key=None: R.bernoulli(0.3, s, key=key), st.bernoulli(0.3)),
@@ -151,15 +154,16 @@ def deviations(numbers: Array, law: Any) -> Iterator[tuple[str, float]]:
         yield "variance", (((numbers - mean) ** 2).mean() - variance) / error
 
 
-def main(count: int) -> None:
-    """Print the table."""
+def main(count: int, names: Sequence[str]) -> None:
+    """Print the table, of the distributions that are named or of all."""
     print(f"{count} draws: the statistics of Kolmogorov and Smirnov, or of Pearson, and deviations of moments")
     for table, dtype, measure in ((CONTINUOUS, nc.float64, distance), (COUNTS, nc.int64, chi_squared)):
-        for name, subject in table.items():
+        for name in [n for n in table if not names or n in names]:
+            subject = table[name]
             numbers = drawn(subject, count, dtype)
             moments = "  ".join(f"{moment} {size:+.2f}" for moment, size in deviations(numbers, subject.law))
             print(f"{name:24} {measure(numbers, subject.law):6.2f}  {moments}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(float(sys.argv[1]) * 1e6) if sys.argv[1:] else 10_000_000)
+    main(int(float(sys.argv[1]) * 1e6) if sys.argv[1:] else 10_000_000, sys.argv[2:])

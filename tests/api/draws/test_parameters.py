@@ -29,6 +29,24 @@ def test_counts_at_the_edges() -> None:
     assert R.binomial(2, 0.5, (), key=KEY).shape == ()
 
 
+def test_counts_of_classes() -> None:
+    """All results of a few trials, with the probabilities of the multinomial distribution."""
+    p = np.array([0.2, 0.5, 0.0, 0.3])
+    drawn = R.multinomial(3, nc.tensor(2 * p), (20_000,), key=KEY).numpy()
+    results, found = np.unique(drawn, axis=0, return_counts=True)
+    wanted = scipy.stats.multinomial(3, p).pmf(results) * len(drawn)
+    assert len(results) == 10 and scipy.stats.chisquare(found, wanted).pvalue > 1e-3
+
+
+def test_counts_of_classes_at_the_edges() -> None:
+    assert R.multinomial(4, nc.tensor([3.0]), (2,), key=KEY).tolist() == [[4], [4]]
+    assert R.multinomial(0, nc.tensor([3.0, 1.0]), key=KEY).tolist() == [0, 0]
+    many = R.multinomial(10**9, nc.tensor([[1.0, 1.0, 2.0], [0.0, 1.0, 0.0]]), key=KEY).numpy()
+    assert many[1].tolist() == [0, 10**9, 0] and many[0].sum() == 10**9
+    assert R.multinomial(nc.tensor([2, 5]), nc.ones((3, 1, 7)), key=KEY).sum(axis=-1).tolist() == [[2, 5]] * 3
+    assert R.multinomial(2, nc.ones((0, 3)), key=KEY).shape == (0, 3)
+
+
 @pytest.mark.parametrize("rate", [1e9, 1e12, 2.0**53, 2.0**62])
 def test_huge_rates(rate: float) -> None:
     """The deviations, in units of the root of the rate, follow the normal distribution."""
@@ -92,6 +110,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "real n": (lambda: R.binomial(2.5, 0.5), nc.DTypeError, r"random\.binomial: n must be integers; got f32"),
     "p": (lambda: R.binomial(5, 1.5), nc.ArgumentError, r"random\.binomial: p must be in \[0, 1\]; got 1.5"),
     "p is NaN": (lambda: R.binomial(5, math.nan), nc.ArgumentError, r"p must be in \[0, 1\]; got nan"),
+    "no class": (lambda: R.multinomial(5, 1.0), nc.DTypeError, r"random\.multinomial: p must have an axis of classes"),
+    "less than none": (lambda: R.multinomial(5, [1.0, -1.0]), nc.ArgumentError, r"p must be finite and not neg.*-1.0"),
+    "only zeros": (lambda: R.multinomial(5, [0.0, 0.0]), nc.ArgumentError, r"each vector of p must have a positive"),
     "no success": (lambda: R.geometric(0.0), nc.ArgumentError, r"random\.geometric: p must be in \(0, 1\]; got 0.0"),
     "concentration": (lambda: R.von_mises(0.0, -1.0), nc.ArgumentError, r"the concentration must be at least 0"),
     "no end": (lambda: R.von_mises(0.0, math.inf), nc.ArgumentError, r"at least 0 and finite; got inf"),
@@ -121,6 +142,8 @@ def test_impossible_parameters_of_compiled_code() -> None:
     )
     assert pairs.tolist()[1:] == [-1] * 3 and 0 <= pairs[0].item() <= 5
     assert nc.jit(lambda p: R.geometric(p, key=KEY))(nc.tensor([0.0, 2.0])).tolist() == [-1, -1]
+    vectors = nc.tensor([[0.0, 0.0], [1.0, -1.0], [1.0, math.inf], [0.0, 2.0]])
+    assert nc.jit(lambda p: R.multinomial(5, p, key=KEY))(vectors).tolist() == [[-1, -1]] * 3 + [[0, 5]]
     angles = nc.jit(lambda k: R.von_mises(0.0, k, key=KEY))(nc.tensor([1.0, -1.0, math.nan, 3e38, 1e38]))
     assert np.isnan(angles.numpy()).tolist() == [False, True, True, True, False]
 
@@ -128,11 +151,12 @@ def test_impossible_parameters_of_compiled_code() -> None:
 # ---- gradients
 
 
-@pytest.mark.parametrize("name", ["poisson", "binomial", "geometric"])
+@pytest.mark.parametrize("name", ["poisson", "binomial", "multinomial", "geometric"])
 def test_counts_have_no_derivative(name: str) -> None:
     f = {
         "poisson": lambda p, **k: R.poisson(p, key=KEY, **k),
         "binomial": lambda p, **k: R.binomial(9, p, key=KEY, **k),
+        "multinomial": lambda p, **k: R.multinomial(9, p, key=KEY, **k),
         "geometric": lambda p, **k: R.geometric(p, key=KEY, **k),
     }[name]
     p = nc.tensor([0.3, 0.6])

@@ -1,4 +1,4 @@
-"""Counts of the Poisson and binomial distributions, computed in float64.
+"""Counts of the Poisson, binomial and multinomial distributions, computed in float64.
 
 Where few are expected, a uniform number is searched in the distribution function.  Else counts are proposed by
 transformed rejection (Hörmann, J. Stat. Comput. Simul. 46 (1993); Insurance Math. Econom. 12 (1993)), with the
@@ -7,13 +7,13 @@ logarithms of probabilities in a form that does not cancel for large parameters 
 
 from __future__ import annotations
 
-from math import nan, pi
+from math import inf, nan, pi
 from typing import Any, Final
 
 from nacre.api.draws.rejection import accepted
 from nacre.api.draws.standard import inside, keys_of, unit
-from nacre.api.operands import filled
-from nacre.api.primitives import control, pointwise, reduce
+from nacre.api.operands import filled, spread
+from nacre.api.primitives import control, pointwise, reduce, view
 from nacre.base.dtypes import float64
 from nacre.interpret.stage import derived
 
@@ -66,6 +66,39 @@ def binomial_counts(trials: Any, p: Any, key: Any) -> Any:
     found = pointwise.select(many, proposed, searched)
     found = pointwise.select(turned, pointwise.sub(n, found), found)
     return pointwise.select(valid, found, filled(p, nan))
+
+
+def multinomial_counts(trials: Any, weights: Any, key: Any) -> Any:
+    """The counts of classes [..., k] for the trials [...], in float64; NaN where they are not possible.
+
+    The classes are the leaves of a binary tree.  Every node gives its left half a binomial part of its trials.
+    """
+    *rows, classes = weights.type.shape
+    depth = (int(classes) - 1).bit_length()
+    none = (0,) * len(rows)
+    absent = pointwise.fill(0.0, (), float64)
+    totals = [view.pad(weights, absent, (*none, 0), (*none, 2**depth - classes), (*none, 0))]
+    while len(totals) <= depth:
+        totals.append(pointwise.add(*_halves(totals[-1])))
+    counts = view.reshape(trials, (*rows, 1))
+    possible = pointwise.and_(pointwise.ge(weights, filled(weights, 0.0)), pointwise.lt(weights, filled(weights, inf)))
+    positive = pointwise.gt(totals[-1], filled(totals[-1], 0.0))
+    valid = pointwise.and_(view.reshape(reduce.all_(possible, (len(rows),)), (*rows, 1)), positive)
+    for whole, level, own in zip(totals[:0:-1], totals[-2::-1], keys_of(key, max(depth, 1)), strict=False):
+        some = pointwise.gt(whole, filled(whole, 0.0))
+        share = pointwise.div(_halves(level)[0], pointwise.select(some, whole, filled(whole, 1.0)))
+        left = binomial_counts(counts, share, own)
+        parts = [view.reshape(x, (*x.type.shape, 1)) for x in (left, pointwise.sub(counts, left))]
+        counts = view.reshape(view.concatenate(parts, len(rows) + 1), level.type.shape)
+    found = view.slice_axis(counts, len(rows), 0, classes)
+    return pointwise.select(spread(valid, found.type.shape), found, filled(found, nan))
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """The elements at even and at odd positions of the last axis."""
+    last = len(x.type.shape) - 1
+    size = x.type.shape[last]
+    return view.slice_axis(x, last, 0, size, 2), view.slice_axis(x, last, 1, size, 2)
 
 
 def geometric_counts(p: Any, key: Any) -> Any:

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.draws.counts import MOST_EXPECTED, MOST_TRIALS, binomial_counts, geometric_counts, poisson_counts
+from nacre.api.draws.counts import (
+    MOST_EXPECTED,
+    MOST_TRIALS,
+    binomial_counts,
+    geometric_counts,
+    multinomial_counts,
+    poisson_counts,
+)
 from nacre.api.draws.keys import Sizes, key_of
 from nacre.api.draws.parameters import count_dtype, counted, in_one_shape, require
 from nacre.api.draws.standard import standard_gumbel, unit
@@ -23,6 +30,7 @@ from nacre.base.conversion import bounds, number
 from nacre.base.dims import Dim, Size, require_fitting
 from nacre.base.dtypes import as_dtype, float32, float64, int64, uint32, uint64
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.types import broadcast_shapes
 from nacre.trace.value import is_concrete
 
 
@@ -182,14 +190,40 @@ def binomial(
     Tensor([5, 5], i64[2])
     """
     found = count_dtype("random.binomial", dtype)
-    trials, chance = as_tensor(n), _real_parameter("random.binomial", "p", p)
-    if not trials.type.dtype.is_integer:
-        raise DTypeError(f"random.binomial: n must be integers; got {trials.type}; write n.astype(nacre.int64)")
-    require("random.binomial", "n must be from 0 to 2^53", trials, lambda x: (x >= 0) & (x <= MOST_TRIALS))
+    trials, chance = _trials("random.binomial", n), _real_parameter("random.binomial", "p", p)
     require("random.binomial", "p must be in [0, 1]", chance, lambda x: (x >= 0) & (x <= 1))
     count, moving = in_one_shape("random.binomial", shape, trials, chance)
     drawn = of_tensors("random.binomial", binomial_counts, (count, identity.detach(moving), key_of(key)))
     return counted("binomial", drawn, found, moving)
+
+
+def multinomial(
+    n: TensorLike, p: TensorLike, shape: Sizes | None = None, dtype: Any = int64, key: TensorLike | None = None
+) -> Tensor:
+    """Counts [*shape, classes] of n trials, each of which is in a class in proportion to the vectors p [..., classes].
+
+    The shape defaults to that of n and of the other axes of p together.  The sum of p need not be 1.  n and `dtype` are
+    those of `binomial`, which draws the parts of halves of the classes.  Raises ArgumentError for known p that are
+    negative, not finite, or all 0.  In compiled code, such p give −1, or NaN as floats.
+
+    >>> nc.random.multinomial(5, nc.tensor([0.0, 1.0, 0.0]), (2,), key=nc.random.key(0))
+    Tensor([[0, 5, 0],
+            [0, 5, 0]], i64[2, 3])
+    """
+    found = count_dtype("random.multinomial", dtype)
+    trials, weights = _trials("random.multinomial", n), _real_parameter("random.multinomial", "p", p)
+    if not weights.type.shape or weights.type.shape[-1] == 0:
+        raise DTypeError(f"random.multinomial: p must have an axis of classes; got {weights.type}")
+    require("random.multinomial", "p must be finite and not negative", weights, lambda p: (p >= 0) & np.isfinite(p))
+    if is_concrete(weights) and not numbers(weights, "random.multinomial").any(axis=-1).all():
+        raise ArgumentError("random.multinomial: each vector of p must have a positive element; got only zeros")
+    *rows, classes = weights.type.shape
+    common = broadcast_shapes(trials.type.shape, tuple(rows), operation="random.multinomial")
+    sizes = common if shape is None else shape_of(shape, "random.multinomial")
+    (count,) = in_one_shape("random.multinomial", sizes, trials)
+    (moving,) = in_one_shape("random.multinomial", (*sizes, classes), weights)
+    drawn = of_tensors("random.multinomial", multinomial_counts, (count, identity.detach(moving), key_of(key)))
+    return counted("multinomial", drawn, found, moving)
 
 
 def geometric(p: TensorLike, shape: Sizes | None = None, dtype: Any = int64, key: TensorLike | None = None) -> Tensor:
@@ -207,6 +241,15 @@ def geometric(p: TensorLike, shape: Sizes | None = None, dtype: Any = int64, key
     (moving,) = in_one_shape("random.geometric", shape, held)
     drawn = of_tensors("random.geometric", geometric_counts, (identity.detach(moving), key_of(key)))
     return counted("geometric", drawn, found, moving)
+
+
+def _trials(operation: str, n: TensorLike) -> Any:
+    """Numbers of trials."""
+    held = as_tensor(n)
+    if not held.type.dtype.is_integer:
+        raise DTypeError(f"{operation}: n must be integers; got {held.type}; write n.astype(nacre.int64)")
+    require(operation, "n must be from 0 to 2^53", held, lambda x: (x >= 0) & (x <= MOST_TRIALS))
+    return held
 
 
 def _real_parameter(operation: str, name: str, x: TensorLike) -> Any:

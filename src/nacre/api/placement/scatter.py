@@ -21,17 +21,22 @@ __all__ = ["index_add", "index_copy", "index_fill", "scatter", "scatter_add", "s
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-def scatter(x: TensorLike, /, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
+def scatter(x: TensorLike, /, dim: int, index: TensorLike, src: TensorLike, *, reduce: str | None = None) -> Tensor:
     """x with elements stored at integer indices along an axis: of several at one place, the last one stays.
 
     The index has the rank of x, and at most the sizes of x elsewhere.  `src` is a number, or a tensor with at least the
-    sizes of the index; elements beyond these are not read.  As in PyTorch, a negative index is out of range.  Raises
-    AxisError for an index out of range, in a compiled function when it runs, ShapeError for other shapes.
+    sizes of the index; elements beyond these are not read.  As in PyTorch, a negative index is out of range.  With
+    `reduce`, "add" or "multiply", elements are combined with those of x in order.  Raises AxisError for an index out of
+    range, in a compiled function when it runs, ShapeError for other shapes, ArgumentError for another `reduce`.
 
     >>> nc.scatter(nc.zeros((2, 3)), 1, [[2], [0]], [[1.0], [2.0]])
     Tensor([[0., 0., 1.],
             [2., 0., 0.]], f32[2, 3])
     """
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply'; got {reduce!r}; use scatter_reduce")
+        return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
     held, at, places, updates, whole = _located("scatter", x, dim, index, src)
     if places.type.size == 0:
         return whole(held)

@@ -415,7 +415,6 @@ RANDOM: Final = by_name(
         "rademacher": "2 * nacre.random.randint(0, 2, shape) - 1",
         "ranf sample": "nacre.random.uniform(shape)",
         "random_integers": "nacre.random.randint(low, high + 1, shape)",
-        "multinomial": "nacre.bincount(nacre.random.categorical(nacre.log(p), (n,)), length=p.size)",
         "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
         "negative_binomial": "nacre.random.poisson(nacre.random.gamma(n, shape) * (1 - p) / p)",
         "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "

@@ -1,4 +1,4 @@
-"""Keywords of other libraries' functions that Nacre's functions lack."""
+"""Keywords of other libraries' functions that Nacre's functions lack; some mean another thing in each function."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ KEYWORDS: Final = {
     "verbose": "Leave it out; read the rate from optimizer.param_groups",
     "persistent_workers": "Leave it out; workers end with the epoch",
     "fullgraph": "Leave it out; a function is always one program",
-    "mode": "Leave it out; NACRE_TUNE chooses faster variants",
+    "jit.mode": "Leave it out; NACRE_TUNE chooses faster variants",
+    "pad.mode": 'nacre.nn.functional.pad(x, (1, 1), mode="reflect")',
+    "constant_values": "value=0.0",
     "backend": "Leave it out; there is one compiler",
     "donate_argnums": 'donate=("x",), with the names of parameters',
     "donate_argnames": 'donate=("x",), with the names of parameters',

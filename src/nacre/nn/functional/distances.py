@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nacre.api.linalg.norms import vector_norm
 from nacre.api.operands import TensorLike, as_tensor, filled, operands
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.slope import root
@@ -12,7 +13,6 @@ from nacre.api.tensor import Tensor
 from nacre.base.errors import DTypeError
 from nacre.base.types import normal_axis
 from nacre.interpret.precision.functions import autocasting
-from nacre.nn.functional.normalisation import norm
 
 __all__ = [
     "cosine_similarity",
@@ -64,5 +64,5 @@ def pairwise_distance(
     Tensor(5., f32[])
     """
     a, b = wide_operands("pairwise_distance", x1, x2)
-    found = norm(a - b + eps, p, len(a.type.shape) - 1)
+    found = vector_norm(a - b + eps, axis=-1, ord=p)
     return narrowed(found[..., None] if keepdim else found, x1)

@@ -16,7 +16,7 @@ from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Dim, product
-from nacre.base.dtypes import FLOATING, REAL, float64, int64
+from nacre.base.dtypes import REAL, float64, int64, uint64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.ops.identity import detach
 from nacre.trace.value import is_concrete
@@ -161,13 +161,13 @@ def _windows(w: PoolingWindows, axes: Row) -> tuple[Any, Any, Any, Any]:
 def _places(x: Any, w: PoolingWindows) -> Any:
     """The position of each window's maximum in the flattened spatial axes; the first one if several are equal.
 
-    Positions are float64 numbers, which are exact below 2^53.
+    Positions have the dtype in which elements are compared: float64, which is exact below 2^53, or 64-bit integers.
     """
-    require("max_pool", x.type.dtype, FLOATING)
-    wide = detach(as_tensor(x, float64))
+    dtype = float64 if x.type.dtype.is_float else uint64 if x.type.dtype is uint64 else int64
+    wide = detach(as_tensor(x, dtype))
     count = product(x.type.shape[2:])
     place = view.broadcast(
-        view.reshape(pointwise.iota((count,), 0, float64), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))
+        view.reshape(pointwise.iota((count,), 0, dtype), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))
     )
     values = [wide]  # the maxima after each stage; the next stage selects positions from them
 

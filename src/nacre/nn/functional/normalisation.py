@@ -12,9 +12,9 @@ from typing import Any
 
 from nacre.api.data_types import finfo
 from nacre.api.elementwise.apply import require
+from nacre.api.linalg.norms import vector_norm
 from nacre.api.operands import TensorLike, as_tensor, extent, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view, window
-from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
@@ -328,8 +328,8 @@ def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: flo
 def normalize(x: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its p-norm along an axis, or by eps where that is larger.
 
-    `x` has a floating-point dtype; the result has its shape and dtype.  `dim` is 1 by default.  Raises ArgumentError
-    unless p is positive.
+    `x` has a floating-point dtype; the result has its shape and dtype.  `dim` is 1 by default, and p an order of
+    `nacre.linalg.vector_norm`.
 
     >>> F.normalize([3.0, 4.0], dim=0)
     Tensor([0.6, 0.8], f32[2])
@@ -339,20 +339,7 @@ def normalize(x: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
     def compute(v: Any) -> Any:
         """The values over their length along the axis."""
-        length = norm(v, p, at)
+        length = vector_norm(v, axis=at, ord=p)
         return pointwise.div(v, along(pointwise.maximum(length, filled(length, eps)), v, at))
 
     return composite("normalize", held, compute)
-
-
-def norm(v: Any, p: float, axis: int) -> Any:
-    """(Σ |v|ᵖ)^(1/p) along an axis; p is positive, or infinite."""
-    if not p > 0:
-        raise ArgumentError(f"norm: p must be positive; got {p}")
-    if p == 2.0:
-        return root(reduce.sum_(pointwise.mul(v, v), (axis,)))
-    sizes = pointwise.abs_(v)
-    if p in (1.0, math.inf):
-        return (reduce.sum_ if p == 1.0 else reduce.max_)(sizes, (axis,))
-    total = reduce.sum_(pointwise.pow_(sizes, filled(sizes, p)), (axis,))
-    return power_root(total, p)

@@ -43,7 +43,7 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
     """x with margins: `pad` lists those of the last axis, before and after, then those of the axis before it, …
 
     The mode "constant" (the default) fills with `value`, 0 by default.  "replicate" repeats the edge, "reflect" mirrors
-    the inside, and "circular" continues with the other side.  Negative margins cut off, in mode "constant" only.  The
+    the inside, and "circular" continues with the other side of the rest.  Negative margins cut off.  The
     result has the dtype of x.  Raises ArgumentError for other modes and margins out of range.
 
     >>> F.pad([1.0, 2.0, 3.0], (2, 1), "reflect")
@@ -60,19 +60,28 @@ def pad(x: TensorLike, pad: Sequence[Size], mode: str = "constant", value: float
     if mode not in _PLACES:
         raise ArgumentError(f"pad: mode must be one of constant, {', '.join(_PLACES)}; got {mode!r}")
     given = held
+    if mode == "circular":
+        held = _filled_margins(held, [(_cut(before), _cut(after)) for before, after in margins], 0)
+        margins = [(before - _cut(before), after - _cut(after)) for before, after in margins]
     for k, (before, after) in enumerate(margins):
         axis = rank - 1 - k
         size = held.type.shape[axis]
         limit = {"reflect": size - 1, "circular": size}.get(mode, math.inf)
-        if any(m < 0 or not m <= limit for m in (before, after)) or size <= 0:
-            raise ArgumentError(
-                f"pad: margins must be from 0 to {limit} in mode {mode!r} on an axis of {size}; got {before}, {after}"
-            )
         if before != 0 or after != 0:
+            if size <= 0 or not (before <= limit and after <= limit) or before + size + after < 0:
+                raise ArgumentError(
+                    f"pad: margins must be at most {limit} in mode {mode!r} on an axis of {size}, and leave elements; "
+                    f"got {before}, {after}"
+                )
             p = Positions(size, before, after)
             places = p.counted(before + size + after, BYTES_OF_PLACE) - before
             held = p.taken(held, _PLACES[mode](p.functions, places, size), axis)
     return distinct(held, given)
+
+
+def _cut(margin: Size) -> Size:
+    """A negative margin, and 0 for others."""
+    return margin if margin < 0 else 0
 
 
 def _reflected(f: Any, places: Any, size: Size) -> Any:

@@ -139,6 +139,7 @@ LAWS: Final[dict[str, tuple[Rule, ...]]] = {
     "von_mises": (_by_concentration,),
     "poisson": (partial(_refuse, "poisson"),),
     "binomial": (partial(_refuse, "binomial"),),
+    "multinomial": (partial(_refuse, "multinomial"),),
     "geometric": (partial(_refuse, "geometric"),),
 }
 drawn_p = Primitive("drawn", _type, Element(_first), Jvp(_tangent), lined_up(lambda: drawn_p))
