@@ -16,13 +16,20 @@ from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.codegen.loops.operations import register
 from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, Stack
-from nacre.kernel.ast import For, Stmt
+from nacre.kernel.ast import For, Stmt, While, statements
 from nacre.kernel.order import BLOCK
 from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Val
 
 HELD = 4  # most vectors of a block that wait in registers
 STRAIGHT = 8  # most iterations of a loop around a tree that is unrolled
+
+
+def group_of(s: For) -> int:
+    """The iterations of a loop around trees that are unrolled: one where the body has loops, whose code is long."""
+    if any(isinstance(t, For | While) for t in statements(s.body)):
+        return 1
+    return 8 if weight(s.body) <= LIGHT else 2
 
 
 class ReductionLoops:
@@ -60,15 +67,15 @@ class ReductionLoops:
 
     def fold_rounds(self, s: For, trees: Sequence[Reduction]) -> None:
         """A loop around canonical trees: groups of iterations, then the remaining ones, on a stack of sums."""
-        f, group = self.f, 8 if weight(s.body) <= LIGHT else 2
+        f, group = self.f, group_of(s)
         kept = self.accumulators.carried(s.body, trees)
         self.invariants.hoist(s)
         depth = max(upper(s.extent), 1).bit_length() + 1
         stacks = [Stack(f, r, vec(register(r.dtype), self.values.lanes), depth) for r in trees]
         extent = self.values.size(s.extent)
-        whole = f.and_(extent, -group)
+        whole = f.and_(extent, -group) if group > 1 else extent
         top = f.i64(0)
-        for start, end, step in ((f.i64(0), whole, group), (whole, extent, 1)):
+        for start, end, step in ((f.i64(0), whole, group), (whole, extent, 1)) if group > 1 else ((top, extent, 1),):
             with f.loop(s.index, start, end, step, carry=[*self.accumulators.current(kept), top]) as loop:
                 self.values.take(kept, loop.carried[:-1])
                 self.values.forget(s.body)
