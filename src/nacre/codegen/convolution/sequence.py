@@ -13,6 +13,7 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function, ModuleText
+from nacre.runtime.executable import Unit
 
 WIDEST_WINDOW = 8  # columns, and strides of columns, up to which a window's kernel unrolls its taps
 
@@ -42,6 +43,7 @@ class ConvolutionStep:
     items: Count
     scratch: int = 0
     grain: int = 1
+    units: tuple[Unit, ...] = ()  # where they are not the text alone
 
 
 Fill = Callable[[np.ndarray], np.ndarray | None]  # packs an operand as a kernel does; None for another type
@@ -126,8 +128,40 @@ class SequenceKernel:
     def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> ConvolutionStep:
         """End the kernel function and describe it; scratch is in bytes."""
         self.f.ret()
-        text = self.module.text()
-        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
+        text, units = self.module.text(), separate_units(self.module, self.name)
+        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain, units)
+
+
+def separate_units(module: ModuleText, name: str) -> tuple[Unit, ...]:
+    """A unit for each function that a kernel calls, which kernels with equal ones share, and one for the kernel."""
+    rest = [n for n in module.functions if n != name]
+    found: list[Unit] = []
+    done: set[str] = set()
+    while rest:
+        later: list[str] = []
+        for n in rest:
+            part = _only(module, n)
+            names = tuple(m for m in module.functions if m in part.declarations)
+            if done.issuperset(names):
+                found.append(Unit(part.exported(), names, (n,)))
+                done.add(n)
+            else:
+                later.append(n)
+        assert len(later) < len(rest), f"functions of {name} call each other"
+        rest = later
+    if not found:
+        return ()
+    part = _only(module, name)
+    return *found, Unit(part.text(), tuple(m for m in module.functions if m in part.declarations))
+
+
+def _only(module: ModuleText, name: str) -> ModuleText:
+    """A module with one of a module's functions, which declares the others that it calls."""
+    others = ModuleText(name)
+    others.functions = {k: f for k, f in module.functions.items() if k != name}
+    found = module.without(others)
+    found.name = name
+    return found
 
 
 def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:
