@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from nacre.base.records import dataclass
+from nacre.codegen.units import separate_units
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
@@ -33,7 +34,7 @@ class Count:
 class ConvolutionStep:
     """One kernel: its text, the buffers its argument slots point to, and its parallel extent.
 
-    The slots are the addresses of `buffers`, then the batch as an i64.
+    The slots are the addresses of `buffers`, then the batch and `sizes` as i64.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ConvolutionStep:
     scratch: int = 0
     grain: int = 1
     units: tuple[Unit, ...] = ()  # where they are not the text alone
+    sizes: tuple[int, ...] = ()
 
 
 Fill = Callable[[np.ndarray], np.ndarray | None]  # packs an operand as a kernel does; None for another type
@@ -116,6 +118,11 @@ class SequenceKernel:
         self.pointers = {b: f.load(f.gep(args, i, "ptr"), "ptr") for i, b in enumerate(buffers)}
         self.batch = f.load(f.gep(args, len(buffers), "ptr"), "i64")
 
+    def read_sizes(self, count: int) -> list[Val]:
+        """Numbers that the kernel reads behind the batch."""
+        f, first = self.f, len(self.buffers) + 1
+        return [f.load(f.gep(f["args"], first + i, "ptr"), "i64") for i in range(count)]
+
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
         return self.module.function(name, "void", params, linkage="internal", attributes="noinline", isa=self.isa)
@@ -132,39 +139,7 @@ class SequenceKernel:
         return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain, units)
 
 
-def separate_units(module: ModuleText, name: str) -> tuple[Unit, ...]:
-    """A unit for each function that a kernel calls, which kernels with equal ones share, and one for the kernel."""
-    rest = [n for n in module.functions if n != name]
-    found: list[Unit] = []
-    done: set[str] = set()
-    while rest:
-        later: list[str] = []
-        for n in rest:
-            part = _only(module, n)
-            names = tuple(m for m in module.functions if m in part.declarations)
-            if done.issuperset(names):
-                found.append(Unit(part.exported(), names, (n,)))
-                done.add(n)
-            else:
-                later.append(n)
-        assert len(later) < len(rest), f"functions of {name} call each other"
-        rest = later
-    if not found:
-        return ()
-    part = _only(module, name)
-    return *found, Unit(part.text(), tuple(m for m in module.functions if m in part.declarations))
-
-
-def _only(module: ModuleText, name: str) -> ModuleText:
-    """A module with one of a module's functions, which declares the others that it calls."""
-    others = ModuleText(name)
-    others.functions = {k: f for k, f in module.functions.items() if k != name}
-    found = module.without(others)
-    found.name = name
-    return found
-
-
-def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:
+def split(f: Function, index: Operand, extent: Operand) -> tuple[Operand, Operand]:
     """(index div extent, index mod extent)."""
     if extent == 1:
         return index, 0

@@ -451,7 +451,7 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
         found.append(
             TemplateStep(
                 Code(s.text, s.name, s.units),
-                (*slots, batch),
+                (*slots, batch, *s.sizes),
                 extent,
                 _share(work, extent),
                 s.scratch,
