@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import field
 
 import numpy as np
@@ -126,6 +127,12 @@ class SequenceKernel:
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
         return self.module.function(name, "void", params, linkage="internal", attributes="noinline", isa=self.isa)
+
+    def inside(self, f: Function) -> SequenceKernel:
+        """The kernel with a function of its module in place of its own."""
+        found = copy(self)
+        found.f = f
+        return found
 
     def table(self, name: str, values: Sequence[int]) -> Val:
         """A constant array of i64; returns its address."""

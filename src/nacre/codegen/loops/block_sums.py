@@ -40,17 +40,17 @@ def filled_sum(f: Function, r: Reduction, row: Val, used: Val, count: int, lanes
 
 @lru_cache(maxsize=64)
 def sum_function(isa: Isa, r: Reduction, lanes: int) -> ModuleText:
-    """A function that sums the used elements of a row; its tree is no larger than a few times those that are there."""
+    """A function that sums the used elements of a row; its tree has at most twice the vectors that are there."""
     module = ModuleText(f"block_{r.op}_{r.dtype.name}_{lanes}")
     params = {"row": "ptr", "used": "i64"}
     f = module.function(module.name, register(r.dtype), params, linkage="internal", attributes="noinline", isa=isa)
-    count = 4
+    count = 2
     while count < BLOCK // lanes:
         stem = f.fresh("size")
         f.branch(f.icmp("sle", f["used"], count * lanes), f"{stem}.yes", f"{stem}.no")
         f.label(f"{stem}.yes")
         f.ret(filled_sum(f, r, f["row"], f["used"], count, lanes))
         f.label(f"{stem}.no")
-        count *= 4
+        count *= 2
     f.ret(filled_sum(f, r, f["row"], f["used"], BLOCK // lanes, lanes))
     return module
