@@ -177,13 +177,13 @@ def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int
     f, known = k.f, Packing.of(layout, strides)
     numbers = known.taps, known.panels, known.outputs, known.group, *strides
     sizes = (*numbers, layout.blocks, layout.depth, layout.inputs)
-    *read, blocks, depth, inputs = k.read_sizes(len(sizes))
-    packing = Packing(layout.width, *read, known.adjacent, known.whole)
+    taps, panels, outputs, group, lane, channel, blocks, depth, inputs = k.read_sizes(len(sizes))
+    packing = Packing(layout.width, taps, panels, outputs, group, lane, channel, known.adjacent, known.whole)
     with f.loop("item", f["lo"], f["hi"]) as item:
         panel, block = split(f, item.index, blocks)
         first = f.i64(product(f, block, depth))
         end = f.smin(f.add(first, depth), inputs)
-        size = f.mul(f.mul(f.i64(packing.taps), depth), layout.width)
+        size = f.mul(f.mul(taps, depth), layout.width)
         target = f.gep(k.pointers["panels"], f.mul(item.index, size), k.scalar)
         pack_channels(k, packing, panel, (first, end), target)
     found = k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
