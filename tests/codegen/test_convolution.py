@@ -241,7 +241,7 @@ def test_compiles_for_aarch64(form: str) -> None:
 
 
 def test_convolutions_share_the_functions_that_their_kernels_call() -> None:
-    sizes = [square(c, 14, 2 * c, 1) for c in (40, 56)]
+    sizes = [square(c, 14, 2 * c, 1) for c in (24, 40)]
     packs = {convolve.forward(AVX512, "float", conv).steps[0].text for conv in sizes}
     assert len(packs) == 1
     first, second = (set(convolve.weight_grad(AVX512, "float", conv).steps[0].units) for conv in sizes)
