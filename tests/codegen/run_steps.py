@@ -59,7 +59,7 @@ class Compiled:
         every = {**buffers, **spaces, **(packed or {})}
         calls = []
         for step, function in zip(self.steps.steps, self.functions, strict=True):
-            slots = np.array([_address(every.get(b)) for b in step.buffers] + [batch], np.int64)
+            slots = np.array([_address(every.get(b)) for b in step.buffers] + [batch, *step.sizes], np.int64)
             calls.append((function, slots, step.items(batch), aligned(step.scratch), every))
         return calls
 
@@ -74,7 +74,9 @@ class Compiled:
             held[name].bytes[:] = array.reshape(-1).view(np.uint8)
         for step, function in zip(self.steps.steps, self.functions, strict=True):
             scratch = Guarded(-(-step.scratch // 64) * 64, at_end)
-            slots = np.array([_address(held[b].bytes if b in held else None) for b in step.buffers] + [batch], np.int64)
+            slots = np.array(
+                [_address(held[b].bytes if b in held else None) for b in step.buffers] + [batch, *step.sizes], np.int64
+            )
             function(slots.ctypes.data, 0, step.items(batch), scratch.bytes.ctypes.data)
         for name, array in buffers.items():
             array.reshape(-1).view(np.uint8)[:] = held[name].bytes

@@ -238,3 +238,11 @@ def test_compiles_for_aarch64(form: str) -> None:
     for conv in (square(3, 8, 5, 3, pad=1), square(3, 9, 3, 3, stride=2, groups=3)):
         for step in getattr(convolve, form)(BY_NAME["neon"], "float", conv).steps:
             assert len(compile_text(step.text, cross_target("neon"))) > 0
+
+
+def test_convolutions_share_the_functions_that_their_kernels_call() -> None:
+    sizes = [square(c, 14, 2 * c, 1) for c in (24, 40)]
+    packs = {convolve.forward(AVX512, "float", conv).steps[0].text for conv in sizes}
+    assert len(packs) == 1
+    first, second = (set(convolve.weight_grad(AVX512, "float", conv).steps[0].units) for conv in sizes)
+    assert any("transpose" in unit.shared for unit in first & second)

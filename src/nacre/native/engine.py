@@ -211,7 +211,7 @@ class Library:
 
     def __init__(self, name: str, claim: llvm.LibraryClaim) -> None:
         self.name = name
-        self.needs: Library | None = None  # another library that its code calls
+        self.needs: tuple[Library, ...] = ()  # other libraries that its code calls
         self._claims = [claim]  # dropping the last claim would unload the library
         self._addresses: dict[str, int] = {}
 

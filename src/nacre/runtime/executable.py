@@ -36,13 +36,15 @@ from nacre.runtime.texts import driver_text, host_call_text
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that is compiled separately, and the names of the functions that it imports from the unit before.
+    """A module that is compiled separately, with the names of the functions that it imports from units before.
 
-    In a cached kernel, the key of the module's object replaces the text.
+    `shared` names those that it defines for the units behind it.  In a cached kernel, the key of the module's object
+    replaces the text.
     """
 
     text: str
     names: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     key: bytes = b""
 
 
@@ -153,13 +155,18 @@ class Executable:
             self.addresses = [lib.address(c.name) for lib, c in zip(self.libraries, self.codes, strict=True)]
 
     def _library(self, code: Code) -> Library:
-        """The library of the last unit, which keeps those before loaded."""
-        first, *others = code.units
-        found = self._object(first, {})
-        for unit in others:
-            before = found
-            found = self._object(unit, {name: before.address(name) for name in unit.names})
-            found.needs = before
+        """The library of the last unit, which keeps those that it needs loaded."""
+        *before, last = code.units
+        known: dict[str, Library] = {}
+        for unit in before:
+            found = self._linked(unit, known)
+            known |= dict.fromkeys(unit.shared, found)
+        return self._linked(last, known)
+
+    def _linked(self, unit: Unit, known: Mapping[str, Library]) -> Library:
+        """The library of a unit, which imports functions of known ones."""
+        found = self._object(unit, {name: known[name].address(name) for name in unit.names})
+        found.needs = tuple({id(known[name]): known[name] for name in unit.names}.values())
         return found
 
     def _object(self, unit: Unit, symbols: Mapping[str, int]) -> Library:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from nacre.codegen.convolution.correlation import Correlation, TapRun, Tile, column_tiles, tap_runs, tile_runs
 from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import (
+    Packing,
     PanelLayout,
     Room,
     pack_channels,
@@ -212,7 +213,7 @@ class CorrelationKernel:
         """Pack blocks of a panel, unless another row panel or an earlier call has packed them."""
         k, f = self.k, self.k.f
         with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
-            pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
+            pack_channels(k, Packing.of(self.layout, self.strides), index, self._channels(blocks), target)
 
     def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
         """The input channels of some blocks."""

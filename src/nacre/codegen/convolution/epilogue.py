@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.pack import joined, prefetch_memory, transposed
 from nacre.codegen.convolution.sequence import (
@@ -59,10 +61,25 @@ class PixelWriter:
 
     def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""
+        f = self.k.f
         if self.blocked:
             self._blocks(by_pixel, count, channels, channel, offset)
-        else:
+        elif self.epilogue is not None:
             self._planes(by_pixel, count, channels, channel, offset)
+        else:
+            target = f.gep(self.out, offset, self.k.scalar)
+            f.call(self._function(), "void", [by_pixel, count, channels, target, f.i64(self.plane)])
+
+    def _function(self) -> str:
+        """The function that writes pixels to planes of any size; without an epilogue, kernels share it."""
+        k = self.k
+        name = f"write_{self.width}" if self.outputs % self._piece == 0 else f"write_{self.width}_each"
+        if name not in k.module.functions:
+            f = k.internal(name, {"pixels": "ptr", "count": "i64", "channels": "i64", "target": "ptr", "plane": "i64"})
+            inside = replace(self, k=k.inside(f), out=f["target"], plane=f["plane"])
+            inside._planes(f["pixels"], f["count"], f["channels"], 0, 0)
+            f.ret()
+        return name
 
     def _blocks(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write pixels to blocks, a vector of channels at a time."""

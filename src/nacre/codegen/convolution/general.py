@@ -117,6 +117,5 @@ def steps(f: Function, distance: Val, step: int) -> Val:
 
 def read_sizes(k: SequenceKernel) -> tuple[Val, Val, Val, Val]:
     """The numbers behind the batch: height and width of the source, and of the result."""
-    f, first = k.f, len(k.buffers) + 1
-    height, width, rows, columns = (f.load(f.gep(f["args"], first + i, "ptr"), "i64") for i in range(4))
+    height, width, rows, columns = k.read_sizes(4)
     return height, width, rows, columns

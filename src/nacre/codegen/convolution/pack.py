@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -141,16 +142,52 @@ class PanelLayout:
         return self.groups * self.panels * self.panel_size
 
 
+@dataclass(frozen=True)
+class Packing:
+    """The numbers by which weights are packed: those of a `PanelLayout`, and the strides of w.
+
+    They are constants, or values that a kernel reads.  `adjacent` says whether the lanes are adjacent in w, `whole`
+    whether all taps of successive input channels are.
+    """
+
+    width: int
+    taps: Operand
+    panels: Operand
+    outputs: Operand
+    group: Operand  # elements of w
+    lane_stride: Operand
+    input_stride: Operand
+    adjacent: bool
+    whole: bool
+
+    @staticmethod
+    def of(layout: PanelLayout, strides: tuple[int, int]) -> Packing:
+        """The numbers of a layout; the strides are those of output and input channels in w."""
+        lane, channel = strides
+        group = layout.outputs * layout.inputs * layout.taps
+        adjacent, whole = lane == 1, channel == layout.taps
+        return Packing(layout.width, layout.taps, layout.panels, layout.outputs, group, lane, channel, adjacent, whole)
+
+
 def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> ConvolutionStep:
-    """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w."""
-    f = k.f
+    """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w.
+
+    The kernel reads the sizes, so that it serves many layouts.
+    """
+    f, known = k.f, Packing.of(layout, strides)
+    numbers = known.taps, known.panels, known.outputs, known.group, *strides
+    sizes = (*numbers, layout.blocks, layout.depth, layout.inputs)
+    taps, panels, outputs, group, lane, channel, blocks, depth, inputs = k.read_sizes(len(sizes))
+    packing = Packing(layout.width, taps, panels, outputs, group, lane, channel, known.adjacent, known.whole)
     with f.loop("item", f["lo"], f["hi"]) as item:
-        panel, block = split(f, item.index, layout.blocks)
-        first = f.i64(product(f, block, layout.depth))
-        end = f.smin(f.add(first, layout.depth), layout.inputs)
-        target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
-        pack_channels(k, layout, strides, panel, (first, end), target)
-    return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
+        panel, block = split(f, item.index, blocks)
+        first = f.i64(product(f, block, depth))
+        end = f.smin(f.add(first, depth), inputs)
+        size = f.mul(f.mul(taps, depth), layout.width)
+        target = f.gep(k.pointers["panels"], f.mul(item.index, size), k.scalar)
+        pack_channels(k, packing, panel, (first, end), target)
+    found = k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
+    return replace(found, sizes=sizes)
 
 
 def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
@@ -168,39 +205,29 @@ def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w
 
 
 def pack_channels(
-    k: SequenceKernel,
-    layout: PanelLayout,
-    strides: tuple[int, int],
-    panel: Operand,
-    channels: tuple[Operand, Operand],
-    target: Val,
+    k: SequenceKernel, about: Packing, panel: Operand, channels: tuple[Operand, Operand], target: Val
 ) -> None:
     """Copy the input channels start … end of one panel, of all groups' panels."""
-    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
-    group, p = split(f, panel, layout.panels)
-    lane = product(f, p, layout.width)
+    f, taps, stride = k.f, about.taps, about.lane_stride
+    group, p = split(f, panel, about.panels)
+    lane = product(f, p, about.width)
     first, end = channels
     source = f.gep(
         k.pointers["w"],
-        total(
-            f,
-            product(f, group, layout.outputs * layout.inputs * taps),
-            product(f, lane, lane_stride),
-            product(f, first, input_stride),
-        ),
+        total(f, product(f, group, about.group), product(f, lane, stride), product(f, first, about.input_stride)),
         k.scalar,
     )
-    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    lanes = f.smin(f.sub(f.i64(about.outputs), lane), about.width)
     count = f.sub(f.i64(end), first)
-    if lane_stride == 1:
-        _copy_lanes(k, layout, source, target, lanes, count, input_stride)
-    elif input_stride == taps:
-        transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, taps), target, layout.width)
+    if about.adjacent:
+        _copy_lanes(k, about.width, source, target, lanes, count, about.input_stride)
+    elif about.whole:
+        transpose_matrix(k, f, source, stride, lanes, f.mul(count, taps), target, about.width)
     else:
         with f.loop("channel", 0, count) as c:
-            at = f.gep(source, product(f, c.index, input_stride), k.scalar)
-            to = f.gep(target, product(f, c.index, taps * layout.width), k.scalar)
-            transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
+            at = f.gep(source, product(f, c.index, about.input_stride), k.scalar)
+            to = f.gep(target, product(f, c.index, product(f, taps, about.width)), k.scalar)
+            transpose_matrix(k, f, at, stride, lanes, f.i64(taps), to, about.width)
 
 
 @dataclass(frozen=True)
@@ -301,13 +328,13 @@ def prefetch_weights(k: SequenceKernel, about: Weights, part: Operand, parts: Op
 
 
 def _copy_lanes(
-    k: SequenceKernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val, input_stride: int
+    k: SequenceKernel, width: int, source: Val, target: Val, lanes: Val, count: Val, input_stride: Operand
 ) -> None:
     """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""
     f = k.f
     with f.loop("channel", 0, count) as c:
-        for part in range(0, layout.width, k.lanes):
+        for part in range(0, width, k.lanes):
             mask = f.lane_mask(f.sub(lanes, part), k.lanes)
             at = f.gep(source, total(f, product(f, c.index, input_stride), part), k.scalar)
-            to = f.gep(target, total(f, product(f, c.index, layout.width), part), k.scalar)
+            to = f.gep(target, total(f, product(f, c.index, width), part), k.scalar)
             f.store(f.masked_load(at, mask, k.vector), to)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import field
 
 import numpy as np
 
 from nacre.base.records import dataclass
+from nacre.codegen.units import separate_units
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function, ModuleText
+from nacre.runtime.executable import Unit
 
 WIDEST_WINDOW = 8  # columns, and strides of columns, up to which a window's kernel unrolls its taps
 
@@ -32,7 +35,7 @@ class Count:
 class ConvolutionStep:
     """One kernel: its text, the buffers its argument slots point to, and its parallel extent.
 
-    The slots are the addresses of `buffers`, then the batch as an i64.
+    The slots are the addresses of `buffers`, then the batch and `sizes` as i64.
     """
 
     name: str
@@ -42,6 +45,8 @@ class ConvolutionStep:
     items: Count
     scratch: int = 0
     grain: int = 1
+    units: tuple[Unit, ...] = ()  # where they are not the text alone
+    sizes: tuple[int, ...] = ()
 
 
 Fill = Callable[[np.ndarray], np.ndarray | None]  # packs an operand as a kernel does; None for another type
@@ -114,9 +119,20 @@ class SequenceKernel:
         self.pointers = {b: f.load(f.gep(args, i, "ptr"), "ptr") for i, b in enumerate(buffers)}
         self.batch = f.load(f.gep(args, len(buffers), "ptr"), "i64")
 
+    def read_sizes(self, count: int) -> list[Val]:
+        """Numbers that the kernel reads behind the batch."""
+        f, first = self.f, len(self.buffers) + 1
+        return [f.load(f.gep(f["args"], first + i, "ptr"), "i64") for i in range(count)]
+
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
         return self.module.function(name, "void", params, linkage="internal", attributes="noinline", isa=self.isa)
+
+    def inside(self, f: Function) -> SequenceKernel:
+        """The kernel with a function of its module in place of its own."""
+        found = copy(self)
+        found.f = f
+        return found
 
     def table(self, name: str, values: Sequence[int]) -> Val:
         """A constant array of i64; returns its address."""
@@ -126,11 +142,11 @@ class SequenceKernel:
     def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> ConvolutionStep:
         """End the kernel function and describe it; scratch is in bytes."""
         self.f.ret()
-        text = self.module.text()
-        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
+        text, units = self.module.text(), separate_units(self.module, self.name)
+        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain, units)
 
 
-def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:
+def split(f: Function, index: Operand, extent: Operand) -> tuple[Operand, Operand]:
     """(index div extent, index mod extent)."""
     if extent == 1:
         return index, 0

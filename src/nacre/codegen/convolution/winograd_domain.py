@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import (
+    Packing,
     pack_channels,
     prefetch_line,
     prefetch_weights,
@@ -196,7 +197,7 @@ class WinogradKernel:
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
         """Copy filters of channels start … end to [channel][tap][lane]; panels of all groups are numbered together."""
-        pack_channels(self.k, self.plan.filters, self.plan.sides.strides, index, channels, stage)
+        pack_channels(self.k, Packing.of(self.plan.filters, self.plan.sides.strides), index, channels, stage)
 
     def staged(self, index: Operand, channel: Operand) -> Operand:
         """The index of a channel's staged filters among those of all groups' panels."""

@@ -22,11 +22,13 @@ from nacre.base.records import dataclass
 from nacre.codegen.loops.expressions import Values
 from nacre.codegen.loops.statements import Statements
 from nacre.codegen.loops.transposed_copy import Tiles, Tiling
+from nacre.codegen.units import separate_units
 from nacre.kernel.ast import For, Kernel, Let, Stmt
 from nacre.native.isa import Isa
 from nacre.native.llvm import OPTIMISED
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
+from nacre.runtime.executable import Unit
 
 GRAIN = 256  # elements of a vector loop in a work item, or a vector of the loop if that is more
 
@@ -35,13 +37,14 @@ GRAIN = 256  # elements of a vector loop in a work item, or a vector of the loop
 class Generated:
     """A generated kernel.
 
-    `text` is an LLVM module that defines `name`.  The kernel's arguments are the addresses of its buffers in order,
-    then `sizes`, evaluated by the caller, as int64s.  `extent` is the number of work items, `scratch` the bytes of
-    scratch memory of each thread, 64-byte aligned.
+    `text` is an LLVM module that defines `name`; `units` are its parts if they are compiled separately.  The kernel's
+    arguments are the addresses of its buffers in order, then `sizes`, evaluated by the caller, as int64s.  `extent` is
+    the number of work items, `scratch` the bytes of scratch memory of each thread, 64-byte aligned.
     """
 
     text: str
     name: str
+    units: tuple[Unit, ...]
     sizes: tuple[Size, ...]
     extent: Size
     scratch: Size
@@ -58,7 +61,8 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset(), op
     writer = Writer(module.function(name, "void", params, isa=isa), isa, kernel, streams)
     extent = writer.write()
     text = f"{OPTIMISED}\n{module.text()}" if optimised else module.text()
-    return Generated(text, name, writer.sizes, extent, writer.scratch_size)
+    units = () if optimised else separate_units(module, name)
+    return Generated(text, name, units, writer.sizes, extent, writer.scratch_size)
 
 
 class Writer:

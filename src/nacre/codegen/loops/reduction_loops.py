@@ -11,18 +11,26 @@ from collections.abc import Callable, Sequence
 
 from nacre.base.dims import upper
 from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
+from nacre.codegen.loops.block_sums import filled_sum, sum_function, tree, vectors
 from nacre.codegen.loops.expressions import Values
 from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.codegen.loops.operations import register
 from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, Stack
-from nacre.kernel.ast import For, Stmt
+from nacre.kernel.ast import For, Stmt, While, statements
 from nacre.kernel.order import BLOCK
-from nacre.native.llvm_types import lanes_of, vec
+from nacre.native.llvm_types import vec
 from nacre.native.llvm_values import Val
 
 HELD = 4  # most vectors of a block that wait in registers
 STRAIGHT = 8  # most iterations of a loop around a tree that is unrolled
+
+
+def group_of(s: For) -> int:
+    """The iterations of a loop around trees that are unrolled: one where the body has loops, whose code is long."""
+    if any(isinstance(t, For | While) for t in statements(s.body)):
+        return 1
+    return 8 if weight(s.body) <= LIGHT else 2
 
 
 class ReductionLoops:
@@ -60,15 +68,15 @@ class ReductionLoops:
 
     def fold_rounds(self, s: For, trees: Sequence[Reduction]) -> None:
         """A loop around canonical trees: groups of iterations, then the remaining ones, on a stack of sums."""
-        f, group = self.f, 8 if weight(s.body) <= LIGHT else 2
+        f, group = self.f, group_of(s)
         kept = self.accumulators.carried(s.body, trees)
         self.invariants.hoist(s)
         depth = max(upper(s.extent), 1).bit_length() + 1
         stacks = [Stack(f, r, vec(register(r.dtype), self.values.lanes), depth) for r in trees]
         extent = self.values.size(s.extent)
-        whole = f.and_(extent, -group)
+        whole = f.and_(extent, -group) if group > 1 else extent
         top = f.i64(0)
-        for start, end, step in ((f.i64(0), whole, group), (whole, extent, 1)):
+        for start, end, step in ((f.i64(0), whole, group), (whole, extent, 1)) if group > 1 else ((top, extent, 1),):
             with f.loop(s.index, start, end, step, carry=[*self.accumulators.current(kept), top]) as loop:
                 self.values.take(kept, loop.carried[:-1])
                 self.values.forget(s.body)
@@ -188,8 +196,7 @@ class ReductionLoops:
             self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             count = BLOCK // lanes
             return [
-                self.tree(r, self.vectors(r, row, count, lanes), count).result()
-                for r, row in zip(trees, rows, strict=True)
+                tree(f, r, vectors(f, r, row, count, lanes), count).result() for r, row in zip(trees, rows, strict=True)
             ]
         self.values.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
@@ -219,9 +226,9 @@ class ReductionLoops:
                 self.block(s.body)
             sums: list[Val] = []
             for r in trees:
-                tree = Lanes(f, r, lanes, BLOCK // lanes)
-                tree.add_lanes(self.accumulators.states[r.names[0]])
-                sums.append(tree.result())
+                whole = Lanes(f, r, lanes, BLOCK // lanes)
+                whole.add_lanes(self.accumulators.states[r.names[0]])
+                sums.append(whole.result())
             if held:
                 parts = [[*loop.carried[k * held + 1 : (k + 1) * held], v] for k, v in enumerate(sums)]
                 loop.next(*(v for part in parts for v in part))
@@ -230,9 +237,10 @@ class ReductionLoops:
                 for r, row, v in zip(trees, rows, sums, strict=True):
                     f.store(v, f.gep(row, place, register(r.dtype)))
         return [
-            self.tree(
+            tree(
+                f,
                 r,
-                loop.results[k * held : (k + 1) * held] if held else self.vectors(r, row, rounds, lanes),
+                loop.results[k * held : (k + 1) * held] if held else vectors(f, r, row, rounds, lanes),
                 BLOCK // lanes,
                 level,
             ).result()
@@ -240,38 +248,17 @@ class ReductionLoops:
         ]
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
-        """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
+        """The tree over the elements of a block that are there; a function for those that fill several vectors."""
         f = self.f
-        absent = r.start(f, lanes)[0]
-
-        def at_least(vectors: int) -> Val:
-            """The sum of the row's used lanes, for which at least the given number of vectors are read."""
-            if vectors >= BLOCK // lanes:
-                return filled(BLOCK // lanes)
-            enough = f.icmp("sle", used, vectors * lanes)
-            return self.choose(enough, lambda: filled(vectors), lambda: at_least(4 * vectors))
-
-        def filled(vectors: int) -> Val:
-            """The sum of the row, its absent lanes filled up to the given number of vectors."""
-            start = f.and_(f.add(used, lanes - 1), -lanes)
-            if vectors > 1:
-                with f.loop("absent", start, vectors * lanes, lanes) as loop:
-                    f.store(absent, f.gep(row, loop.index, register(r.dtype)))
-            return self.tree(r, self.vectors(r, row, vectors, lanes), vectors).lane_sum()
-
-        return at_least(1)
-
-    def vectors(self, r: Reduction, row: Val, count: int, lanes: int) -> list[Val]:
-        """The first vectors of a row in memory."""
-        f, scalar = self.f, register(r.dtype)
-        return [f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)) for k in range(count)]
-
-    def tree(self, r: Reduction, vectors: Sequence[Val], count: int, level: int = 0) -> Lanes:
-        """The tree over the given number of vectors, given as subtrees with a number of levels."""
-        sums = Lanes(self.f, r, lanes_of(vectors[0].ty), count)
-        for v in vectors:
-            sums.add(v, level)
-        return sums
+        if lanes >= BLOCK:
+            return filled_sum(f, r, row, used, 1, lanes)
+        function = sum_function(self.isa, r.anonymous, lanes)
+        f.module.include(function)
+        return self.choose(
+            f.icmp("sle", used, lanes),
+            lambda: filled_sum(f, r, row, used, 1, lanes),
+            lambda: f.call(function.name, register(r.dtype), [row, used]),
+        )
 
     def span(
         self,

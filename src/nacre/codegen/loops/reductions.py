@@ -31,6 +31,11 @@ class Reduction:
         return self.dtypes[0]
 
     @property
+    def anonymous(self) -> Reduction:
+        """The reduction with other names, for code that kernels share."""
+        return Reduction(self.op, tuple(f"sum{k}" for k in range(len(self.names))), self.dtypes)
+
+    @property
     def is_tree(self) -> bool:
         """Whether the order must be that of the canonical tree; other reductions have the same bits in any order."""
         return not in_any_order(self.op, self.dtype)

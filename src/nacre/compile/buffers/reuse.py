@@ -152,11 +152,14 @@ def plan_memory(
     life = lives(rows, met, lambda v: holder(reused, v))
     swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
     readers: dict[int, list[int]] = {}
-    for k, (reads, _) in enumerate(met):
-        for v in reads:
+    writers: dict[int, list[int]] = {}
+    for k, (read, written) in enumerate(met):
+        for v in read:
             readers.setdefault(v, []).append(k)
+        for v in written:
+            writers.setdefault(v, []).append(k)
     sure = max((at[k] for k in last), default=-1)  # the epoch behind which nothing ends the program
-    donation = _Donation(reused, steps, met, at, paths(order))
+    donation = _Donation(reused, steps, readers, writers, at, paths(order))
     donations: list[tuple[int, int]] = []
     taken: set[int] = set()
     for k, step in enumerate(steps):
@@ -190,21 +193,22 @@ class _Donation:
 
     values: Sequence[PlannedValue]
     steps: Sequence[Launch]
-    uses: Sequence[tuple[set[int], set[int]]]
+    readers: Mapping[int, Sequence[int]]  # of each value, the launches
+    writers: Mapping[int, Sequence[int]]
     epochs: Mapping[int, int]
     paths: Mapping[int, Mapping[int, bool]]
 
     def allowed(self, given: int, made: int, k: int) -> bool:
         """Whether each other writer of the output runs after launch k, the input's last reader, or excludes it."""
-        writers = [m for m, (_, written) in enumerate(self.uses) if made in written and m != k]
-        return all(self.excluded(m, given, made, k) or self.epochs[m] > self.epochs[k] for m in writers)
+        others = [m for m in self.writers.get(made, ()) if m != k]
+        return all(self.excluded(m, given, made, k) or self.epochs[m] > self.epochs[k] for m in others)
 
     def excluded(self, m: int, given: int, made: int, k: int) -> bool:
         """Whether launch m is on another side of a branch than k, and may write the output over the input, too."""
         if not self.exclusive(m, k):
             return False
         pairs = {(_whole(self.values, x), _whole(self.values, y)) for x, y in self.steps[m].over}
-        readers = [r for r, (read, _) in enumerate(self.uses) if given in read and not self.exclusive(r, m)]
+        readers = [r for r in self.readers.get(given, ()) if not self.exclusive(r, m)]
         later = [r for r in readers if r != m and self.epochs[r] >= self.epochs[m]]
         return not later and ((given, made) in pairs or m not in readers)
 

@@ -67,7 +67,8 @@ def _code(kernel: FourierKernel) -> Code:
     """The code of a kernel; its passes are compiled once for all kernels with the same radices."""
     rest = kernel.module.without(kernel.passes)
     names = tuple(name for name in kernel.passes.functions if name in rest.declarations)
-    return Code(kernel.module.text(), NAME, (Unit(kernel.passes.exported()), Unit(rest.text(), names)))
+    units = Unit(kernel.passes.exported(), shared=tuple(kernel.passes.functions)), Unit(rest.text(), names)
+    return Code(kernel.module.text(), NAME, units)
 
 
 def _address(place: View) -> Any:

@@ -85,7 +85,8 @@ def _shared(isa: Isa, form: Form) -> tuple[ModuleText, tuple[Unit, Unit]]:
 
     tiles, module = shared_parts(isa, form.dtype, form.gemv, form.matrix)
     rest, names = _difference(module, tiles)
-    return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
+    here, others = tuple(tiles.functions), tuple(rest.functions)
+    return module, (Unit(tiles.exported(), shared=here), Unit(rest.exported(), names, others))
 
 
 def _difference(module: ModuleText, before: ModuleText) -> tuple[ModuleText, tuple[str, ...]]:
@@ -449,8 +450,8 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
         whole = flops if s is steps.steps[-1] else 0
         found.append(
             TemplateStep(
-                Code(s.text, s.name),
-                (*slots, batch),
+                Code(s.text, s.name, s.units),
+                (*slots, batch, *s.sizes),
                 extent,
                 _share(work, extent),
                 s.scratch,

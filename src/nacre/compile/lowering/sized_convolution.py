@@ -98,8 +98,8 @@ class GeneralFamily:
         sizes: dict[str, Size] = dict(zip(map(str, SIZES), (x.shape[0], *x.shape[2:], *y.shape[2:]), strict=True))
         batch = x.shape[0]
         packing = TemplateStep(
-            Code(pack.text, pack.name),
-            (_address(views[1]), _address(panels), batch),
+            Code(pack.text, pack.name, pack.units),
+            (_address(views[1]), _address(panels), batch, *pack.sizes),
             pack.items.fixed,
             max(1, product(w.shape) // max(1, 4 * pack.items.fixed)),
             0,

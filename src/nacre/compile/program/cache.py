@@ -129,13 +129,14 @@ def _encode(x: Executable) -> bytes:
 
 
 def _keys(code: Code, target: Target) -> list[Any]:
-    """A kernel's name, and for each of its units the key and the names."""
-    return [code.name, *([objects.key_of(u.text, target).hex(), *u.names] for u in code.units)]
+    """A kernel's name, and for each of its units the key, the names that it imports and those that it shares."""
+    return [code.name, *([objects.key_of(u.text, target).hex(), u.names, u.shared] for u in code.units)]
 
 
-def _kept(name: str, *units: list[str]) -> Code:
+def _kept(name: str, *units: tuple[str, list[str], list[str]]) -> Code:
     """The kernel of `_keys`."""
-    return Code("", name, tuple(Unit("", tuple(names), bytes.fromhex(key)) for key, *names in units))
+    found = tuple(Unit("", tuple(names), tuple(shared), bytes.fromhex(key)) for key, names, shared in units)
+    return Code("", name, found)
 
 
 def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | None:

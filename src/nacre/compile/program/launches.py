@@ -138,7 +138,7 @@ class LaunchWriter:
         over = tuple((bases[i], writes[o]) for i, o in pairs if reads[i].offset == 0 and bases.count(bases[i]) == 1)
         self.launch(
             Launch(
-                self.code(Code(made.text, made.name)),
+                self.code(Code(made.text, made.name, made.units)),
                 label,
                 tuple(slots),
                 extent,
