@@ -194,6 +194,7 @@ TESTS = {
     "sample_product": sample_product,
     "sample_product_testcases": sampled,
     "check_grads": names.check_grads,
+    "num_float_bits": lambda t: ml_dtypes.finfo(t).bits,
     "dtypes": DTYPES,
     "JaxTestLoader": unittest.TestLoader,
     "tolerance": lambda *_: 1e-3,
@@ -213,7 +214,7 @@ TESTS = {
         ),
         quiet,
     ),
-    "with_config": lambda **_: unittest.skip("a setting of JAX"),
+    "with_config": lambda **more: unittest.skip("a setting of JAX") if any(more.values()) else quiet(),
     "is_tsan": lambda: False,
     "is_gil_disabled": lambda: False,
     "numpy_version": lambda: (2, 0, 0),
@@ -288,7 +289,12 @@ CONTENTS = {
     ),
     "jax.config": {"parse_flags_with_absl": lambda: None, "jax_enable_x64": False, "x64_enabled": False},
     "jax._src.config": {"parse_flags_with_absl": lambda: None, "enable_x64": types.SimpleNamespace(value=False)},
-    "jax.dtypes": {"issubdtype": np.issubdtype, "result_type": np.result_type, "bfloat16": ml_dtypes.bfloat16},
+    "jax.dtypes": {
+        "finfo": ml_dtypes.finfo,
+        "issubdtype": np.issubdtype,
+        "result_type": np.result_type,
+        "bfloat16": ml_dtypes.bfloat16,
+    },
     "jax._src.dtypes": {"issubdtype": np.issubdtype, "result_type": np.result_type, "bfloat16": ml_dtypes.bfloat16},
 }
 

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import nacre as nc
@@ -59,7 +60,7 @@ def array(x: Any) -> Any:
     """A tensor for a number or an array, of at most 32 bits; anything else as it is."""
     if isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         held = np.asarray(x)
-        if held.dtype.kind in "VOUS":
+        if held.dtype.kind in "VOUS" and held.dtype != ml_dtypes.bfloat16:
             raise Missing(f"arrays of {held.dtype}")
         return nc.asarray(held.astype(NARROW.get(held.dtype, held.dtype)))
     return x
