@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import nacre as nc
-from jax_values import Missing, array, arrays, conjugated, kind, narrow, of_numpy, of_one_kind, walked
+from jax_values import Absent, Missing, array, arrays, conjugated, kind, narrow, of_numpy, of_one_kind, walked
 
 # ---- transformations
 
@@ -348,6 +348,8 @@ FLOW = {
         returning(fn), arrays(elems), reverse=reverse, axis=axis
     ),
     "dot_general": dot_general,
+    "pad": Absent("jax.lax.pad"),
+    "split": Absent("jax.lax.split"),
     "stop_gradient": lambda x: walked(lambda x: x.detach(), arrays(x)),
     "reduce_sum": lambda x, axes: array(x).sum(axis=tuple(axes)),
     "rev": lambda x, axes: nc.flip(array(x), axis=axes),
