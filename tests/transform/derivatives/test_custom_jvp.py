@@ -421,5 +421,3 @@ def test_a_linear_function_in_derivatives_of_derivatives() -> None:
     assert [g.item() for g in nc.grad(quotient, argnums=(0, 1))(X, Y)] == [(1 / Y).item(), 0.0]
     second = nc.hessian(lambda x: quotient(x * x, Y))
     assert bits(nc.jit(second)(X)) == bits(second(X))
-        nc.hessian(lambda x: quotient(x * x, Y))(X)
-    )
