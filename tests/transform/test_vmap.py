@@ -84,3 +84,14 @@ def test_faults() -> None:
     assert nc.vmap(lambda x, y: x * y, in_axes=(0, 0))(A, p.value).shape == A.shape
     for axes in (0, (0, None)):
         assert nc.vmap(lambda x, y: x[None] * y, in_axes=axes)(A, p).shape == (A.shape[0], *A.shape)
+
+
+def test_what_both_branches_pass_on_is_not_batched() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return nc.cond(x > 2, lambda x, y: (x * 2, y, x), lambda x, y: (x * 3, y, y), x, y)
+
+    xs, y = A[0, 0] * 7, nc.tensor(1.5)
+    found = nc.vmap(f, in_axes=(0, None), out_axes=(0, None, 0))(xs, y)
+    assert found[1].tolist() == 1.5 and found[0].tolist() == [0.0, 3.0, 6.0, 6.0]
+    assert [v.tolist() for v in found[2:]] == [[1.5, 1.5, 1.5, 3.0]]
+    assert nc.grad(lambda y: nc.vmap(f, in_axes=(0, None))(xs, y)[1].sum())(y).item() == 4.0

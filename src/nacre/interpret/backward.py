@@ -22,6 +22,7 @@ from nacre.interpret.reverse import FusedRule
 from nacre.interpret.stage import Staging, run
 from nacre.interpret.tape import (
     CHANGED,
+    NUMBERS,
     Alias,
     AnyNode,
     CalledPull,
@@ -33,7 +34,7 @@ from nacre.interpret.tape import (
     note_hooks,
     retain,
 )
-from nacre.interpret.unfused import unfuse
+from nacre.interpret.unfused import merge, unfuse
 from nacre.ir.primitive import Primitive
 from nacre.ir.rewrite import specialised
 from nacre.ops.pointwise import add
@@ -285,7 +286,9 @@ class Sweep:
                     sweep.put(ends[key][1], before)
             x = operands[k]
             operands[k] = make(x.type, x.content, x.layout, ends[key][1])
+        since = next(NUMBERS)
         results = inside(own, lambda: bind(primitive, *operands, **params))
+        merge(node, results, since)
         for k, c in given.items():
             if results[k].node is not None and results[k].node.level == own.level:
                 sweep.put(results[k].node, c)

@@ -190,10 +190,19 @@ def _cond(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params,
         chosen = xs[0], not_(xs[0])
         sides = [_side(g, inner, size, p, xs[1:]) for g, p in zip((then, orelse), chosen, strict=True)]
         results = [_choose(xs[0], a, b) for a, b in zip(*sides, strict=True)]
-        return results, (True,) * len(results)
+        passed = [_passed(then, orelse, inner, k) for k in range(len(results))]
+        results = [y if at is None else xs[1 + at] for y, at in zip(results, passed, strict=True)]
+        return results, tuple(at is None for at in passed)
     either = union(batch_graph(then, inner, size).mask, batch_graph(orelse, inner, size).mask)
     yes, no = (batch_graph(g, inner, size, either).graph for g in (then, orelse))
     return bind(primitive, *xs, then=yes, orelse=no), either
+
+
+def _passed(then: Graph, orelse: Graph, mask: Mask, output: int) -> int | None:
+    """The operand, one for all examples, that both branches return as an output; None if they do not."""
+    a, b = then.outputs[output], orelse.outputs[output]
+    pairs = enumerate(zip(then.inputs, orelse.inputs, mask, strict=True))
+    return next((k for k, (x, y, batched) in pairs if a is x and b is y and not batched), None)
 
 
 def _guarded(graph: Graph, mask: Mask, size: Size, active: Value, xs: Sequence[Value]) -> list[Value]:

@@ -16,11 +16,12 @@ from weakref import ref
 
 import numpy as np
 
-from nacre.base.errors import GradientError, TraceError, explain
+from nacre.base.errors import TraceError, explain
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, record_gradients, without_autocast
 from nacre.base.types import TensorType
+from nacre.interpret import tape_errors
 from nacre.interpret.called import PACKAGE, fault_place, user_line
 from nacre.interpret.changes import Changes, mode_left, not_an_argument
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -99,6 +100,7 @@ class Trace:
     captures: tuple[Value, ...]
     variables: tuple[VariableRecord, ...]
     swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would reach if they had nodes
+    questioned: tuple[int, ...] = ()  # those that must have none, because the function has read `requires_grad`
     fixed: frozenset[int] = frozenset()  # the captures that were made while the function ran
     names: tuple[tuple[str, Atom, str], ...] = ()  # given by `nc.name` to values, with the lines that gave them
 
@@ -143,7 +145,7 @@ class Staging(Changes):
         self.captured: dict[object, tuple[Var, Value, ref[Value]]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
-        self.swept: set[Atom] = set()  # inputs that a `backward` reached
+        self.swept, self.questioned = set[Atom](), set[Atom]()  # inputs that `backward` or `requires_grad` reached
         self.names: list[tuple[str, Atom, str]] = []  # as of the trace
         self.checks: list[Callable[[Sequence[Value]], None]] = []  # of the results, at the end
         self.silent = set[Atom]()  # those made in `no_grad`
@@ -272,14 +274,22 @@ class Staging(Changes):
 
     def sweep(self, outputs: Sequence[Value]) -> None:
         """Record the inputs that `backward` reaches from outputs; GradientError if it would go beyond this graph."""
+        self._reach(outputs, self.swept, refuse_sweep)
+
+    def question(self, x: Value) -> None:
+        """Record the inputs on which `x.requires_grad` depends; it is False here, so none may require a gradient."""
+        self._reach([x] if self.atom(x) not in self.silent else [], self.questioned, refuse_question)
+
+    def _reach(self, outputs: Sequence[Value], reached: set[Atom], refuse: Callable[[str, Value], None]) -> None:
+        """Add the arguments to which derivatives of outputs lead, and refuse such tensors from outside."""
         read = {self.atom(y) for y in outputs}
         for e in reversed(self.equations):
             if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
                 read.update(a for a in e.inputs if a.type.dtype.is_differentiable)
-        self.swept.update(v for v in self.arguments if v in read)
+        reached.update(v for v in self.arguments if v in read)
         for v, x, _ in self.captured.values():
             if v in read:
-                refuse_sweep(self.name, x)
+                refuse(self.name, x)
 
     # ---- the end
 
@@ -304,9 +314,9 @@ class Staging(Changes):
         inputs += [r.input for r in records if r.input is not None]
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
-        swept = tuple(k for k, v in enumerate(self.arguments) if v in self.swept)
+        places = [tuple(k for k, v in enumerate(self.arguments) if v in of) for of in (self.swept, self.questioned)]
         captures, names = tuple(x for _, x, _ in captured), tuple(self.names)
-        return Trace(graph, len(self.arguments), len(outputs), captures, records, swept, names=names)
+        return Trace(graph, len(self.arguments), len(outputs), captures, records, *places, names=names)
 
 
 def is_written(variable: Variable) -> bool:
@@ -317,18 +327,24 @@ def is_written(variable: Variable) -> bool:
 
 def refuse_sweep(name: str, x: Value) -> None:
     """Raise GradientError for a tensor from outside that `backward` inside a staged function would reach."""
-    if x.node is None or not STATE.gradients or not x.type.dtype.is_differentiable:
-        return
-    raise GradientError(
-        explain(
-            f"backward: compiled code ({name}) can add gradients to variables only; it reached a tensor of type "
-            f"{x.type} from outside with requires_grad",
-            "x = nc.ones(3).requires_grad_()\n@nc.jit\ndef f():\n    (w * x).sum().backward()",
-            "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that `backward` can add to.",
-            "x = nn.Parameter(nc.ones(3))       # or x.detach(), if its gradient is not needed\n"
-            "@nc.jit\ndef f():\n    (w * x).sum().backward()",
-        )
-    )
+    if x.node is not None and STATE.gradients and x.type.dtype.is_differentiable:
+        raise tape_errors.from_outside(name, x.type)
+
+
+def refuse_question(name: str, x: Value) -> None:
+    """Raise GradientError for a tensor that requires a gradient, which a staged function reads as False."""
+    if x.node is None and isinstance(x.content, Payload) and isinstance(x.content.interpreter, Staging):
+        x.content.interpreter.question(x)
+    elif x.node is not None and STATE.gradients and x.type.dtype.is_differentiable:
+        raise tape_errors.questioned(name, x.type)
+
+
+def refuse_arguments(name: str, trace: Trace, values: Sequence[Value]) -> None:
+    """Raise GradientError for arguments of which a trace is not true, because they require a gradient."""
+    for k in trace.swept:
+        refuse_sweep(name, values[k])
+    for k in trace.questioned:
+        refuse_question(name, values[k])
 
 
 def stage(

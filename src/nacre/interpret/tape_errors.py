@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nacre.base.errors import GradientError, StateError, explain
+from nacre.base.types import TensorType
 
 
 def released() -> StateError:
@@ -82,5 +83,32 @@ def unrecorded(what: str) -> GradientError:
             "y.sum().backward(create_graph=True)\nx.grad.sum().backward()",
             "The tape keeps the numbers of the values inside, and not their derivatives.",
             "def total(x):\n    return nc.scan(step, x, xs)[0].sum()\nnc.grad(lambda x: nc.grad(total)(x).sum())(x)",
+        )
+    )
+
+
+def from_outside(name: str, type: TensorType) -> GradientError:
+    """The error for a `backward` inside a compiled function that reaches a tensor from outside."""
+    return GradientError(
+        explain(
+            f"backward: compiled code ({name}) can add gradients to variables only; it reached a tensor of type "
+            f"{type} from outside with requires_grad",
+            "x = nc.ones(3).requires_grad_()\n@nc.jit\ndef f():\n    (w * x).sum().backward()",
+            "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that `backward` can add to.",
+            "x = nn.Parameter(nc.ones(3))       # or x.detach(), if its gradient is not needed\n"
+            "@nc.jit\ndef f():\n    (w * x).sum().backward()",
+        )
+    )
+
+
+def questioned(name: str, type: TensorType) -> GradientError:
+    """The error for a tensor from outside that requires a gradient, where compiled code reads whether it does."""
+    return GradientError(
+        explain(
+            f"requires_grad: compiled code ({name}) must not read it of a tensor from outside that requires a "
+            f"gradient, or of what is computed from one; got one of type {type}",
+            "@nc.jit\ndef f(x):\n    return x * 2 if x.requires_grad else x",
+            "One compiled function serves arguments with and without gradients, and reads False for both.",
+            "@nc.jit\ndef f(x, wanted):\n    return x * 2 if wanted else x\n\nf(x, x.requires_grad)",
         )
     )

@@ -1,7 +1,7 @@
-"""Nodes of operations that consist of several equations, written as one node for each equation.
+"""Nodes that a recorded backward pass rewrites, so that it has one node for each value.
 
-A recorded backward pass reads values between the equations.  If each of its readers computed such a value again, the
-cotangents of the copies would be added in another order than those of one value in a compiled function.
+A recorded backward pass reads values inside of fused operations, branches and loops.  If it computed such a value
+again, the cotangents of the copies would be added in another order than those of one value in a compiled function.
 """
 
 from __future__ import annotations
@@ -50,6 +50,30 @@ def unfuse(node: TapeNode, back: Reverse, saved: Sequence[Value]) -> None:
         made.number = node.number - 1 + (k + 1) / (len(back.steps) + 1)  # behind all earlier nodes
         for i in own.traced:
             nodes[step.results[i]] = Part(made, i, None) if own.primitive.multiple else made
+
+
+def merge(node: TapeNode, results: Sequence[Value], since: float) -> None:
+    """Turn a node into that of the same equation, which ran again at a higher level with these results.
+
+    Nodes of the second run have numbers above `since`.  Its node also has derivatives of residuals, which the nodes of
+    higher levels saved.
+    """
+    copies: list[Part] = []
+    waiting, seen = [x.node for x in results], set[int]()
+    while waiting:
+        at = waiting.pop()
+        while at is not None and at.level > node.level:
+            owner = at.node if isinstance(at, Part) else at
+            if isinstance(owner, TapeNode) and owner.number > since and id(owner) not in seen:
+                seen.add(id(owner))
+                waiting += [x.node for x in owner.saved or ()]
+            at = getattr(at, "outer", None)
+        if isinstance(at, Part) and at.node.number > since:
+            copies.append(at)
+    for part in copies:
+        again, part.node = part.node, node
+        if again is not node:  # for the first part
+            node.rule, node.parents, node.saved = again.rule, again.parents, again.saved
 
 
 def _at(rule: Rule, sizes: Mapping[str, int] | None) -> Rule:

@@ -10,7 +10,7 @@ from nacre.base import tree
 from nacre.base.errors import ArgumentError, KindError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.stage import Trace, refuse_sweep, stage
+from nacre.interpret.stage import Trace, refuse_arguments, stage
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Graph
 from nacre.trace.value import Value, make
@@ -135,6 +135,5 @@ def stage_function(
     leaves_of = [a.leaves[k] for a in arguments for k in a.places]
     trace = stage(flat, types, name_of(f, operation))
     given = [x for a in arguments for x in a.values]
-    for k in trace.swept:
-        refuse_sweep(operation, given[k])
+    refuse_arguments(operation, trace, given)
     return StagedFunction(trace, structures, counts, changed)

@@ -34,7 +34,7 @@ from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.pullback import NoRule
 from nacre.interpret.randomness import differs, operand
-from nacre.interpret.stage import refuse_sweep
+from nacre.interpret.stage import refuse_arguments
 from nacre.interpret.tape import call_rule, rebind, record_call
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph, specialised
@@ -309,8 +309,7 @@ class Jitted(JitInspection, Generic[P, R]):
         return self._call(concrete, values)
 
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
-        for k in concrete.trace.swept:
-            refuse_sweep(self.name, values[k])
+        refuse_arguments(self.name, concrete.trace, values)
         inputs = [*values, *concrete.captured()]
         examined = is_examined()
         if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -65,3 +66,44 @@ def test_what_the_messages_say_works() -> None:
 def test_backward_from_arguments_says_what_to_write(x: Any) -> None:
     with pytest.raises(nc.GradientError, match=r"x = x\.detach\(\)\.requires_grad_\(\)"):
         nc.jit(lambda x: error(x).backward())(x)
+
+
+def doubled(x: nc.Tensor) -> nc.Tensor:
+    return x * 2 if x.requires_grad else x
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        nc.jit(doubled),
+        nc.jit(lambda x: nc.jit(doubled)(nc.exp(x))),
+        lambda x: nc.scan(lambda c, _: (doubled(c), None), x, length=2)[0],
+        nc.checkpoint(lambda x: doubled(nc.sin(x))),
+    ],
+    ids=["jit", "jit in jit", "scan", "checkpoint"],
+)
+def test_compiled_code_does_not_read_whether_its_arguments_require_gradients(f: Callable[[Any], Any]) -> None:
+    x = nc.ones(2)
+    plain = f(x)
+    x.requires_grad_()
+    with pytest.raises(nc.GradientError, match=r"requires_grad: compiled code .* must not read it"):
+        f(x)
+    with nc.no_grad():
+        assert f(x).tolist() == plain.tolist()
+
+
+def test_compiled_code_reads_requires_grad_of_a_tensor_from_outside() -> None:
+    w = nc.ones(2).requires_grad_()
+    with pytest.raises(nc.GradientError, match="must not read it"):
+        nc.jit(lambda x: doubled(w * x))(nc.ones(2))
+
+
+def test_compiled_code_reads_requires_grad_of_what_needs_no_gradient() -> None:
+    def f(x: nc.Tensor) -> Any:
+        leaf = x.detach().requires_grad_()
+        with nc.no_grad():
+            silent = x * 3
+        return doubled(x.detach()), doubled(silent), doubled(leaf * 3).detach()
+
+    x = nc.ones(2).requires_grad_()
+    assert [y.tolist() for y in nc.jit(f)(x)] == [y.tolist() for y in f(x)] == [[1, 1], [3, 3], [6, 6]]

@@ -394,3 +394,30 @@ def test_equal_graphs_of_two_threads_are_not_mixed(monkeypatch: pytest.MonkeyPat
     for _ in range(3):
         rule = forward_rule._reverse(e.primitive, e.params, types, (0,))
         assert rule is not None and rule.pull((0,)).graph.outputs
+
+
+@nc.custom_jvp
+def quotient(x: Any, y: Any) -> Any:
+    """x / y with a derivative by x alone, so that tests see which rule is used."""
+    return x / y
+
+
+@quotient.defjvp
+def quotient_rule(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, _) = primals, tangents
+    return quotient(x, y), quotient(tx, y)
+
+
+@pytest.mark.parametrize("way", FIRST)
+def test_a_linear_function_is_its_own_derivative(way: str) -> None:
+    close(FIRST[way](lambda x: quotient(x, 0.5 * ONE)), 2.0)
+
+
+def test_a_linear_function_in_derivatives_of_derivatives() -> None:
+    by_y = nc.jvp(lambda y: nc.jvp(lambda x: quotient(x, y), (X,), (ONE,))[1], (Y,), (ONE,))
+    close(by_y[0], (1 / Y).item())
+    close(by_y[1], 0.0)
+    close(nc.grad(nc.grad(lambda x: quotient(x * x * x, Y)))(X), (6 * X / Y).item())
+    assert [g.item() for g in nc.grad(quotient, argnums=(0, 1))(X, Y)] == [(1 / Y).item(), 0.0]
+    second = nc.hessian(lambda x: quotient(x * x, Y))
+    assert bits(nc.jit(second)(X)) == bits(second(X))

@@ -14,7 +14,7 @@ from nacre.base.state import STATE
 from nacre.base.types import unlike
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
-from nacre.interpret.stage import Staging
+from nacre.interpret.stage import Staging, refuse_question
 from nacre.ops.identity import detach
 from nacre.ops.pointwise import full_like
 from nacre.trace.hooks import HookHandle, added, removed
@@ -30,7 +30,13 @@ class Differentiable(Value):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`."""
+        """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`.
+
+        Compiled code that reads it of its arguments, or of what is computed from them, refuses arguments that require
+        a gradient.
+        """
+        if self.node is None and isinstance(self.content, Payload):
+            refuse_question("", self)
         return self.node is not None
 
     @requires_grad.setter

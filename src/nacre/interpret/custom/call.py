@@ -17,7 +17,7 @@ from nacre.base.errors import GradientError, TraceError
 from nacre.base.types import TensorType
 from nacre.interpret.closures.environment import Environment
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import Trace, refuse_sweep, stage
+from nacre.interpret.stage import Trace, refuse_arguments, stage
 from nacre.ir.graph import Graph, Literal
 from nacre.ir.primitive import Primitive
 from nacre.ir.rewrite import substitute
@@ -69,8 +69,7 @@ class RuleCall:
         traced = stage(flat, types, self.name)
         if (traced.variable_outputs and not assigns) or any(r.gradient_written for r in traced.variables):
             raise TraceError(self.written())
-        for k in traced.swept:
-            refuse_sweep(self.operation, self.values[k])
+        refuse_arguments(self.operation, traced, self.values)
         return with_literals(traced)
 
     def written(self) -> str:

@@ -3,6 +3,9 @@
 The rule is linear in the tangents.  So the derivative of its graph along the tangents is the same linear function,
 without the terms of operands that have no tangent.  The pullback computes its coefficients from the operands and
 results.
+
+The rule may apply the function itself to tangents, if it is linear.  In reverse mode the function then has the
+derivative of its own operations there.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from nacre.interpret.pullback import REVERSE, Positions, Rule
 from nacre.interpret.reverse import own_reverse
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var, kept_with_graph
 from nacre.ir.primitive import Primitive, register_rule
-from nacre.ir.rewrite import inline, without_dead_code
+from nacre.ir.rewrite import inline, without_calls, without_dead_code
 from nacre.ops.control import DerivativeRule, call, call_p, custom_jvp_p
 from nacre.trace.value import Value
 
@@ -54,6 +57,8 @@ def _pushed(graph: Graph, name: str, operands: int, moving: Mask) -> Pushed:
             f"custom_jvp: the rule of {name} must be linear in the tangents; got {fault} of a tangent; multiply "
             "tangents by values that do not depend on them, and add these terms"
         )
+    if _of_tangents(along, tangents, graph):
+        return _with_zeros(graph, operands, moving, count)
     pushed = jvp_graph(graph, (False,) * operands + moving)
     if any(pushed.active[:count]):
         raise GradientError(
@@ -71,6 +76,28 @@ def _pushed(graph: Graph, name: str, operands: int, moving: Mask) -> Pushed:
     for place, k in enumerate(_differentiable([a.type for a in results])):
         active[k] = pushed.active[count + place]
     return Pushed(without_dead_code(b.finish([*results, *moved])), tuple(active))
+
+
+def _of_tangents(along: Graph, tangents: Sequence[Var], whole: Graph) -> set[Var]:
+    """The results of calls of a rule's own function that depend on tangents; `whole` is the graph of the rule."""
+    moved: set[Atom] = set(tangents)
+    found: set[Var] = set()
+    for e in along.equations:
+        if not moved.isdisjoint(e.inputs):
+            moved.update(e.outputs)
+            if e.primitive is custom_jvp_p and e.params["rule"].graphs[0] == whole:
+                found.update(e.outputs)
+    return found
+
+
+def _with_zeros(graph: Graph, operands: int, moving: Mask, count: int) -> Pushed:
+    """The graph of a rule with zeros for the tangents that are not moving."""
+    b = Builder(graph.name)
+    xs = [b.input(v.type) for v in graph.inputs[:operands]]
+    tangents = graph.inputs[operands:]
+    ts = [b.input(v.type) if m else fill_zeros(b, v.type) for v, m in zip(tangents, moving, strict=True)]
+    made = without_dead_code(b.finish(inline(b, graph, [*xs, *ts])))
+    return Pushed(made, tuple(t.dtype.is_differentiable for t in graph.output_types[:count]))
 
 
 def _results(graph: Graph) -> int:
@@ -107,6 +134,8 @@ def _reverse(primitive: Primitive, params: Params, types: Types, active: Positio
     linear = without_dead_code(
         Graph(pushed.graph.inputs, pushed.graph.equations, pushed.graph.outputs[m:], f"{rule.name}.jvp")
     )
+    own = _of_tangents(linear, linear.inputs[n:], rule.graphs[0])
+    linear = without_calls(linear, lambda e: own.isdisjoint(e.outputs)) if own else linear
     back = own_reverse(linear, tuple(range(n, len(linear.inputs))))
     moved = tuple(k for k, a in enumerate(pushed.active) if a)
     traced = tuple(moved[k] for k in back.traced)
