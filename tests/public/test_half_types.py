@@ -91,11 +91,12 @@ NAMES = [
 class Maker:
     """Random operands, the same for each dtype: numbers of a half type, in that type or as float32."""
 
-    def __init__(self, half: DType, dtype: DType) -> None:
-        self.half, self.dtype, self.rng = half, dtype, np.random.default_rng(5)
+    def __init__(self, half: DType, dtype: DType, signed: bool = False) -> None:
+        self.half, self.dtype, self.signed, self.rng = half, dtype, signed, np.random.default_rng(5)
 
     def __call__(self, shape: tuple[int, ...]) -> Any:
-        numbers = np.abs(self.rng.normal(size=shape)) * 1.2
+        numbers = self.rng.normal(size=shape) * 1.2
+        numbers = numbers if self.signed else np.abs(numbers)
         return nc.asarray(numbers).astype(self.half).astype(self.dtype)
 
 
@@ -124,11 +125,12 @@ def calls(f: Callable[..., Any], shape: tuple[int, ...]) -> Iterator[Callable[[M
     wanted = [p for p in known if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     for chosen in islice(product(*map(kinds, wanted)), 30):
 
-        def call(x: Maker, chosen: Any = chosen) -> Any:
+        def call(x: Maker, chosen: Any = chosen, **more: Any) -> Any:
             given = [(p, make(x, shape)) for p, make in zip(wanted, chosen, strict=True)]
             return f(
                 *(v for p, v in given if p.kind is not p.KEYWORD_ONLY),
                 **{p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY},
+                **more,
             )
 
         yield call
@@ -140,13 +142,13 @@ def leaves(result: Any) -> list[Any]:
     return [result] if isinstance(result, Value) else []
 
 
-def same(call: Callable[[Maker], Any], half: DType) -> bool:
+def same(call: Callable[[Maker], Any], half: DType, signed: bool = False) -> bool:
     """Whether a call returns half types at all; fails where they are not those of float32, rounded once."""
     try:
         nc.random.seed(3)
-        narrow = leaves(call(Maker(half, half)))
+        narrow = leaves(call(Maker(half, half, signed)))
         nc.random.seed(3)
-        wide = leaves(call(Maker(half, nc.float32)))
+        wide = leaves(call(Maker(half, nc.float32, signed)))
     except (nc.Error, TypeError):
         return False
     found = [(x, y) for x, y in zip(narrow, wide, strict=True) if x.dtype is half]
@@ -188,3 +190,105 @@ def test_pools_of_odd_windows(half: DType) -> None:
         lambda x: F.adaptive_avg_pool2d(x((2, 3, 9, 9)), (4, 5)),
     ):
         assert same(call, half)
+
+
+# ---- settings of the functions of networks: numbers that half types do not have, words, and tensors
+
+NETWORKS = "nacre.nn.functional."
+CLASSES = [0, 5, 3, 1, 1]
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "reduction": ("none", "sum"), "approximate": ("tanh",), "padding_mode": ("border", "reflection"),
+    "mode": ("sum", "max", "bicubic", "nearest", "area"), "training": (True, False), "groups": (2,), "dilation": (2,),
+    "align_corners": (True,), "is_causal": (True,), "full": (True,), "log_input": (False,), "swap": (True,),
+    "log_target": (True,), "zero_infinity": (True,), "ceil_mode": (True,), "divisor_override": (3,),
+}  # fmt: skip
+BASES: dict[str, Callable[..., Any]] = {  # where no generated call takes all settings
+    "alpha_dropout": lambda x, **given: F.alpha_dropout(x((5, 5)), **{"training": True, **given}),
+    "feature_alpha_dropout": lambda x, **given: F.feature_alpha_dropout(x((5, 5, 3)), **{"training": True, **given}),
+    "bilinear": lambda x, **given: F.bilinear(x((3, 4)), x((3, 5)), x((6, 4, 5)), **given),
+    "binary_cross_entropy": lambda x, **given: F.binary_cross_entropy(x((3, 6)) / 8, x((3, 6)) / 8, **given),
+    "conv1d": lambda x, **given: F.conv1d(x((2, 4, 9)), x((6, 4 // given.get("groups", 1), 3)), **given),
+    "conv2d": lambda x, **given: F.conv2d(x((2, 4, 6, 7)), x((6, 4 // given.get("groups", 1), 3, 3)), **given),
+    "conv3d": lambda x, **given: F.conv3d(x((1, 4, 4, 6, 5)), x((6, 4 // given.get("groups", 1), 2, 3, 2)), **given),
+    **{
+        f"conv_transpose{k}d": lambda x, k=k, **given: getattr(F, f"conv_transpose{k}d")(
+            x((2, 4, *(5, 4, 3)[:k])), x((4, 6 // given.get("groups", 1), *(3, 2, 3)[:k])), **given
+        )
+        for k in (1, 2, 3)
+    },
+    "cross_entropy": lambda x, **given: F.cross_entropy(x((5, 6)), nc.tensor(CLASSES), **given),
+    "nll_loss": lambda x, **given: F.nll_loss(x((5, 6)), nc.tensor(CLASSES), **given),
+    "multi_margin_loss": lambda x, **given: F.multi_margin_loss(x((5, 6)), nc.tensor(CLASSES), **given),
+    "ctc_loss": lambda x, **given: F.ctc_loss(
+        -x((5, 2, 4)), nc.tensor([[1, 2], [3, 1]]), nc.tensor([5, 4]), nc.tensor([2, 1]), **given
+    ),
+    "embedding_bag": lambda x, **given: F.embedding_bag(
+        nc.tensor([[0, 2, 1], [3, 3, 1]]),
+        x((4, 5)),
+        **{"mode": "sum" if "per_sample_weights" in given else "mean", **given},
+    ),
+    "affine_grid": lambda x, **given: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5), **given),
+    "fold": lambda x, **given: F.fold(x((1, 8, 16)), 5, 2, **given),
+    "grid_sample": lambda x, **given: F.grid_sample(x((2, 3, 5, 4)), x((2, 3, 3, 2)), **given),
+    "interpolate": lambda x, **given: F.interpolate(
+        x((1, 2, 5, 5)), **{"mode": "bilinear", **({} if "scale_factor" in given else {"size": (7, 8)}), **given}
+    ),
+    "layer_norm": lambda x, **given: F.layer_norm(x((3, 6)), (6,), **given),
+    "linear": lambda x, **given: F.linear(x((3, 70)), x((6, 70)), **given),
+    "rms_norm": lambda x, **given: F.rms_norm(x((3, 6)), (6,), **{"eps": 0.3, **given}),
+    "rrelu": lambda x, **given: F.rrelu(x((5, 5)), **({"lower": 0.1, "upper": 0.7} | given)),
+    "scaled_dot_product_attention": lambda x, **given: F.scaled_dot_product_attention(
+        x((2, 5, 6)), x((2, 6, 6)), x((2, 6, 6)), **given
+    ),
+}
+ELSEWHERE_TESTED = {"key", "lengths", "offsets", "running_mean", "running_var", "momentum", "distance_function"}
+
+
+def varied(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Each number, word and tensor that may be set, with a value; a tensor is a shape."""
+    for p in inspect.signature(f).parameters.values():
+        kind = str(p.annotation)
+        if p.default is p.empty or p.name in ELSEWHERE_TESTED:
+            continue
+        if "TensorLike" in kind:
+            yield from ((p.name, shape) for shape in ((6,), (2, 3), (5, 6), (5, 5), (5,), (4,)))
+        elif "float" in kind.replace("|", " ").split():
+            yield from ((p.name, n) for n in (0.3, 2.3))
+        else:
+            yield from ((p.name, n) for n in OPTIONS.get(p.name, ()))
+
+
+def bases(name: str, f: Callable[..., Any], half: DType) -> list[tuple[Callable[..., Any], bool]]:
+    """Calls of a function that take settings and give a half type, each with whether its operands have signs."""
+    own = BASES.get(name)
+    found: list[tuple[Callable[..., Any], bool]] = []
+    for signed in (True, False):
+        for shape in SHAPES if own is None else ((),):
+            options = islice(calls(f, shape), 30) if own is None else (own,)
+            found += [(c, signed) for c in options if same(c, half, signed)][:1]
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if k % 8 == 3 or n in ("leaky_relu", "linear", "conv2d") else pytest.mark.slow)
+        for k, n in enumerate(x.removeprefix(NETWORKS) for x in FUNCTIONS if x.startswith(NETWORKS))
+        if f"nn.functional.{n}" not in NOT_HALF
+    ],
+)
+@pytest.mark.parametrize("half", [nc.float16, nc.bfloat16], ids=str)
+def test_settings_are_not_rounded_to_half_types(name: str, half: DType) -> None:
+    f = FUNCTIONS[NETWORKS + name]
+    found = bases(name, f, half)
+    assert found, f"no call of {name} gave {half.name}: write one in BASES"
+    reached: dict[str, bool] = {}
+    for setting, value in varied(f):
+        for base, signed in found:
+
+            def call(x: Maker, base: Any = base, given: Any = (setting, value)) -> Any:
+                return base(x, **{given[0]: x(given[1]) if isinstance(given[1], tuple) else given[1]})
+
+            reached[setting] = same(call, half, signed) or reached.get(setting, False)
+    missing = [s for s, was in reached.items() if not was and s not in OPTIONS]
+    assert not missing, f"no call of {name} with {missing} gave {half.name}: write one in BASES"

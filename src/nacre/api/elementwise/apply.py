@@ -71,6 +71,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
             or kind is int
             or kind is str
             or (kind is float and value and not isnan(value))
+            or (kind is tuple and _is_whole(value))
         ):
             return _autocast(operation, function, settings, *operands)
         parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
@@ -79,6 +80,11 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     if native is not None:
         return native(*operands)
     return _first(key, partial(_autocast, operation, function, settings), operands)  # type: ignore[arg-type]
+
+
+def _is_whole(value: tuple[Any, ...]) -> bool:
+    """Whether a tuple has whole numbers and such tuples alone, so that equal ones mean the same."""
+    return all(type(n) is int or (type(n) is tuple and _is_whole(n)) for n in value)
 
 
 def _autocast(operation: str, function: Operation, settings: Mapping[str, Any], *operands: TensorLike) -> Any:

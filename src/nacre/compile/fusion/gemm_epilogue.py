@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
+from nacre.codegen.loops.operations import memory
 from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
@@ -36,7 +37,7 @@ from nacre.compile.passes.layout import result_groups, result_strides
 from nacre.ir.graph import Atom, Equation, Var
 from nacre.kernel.ast import Buffer, Kernel, Stmt
 from nacre.native.isa import Isa
-from nacre.native.llvm_types import lanes_of
+from nacre.native.llvm_types import lanes_of, scalar_of, vec
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function
 from nacre.ops.dot import dot_p, widened_dot_p
@@ -162,7 +163,7 @@ def _finished(
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
     given, raw = fused.lowered.kernel, fused.product.outputs[0]
     kernel, numbers = split_constants(given)
-    if len(given.buffers) > WIDEST or any(b.dtype.is_widened for b in kernel.buffers):
+    if len(given.buffers) > WIDEST:
         return None
     mine = [k for k, v in enumerate(fused.lowered.reads) if v.base is raw]
     places = [*fused.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
@@ -244,9 +245,9 @@ def _contraction(
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, dtype), x in zip(operands, loads, strict=True):
-            values[name] = f.cast("trunc", x, "i1") if dtype.is_bool else x
+            values[name] = f.cast("trunc", x, "i1") if dtype.is_bool else _as(f, x, memory(dtype))
         finished = computed(f, body, values, lanes_of(sums.ty))
-        found = [finished[name] for name, _ in results]
+        found = [_as(f, finished[name], dtype.memory) for name, dtype in results]
         return [*found, sums] if keeps else found
 
     return product_code(
@@ -258,6 +259,11 @@ def _contraction(
         over=over,
         level=level,
     )
+
+
+def _as(f: Function, x: Val, scalar: str) -> Val:
+    """The bits of a vector as elements of another type: kernel IR has those of bfloat16 as integers."""
+    return x if scalar_of(x.ty) == scalar else f.bitcast(x, vec(scalar, lanes_of(x.ty)))
 
 
 register_kernel(dot_p, "*", always, gemm_steps, fuse_product)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nacre.base.types import TensorType
 from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ops.dot import dot_axes, holds, is_plain_product, widened_dot_p
+from nacre.ops.dot import dot_axes, holds, is_plain_product, sums, widened_dot_p
 
 
 def swap_factors(graph: Graph) -> Graph:
@@ -52,22 +52,44 @@ def _exchange(product: Equation) -> tuple[int, ...]:
     return (*range(batch), *range(first, second), *range(batch, first))
 
 
-def narrow_matrices(graph: Graph) -> Graph:
-    """Read a matrix that is only converted for a product with one row in its own dtype: the conversion is exact."""
+def narrow_factors(graph: Graph) -> Graph:
+    """Read factors that are only converted for a product in their own dtype: the conversion is exact.
+
+    They are the matrix of a product with one row, or both factors of a product, of one half type.
+    """
     computed = {v: e for e in graph.equations for v in e.outputs}
     equations: list[Equation] = []
     for e in graph.equations:
-        found = _narrow_matrix(e, computed) if is_plain_product(e) and _one_row(e) else None
-        if found is None:
+        found = _narrow(e, computed) if is_plain_product(e) else (None, None)
+        if found == (None, None):
             equations.append(e)
             continue
-        matrix, moved = found
-        if moved is not None:
-            source, matrix = matrix, Var(TensorType(e.inputs[1].type.shape, matrix.type.dtype))
-            equations.append(Equation(moved.primitive, (source,), moved.params, (matrix,), moved.source))
+        factors: list[Atom] = []
+        for factor, narrow in zip(e.inputs, found, strict=True):
+            source, moved = (factor, None) if narrow is None else narrow
+            if moved is not None:
+                read = Var(TensorType(factor.type.shape, source.type.dtype))
+                equations.append(Equation(moved.primitive, (source,), moved.params, (read,), moved.source))
+                source = read
+            factors.append(source)
         params = {**e.params, "dtype": e.outputs[0].type.dtype}
-        equations.append(Equation(widened_dot_p, (e.inputs[0], matrix), params, e.outputs, e.source))
+        equations.append(Equation(widened_dot_p, tuple(factors), params, e.outputs, e.source))
     return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
+
+
+Narrow = tuple[Atom, Equation | None]  # a value that is converted for a product, and a permutation behind that, if any
+
+
+def _narrow(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Narrow | None, Narrow | None]:
+    """What factors are converted from where the product can read that; None for those read as they are."""
+    a, b = product.inputs
+    first, second = (_converted(x, computed) for x in (a, b))
+    if second is None:
+        return None, None
+    narrow = second[0].type.dtype
+    if first is not None and narrow.is_widened and sums(first[0].type.dtype, narrow, a.type.dtype):
+        return first, second
+    return (None, second) if _one_row(product) and holds(a.type.dtype, narrow) else (None, None)
 
 
 def _one_row(product: Equation) -> bool:
@@ -79,13 +101,10 @@ def _one_row(product: Equation) -> bool:
     return known and all(a[k] == 1 for k in rows) and all(any(n != 1 for n in each) for each in sizes)
 
 
-def _narrow_matrix(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Atom, Equation | None] | None:
-    """The value from which the second factor is converted, and the permutation between the two, if there is one."""
-    a, b = product.inputs
-    made = computed.get(b) if isinstance(b, Var) else None
+def _converted(x: Atom, computed: Mapping[Var, Equation]) -> Narrow | None:
+    """The value from which a factor is converted, and the permutation between the two, if there is one."""
+    made = computed.get(x) if isinstance(x, Var) else None
     moved = made if made is not None and permutation(made) is not None else None
     if moved is not None:
         made = computed.get(moved.inputs[0]) if isinstance(moved.inputs[0], Var) else None
-    if made is None or not made.primitive.converts or not holds(a.type.dtype, made.inputs[0].type.dtype):
-        return None
-    return made.inputs[0], moved
+    return None if made is None or not made.primitive.converts else (made.inputs[0], moved)

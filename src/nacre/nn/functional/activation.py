@@ -110,10 +110,12 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     >>> F.leaky_relu([-1.0, 2.0], 0.5)
     Tensor([-0.5,  2. ], f32[2])
     """
-    held = as_tensor(x)
-    require("leaky_relu", held.type.dtype, FLOATING)
-    below = pointwise.le(held, filled(held, 0.0))
-    return pointwise.select(below, pointwise.mul(held, filled(held, negative_slope)), held)
+
+    def compute(v: Any) -> Any:
+        """The value above zero, and its part below."""
+        return pointwise.select(pointwise.le(v, filled(v, 0.0)), pointwise.mul(v, filled(v, negative_slope)), v)
+
+    return composite("leaky_relu", x, compute, {"negative_slope": negative_slope})
 
 
 def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
@@ -307,9 +309,19 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     """
     if not min_val <= max_val:
         raise ArgumentError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
-    held: Any = as_tensor(x)
-    require("hardtanh", held.type.dtype, NUMERIC)
-    return where(held <= min_val, filled(held, min_val), where(held >= max_val, filled(held, max_val), held))
+
+    def compute(v: Any) -> Any:
+        """The value between the limits."""
+        return where(v <= min_val, filled(v, min_val), where(v >= max_val, filled(v, max_val), v))
+
+    return _of_numbers("hardtanh", x, compute)
+
+
+def _of_numbers(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
+    """f of integers, or as a `composite` of floats."""
+    held = as_tensor(x)
+    require(operation, held.type.dtype, NUMERIC)
+    return composite(operation, held, f) if held.type.dtype.is_float else f(held)
 
 
 def relu6(x: TensorLike) -> Tensor:
@@ -357,9 +369,7 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
     >>> F.threshold([0.5, 2.0], 1.0, -1.0)
     Tensor([-1.,  2.], f32[2])
     """
-    held: Any = as_tensor(x)
-    require("threshold", held.type.dtype, NUMERIC)
-    return where(held <= threshold, filled(held, value), held)
+    return _of_numbers("threshold", x, lambda v: where(v <= threshold, filled(v, value), v))
 
 
 def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:

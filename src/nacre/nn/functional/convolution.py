@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.api import statistical
-from nacre.api.elementwise.apply import require
-from nacre.api.operands import TensorLike, as_tensor, constant, meet
+from nacre.api.elementwise.apply import of_tensors, require
+from nacre.api.operands import TensorLike, as_tensor, constant, is_half, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import Shape
 from nacre.interpret.precision.functions import autocasting
 from nacre.nn.functional.max_pooling import Sizes, alone, batched, sizes
 
@@ -55,10 +56,25 @@ def margins(
     return tuple((n, n) for n in sizes(value, rank, operation, "padding"))
 
 
-def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
-    """y [N, O, …] plus a number for each channel."""
+def with_bias(operation: str, f: Callable[..., Any], x: Any, w: Any, bias: TensorLike | None, *settings: Any) -> Any:
+    """f(x, w, *settings), a convolution [N, O, …], plus a number for each channel.
+
+    The bias is added to the sums of half types in float32, which are rounded once.
+    """
     if bias is None:
-        return y
+        return f(x, w, *settings)
+    b = as_tensor(bias, x.type.dtype)
+
+    def computed(x: Any, w: Any, b: Any) -> Any:
+        """The convolution with its bias, in at least float32."""
+        sums = f(statistical.wide_float(x), statistical.wide_float(w), *settings)
+        return as_tensor(_plus(sums, b, operation), b.type.dtype)
+
+    return of_tensors(operation, computed, (x, w, b), settings=settings) if is_half(b) else computed(x, w, b)
+
+
+def _plus(y: Any, bias: TensorLike, operation: str) -> Any:
+    """y [N, O, …] plus a number for each channel."""
     held = as_tensor(bias, y.type.dtype)
     if held.type.shape != (y.type.shape[1],):
         raise ShapeError(
@@ -94,8 +110,8 @@ def conv2d(
         raise ShapeError(f"conv2d: filters must be [O, C/groups, kh, kw]; got {filters.type}")
     steps, spacing = pair(stride, "conv2d", "stride"), pair(dilation, "conv2d", "dilation")
     around = margins(padding, shape[2:], spacing, steps, "conv2d")
-    y = winograd.correlate(images, filters, steps, around, spacing, groups)
-    return alone(with_bias(y, bias, "conv2d"), single)
+    y = with_bias("conv2d", winograd.correlate, images, filters, bias, steps, around, spacing, groups)
+    return alone(y, single)
 
 
 @autocasting
@@ -172,18 +188,20 @@ def conv_transpose2d(
     # whole steps of output_padding are rows that the margin would cut off, followed by rows of zeros
     whole = tuple(m // s * s for m, s in zip(more, steps, strict=True))
     beyond = tuple(max(0, w - m) for w, m in zip(whole, margin, strict=True))
+    shape = (count, filters.type.shape[1] * groups, *(n - b for n, b in zip(spatial, beyond, strict=True)))
+    around = tuple((m, max(0, m - w)) for m, w in zip(margin, whole, strict=True))
+    y = with_bias(operation, _transposed, images, filters, bias, shape, steps, around, spacing, groups, beyond)
+    return alone(y, single)
+
+
+def _transposed(
+    x: Any, w: Any, shape: Shape, stride: Pair, padding: Any, dilation: Pair, groups: int, beyond: Pair
+) -> Any:
+    """The transpose of a convolution, with `beyond` rows and columns of zeros at the ends."""
     y = winograd.correlate_input_grad(
-        images,
-        filters,
-        shape=(count, filters.type.shape[1] * groups, *(n - b for n, b in zip(spatial, beyond, strict=True))),
-        stride=steps,
-        padding=tuple((m, max(0, m - w)) for m, w in zip(margin, whole, strict=True)),
-        dilation=spacing,
-        groups=groups,
+        x, w, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups
     )
-    if any(beyond):
-        y = view.pad(y, constant(0.0, y.type.dtype), (0,) * 4, (0, 0, *beyond), (0,) * 4)
-    return alone(with_bias(y, bias, operation), single)
+    return view.pad(y, constant(0.0, y.type.dtype), (0,) * 4, (0, 0, *beyond), (0,) * 4) if any(beyond) else y
 
 
 Triple = tuple[int, int, int]
@@ -197,7 +215,7 @@ def triple(value: Sizes, operation: str, what: str) -> Triple:
 
 def _finished(y: Any, bias: TensorLike | None, single: bool, dtype: Any, operation: str) -> Any:
     """The result with its bias, in the dtype of the operands, without a batch axis if the input had none."""
-    return as_tensor(alone(with_bias(y, bias, operation), single), dtype)
+    return as_tensor(alone(y if bias is None else _plus(y, bias, operation), single), dtype)
 
 
 @autocasting

@@ -10,6 +10,7 @@ from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, distinct, filled, settled_number
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
+from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
@@ -107,8 +108,10 @@ def keep_mask(shape: Any, p: float, key: TensorLike | None) -> Any:
 
 
 def scaled(x: Any, p: float) -> tuple[Any, Any]:
-    """x / (1 − p), or zeros for p = 1."""
-    return pointwise.mul(x, filled(x, 0.0 if p == 1.0 else 1.0 / (1.0 - p))), filled(x, 0.0)
+    """x / (1 − p), or zeros for p = 1; and zeros."""
+    wide = wide_float(x)
+    share = filled(wide, 0.0 if p == 1.0 else 1.0 / (1.0 - p))
+    return as_tensor(pointwise.mul(wide, share), x.type.dtype), filled(x, 0.0)
 
 
 def alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api import statistical, utility
-from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -27,7 +27,7 @@ from nacre.api.taking import as_signed, clipped, require_mode, take, with_elemen
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
-from nacre.base.dtypes import ANY, int64
+from nacre.base.dtypes import ANY, DType, int64
 from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from nacre.base.state import STATE
 from nacre.interpret.precision.functions import autocasting, on_converted
@@ -52,7 +52,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     """
     if STATE.autocast is not None:
         return on_converted("linear", linear, (x, weight, bias))
-    (a, w), _ = meet("linear", (x, weight))
+    (a, w), dtype = meet("linear", (x, weight))
     rank = len(a.type.shape)
     if rank == 0 or len(w.type.shape) != 2:
         raise ShapeError(f"linear: the input must be [..., in] and the weight [out, in]; got {a.type} and {w.type}")
@@ -61,13 +61,19 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
             f"linear: in_features must match the last axis of the input: {w.type.shape[1]} and {a.type.shape[-1]} "
             f"(input {a.type}, weight {w.type})"
         )
-    y = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))
     if bias is None:
-        return y
-    b = as_tensor(bias, y.type.dtype)
+        return contract.dot(a, w, ((rank - 1,), (1,)))
+    b = as_tensor(bias, dtype)
     if b.type.shape != w.type.shape[:1]:
         raise ShapeError(f"linear: the bias must have shape {list(w.type.shape[:1])}; got {b.type}")
-    return pointwise.add(y, spread(b, y.type.shape))
+    return of_tensors("linear", _with_bias, (a, w, b)) if is_half(b) else _with_bias(a, w, b)
+
+
+def _with_bias(a: Any, w: Any, b: Any) -> Any:
+    """a · wᵀ + b; the bias is added to the sums of half types in float32, which are rounded once."""
+    dtype: DType = b.type.dtype
+    sums = contract.dot(a, w, ((a.type.rank - 1,), (1,)), ((), ()), dtype.arithmetic)
+    return as_tensor(pointwise.add(sums, spread(as_tensor(b, dtype.arithmetic), sums.type.shape)), dtype)
 
 
 def embedding(
@@ -155,11 +161,18 @@ def embedding_bag(
     wanted = take(wanted.flatten(), places)
     if padding_idx is not None:
         present = present & (wanted != _padding("embedding_bag", padding_idx, weight))
-    rows: Any = take(weight, wanted, axis=0)
-    if per_sample_weights is not None:
-        factors = take(as_tensor(per_sample_weights, rows.type.dtype).flatten(), places)
-        rows = rows * factors[..., None]
-    if places.type.shape[1] == 0:
+    table = as_tensor(weight)
+    rows = statistical.wide_float(take(table, wanted, axis=0))
+    factors = None if per_sample_weights is None else take(as_tensor(per_sample_weights).flatten(), places)
+    pooled = _pooled(rows, factors, present, mode)
+    return as_tensor(pooled, table.type.dtype) if is_half(table) else pooled
+
+
+def _pooled(rows: Any, factors: Any, present: Any, mode: str) -> Any:
+    """The sums, means or maxima of those rows [bags, n, width] that are present, in at least float32."""
+    if factors is not None:
+        rows = rows * as_tensor(factors, rows.type.dtype)[..., None]
+    if rows.type.shape[1] == 0:
         return statistical.sum(rows, axis=1)
     inside = present[..., None]
     if mode == "max":

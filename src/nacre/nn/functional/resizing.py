@@ -295,7 +295,9 @@ def fold(
     [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
     """
     held: Any = as_tensor(x)
-    require("fold", held.type.dtype, INEXACT)
+    dtype = held.type.dtype
+    require("fold", dtype, INEXACT)
+    held = wide_float(held)
     single = len(held.type.shape) == 2
     held = view.reshape(held, (1, *held.type.shape)) if single else held
     size = sizes(kernel_size, 2, "fold", "kernel_size")
@@ -312,7 +314,7 @@ def fold(
     columns, pull = vjp(patches, image)
     if columns.shape != held.type.shape:
         raise ShapeError(f"fold: columns must have shape {list(columns.shape)}; got {held.type}")
-    (found,) = pull(held)
+    found = as_tensor(pull(held)[0], dtype)
     return view.reshape(found, found.type.shape[1:]) if single else found
 
 
