@@ -318,6 +318,34 @@ def test_trainer_trains_in_low_precision(precision: Any, tmp_path: Any) -> None:
         fit("float32", epochs=4, resume=True, out=tmp_path)
 
 
-def test_trainer_refuses_other_precisions() -> None:
-    with pytest.raises(nc.ArgumentError, match="float32, bfloat16 or float16"):
-        fit("float64")
+@pytest.mark.parametrize(
+    ("given", "remedy"), [("float64", "bfloat16"), ("fp16", "float16"), (None, "bfloat16"), (3, "bfloat16")]
+)
+def test_trainer_refuses_other_precisions(given: Any, remedy: str) -> None:
+    wanted = f'must be float32, bfloat16 or float16; got .*; write precision="{remedy}"'
+    with pytest.raises(nc.ArgumentError, match=wanted):
+        fit(given)
+
+
+def test_history_has_the_last_loss_scale() -> None:
+    nc.random.seed(0)
+    x = nc.random.normal((64, 4))
+    loader = data.DataLoader(data.TensorDataset(x, nc.zeros((64, 1))), batch_size=16)
+    model = nn.Linear(4, 1)
+    trainer = train.Trainer(
+        model, optim.SGD(model.parameters(), lr=0.1), lambda y, t: F.mse_loss(y, t) * 1e4, precision="float16",
+        progress=False,
+    )  # fmt: skip
+    row = trainer.fit(loader, epochs=1)[-1]  # each of the four updates overflows
+    assert row["loss_scale"] == 65536.0 / 8
+
+
+def test_messages_name_what_is_wrong() -> None:
+    scaler = optim.GradScaler()
+    with pytest.raises(nc.ArgumentError, match=r"GradScaler.update: new_scale must be from"):
+        scaler.update(0.0)
+    with pytest.raises(nc.ArgumentError, match=r"GradScaler.load_state_dict: scale must be .*; got 'a'"):
+        scaler.load_state_dict({**scaler.state_dict(), "scale": "a"})
+    p = nn.Parameter([1.0])
+    with pytest.raises(nc.DTypeError, match=r"grad: the gradient .*got bf16\[1\]; convert it with astype"):
+        p.grad = nc.ones(1, dtype=nc.bfloat16)

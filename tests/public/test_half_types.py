@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from itertools import islice, product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -202,7 +202,32 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "align_corners": (True,), "is_causal": (True,), "full": (True,), "log_input": (False,), "swap": (True,),
     "log_target": (True,), "zero_infinity": (True,), "ceil_mode": (True,), "divisor_override": (3,),
 }  # fmt: skip
-BASES: dict[str, Callable[..., Any]] = {  # where no generated call takes all settings
+SLOPES: dict[str, Any] = {"lower": 0.1, "upper": 0.7}
+
+
+class Base(Protocol):
+    """A call of a function with settings."""
+
+    def __call__(self, x: Any, **given: Any) -> Any: ...
+
+
+def _transposed(f: Callable[..., Any], x: Any, image: tuple[int, ...], window: tuple[int, ...], **given: Any) -> Any:
+    return f(x((2, 4, *image)), x((4, 6 // given.get("groups", 1), *window)), **given)
+
+
+def _bags(table: Any, given: dict[str, Any]) -> Any:
+    if "per_sample_weights" in given:
+        given = {**given, "mode": "sum"}
+    return F.embedding_bag(nc.tensor([[0, 2, 1], [3, 3, 1]]), table, **given)
+
+
+def _resized(image: Any, given: dict[str, Any]) -> Any:
+    if "scale_factor" in given:
+        given = {k: v for k, v in given.items() if k != "size"}
+    return F.interpolate(image, **given)
+
+
+BASES: dict[str, Base] = {  # where no generated call takes all settings
     "alpha_dropout": lambda x, **given: F.alpha_dropout(x((5, 5)), **{"training": True, **given}),
     "feature_alpha_dropout": lambda x, **given: F.feature_alpha_dropout(x((5, 5, 3)), **{"training": True, **given}),
     "bilinear": lambda x, **given: F.bilinear(x((3, 4)), x((3, 5)), x((6, 4, 5)), **given),
@@ -210,33 +235,24 @@ BASES: dict[str, Callable[..., Any]] = {  # where no generated call takes all se
     "conv1d": lambda x, **given: F.conv1d(x((2, 4, 9)), x((6, 4 // given.get("groups", 1), 3)), **given),
     "conv2d": lambda x, **given: F.conv2d(x((2, 4, 6, 7)), x((6, 4 // given.get("groups", 1), 3, 3)), **given),
     "conv3d": lambda x, **given: F.conv3d(x((1, 4, 4, 6, 5)), x((6, 4 // given.get("groups", 1), 2, 3, 2)), **given),
-    **{
-        f"conv_transpose{k}d": lambda x, k=k, **given: getattr(F, f"conv_transpose{k}d")(
-            x((2, 4, *(5, 4, 3)[:k])), x((4, 6 // given.get("groups", 1), *(3, 2, 3)[:k])), **given
-        )
-        for k in (1, 2, 3)
-    },
+    "conv_transpose1d": lambda x, **given: _transposed(F.conv_transpose1d, x, (5,), (3,), **given),
+    "conv_transpose2d": lambda x, **given: _transposed(F.conv_transpose2d, x, (5, 4), (3, 2), **given),
+    "conv_transpose3d": lambda x, **given: _transposed(F.conv_transpose3d, x, (5, 4, 3), (3, 2, 3), **given),
     "cross_entropy": lambda x, **given: F.cross_entropy(x((5, 6)), nc.tensor(CLASSES), **given),
     "nll_loss": lambda x, **given: F.nll_loss(x((5, 6)), nc.tensor(CLASSES), **given),
     "multi_margin_loss": lambda x, **given: F.multi_margin_loss(x((5, 6)), nc.tensor(CLASSES), **given),
     "ctc_loss": lambda x, **given: F.ctc_loss(
         -x((5, 2, 4)), nc.tensor([[1, 2], [3, 1]]), nc.tensor([5, 4]), nc.tensor([2, 1]), **given
     ),
-    "embedding_bag": lambda x, **given: F.embedding_bag(
-        nc.tensor([[0, 2, 1], [3, 3, 1]]),
-        x((4, 5)),
-        **{"mode": "sum" if "per_sample_weights" in given else "mean", **given},
-    ),
+    "embedding_bag": lambda x, **given: _bags(x((4, 5)), {"mode": "mean", **given}),
     "affine_grid": lambda x, **given: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5), **given),
     "fold": lambda x, **given: F.fold(x((1, 8, 16)), 5, 2, **given),
     "grid_sample": lambda x, **given: F.grid_sample(x((2, 3, 5, 4)), x((2, 3, 3, 2)), **given),
-    "interpolate": lambda x, **given: F.interpolate(
-        x((1, 2, 5, 5)), **{"mode": "bilinear", **({} if "scale_factor" in given else {"size": (7, 8)}), **given}
-    ),
+    "interpolate": lambda x, **given: _resized(x((1, 2, 5, 5)), {"mode": "bilinear", "size": (7, 8), **given}),
     "layer_norm": lambda x, **given: F.layer_norm(x((3, 6)), (6,), **given),
     "linear": lambda x, **given: F.linear(x((3, 70)), x((6, 70)), **given),
     "rms_norm": lambda x, **given: F.rms_norm(x((3, 6)), (6,), **{"eps": 0.3, **given}),
-    "rrelu": lambda x, **given: F.rrelu(x((5, 5)), **({"lower": 0.1, "upper": 0.7} | given)),
+    "rrelu": lambda x, **given: F.rrelu(x((5, 5)), **(SLOPES | given)),
     "scaled_dot_product_attention": lambda x, **given: F.scaled_dot_product_attention(
         x((2, 5, 6)), x((2, 6, 6)), x((2, 6, 6)), **given
     ),
@@ -292,3 +308,41 @@ def test_settings_are_not_rounded_to_half_types(name: str, half: DType) -> None:
             reached[setting] = same(call, half, signed) or reached.get(setting, False)
     missing = [s for s, was in reached.items() if not was and s not in OPTIONS]
     assert not missing, f"no call of {name} with {missing} gave {half.name}: write one in BASES"
+
+
+BIASED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "linear": (F.linear, [(5, 70), (6, 70), (6,)]),
+    "conv1d": (F.conv1d, [(2, 4, 9), (6, 4, 3), (6,)]),
+    "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(2, 16, 6, 7), (16, 16, 3, 3), (16,)]),
+    "conv_transpose2d": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, output_padding=1),
+        [(2, 4, 5, 4), (4, 6, 3, 2), (6,)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+@pytest.mark.parametrize("half", [nc.float16, nc.bfloat16], ids=str)
+def test_a_bias_is_added_before_rounding_in_every_mode(name: str, half: DType) -> None:
+    f, shapes = BIASED[name]
+    nc.random.seed(2)
+    operands = [nc.random.normal(s).astype(half) for s in shapes]
+    wide = f(*(x.astype(nc.float32) for x in operands)).astype(half)
+    g = nc.random.normal(wide.shape).astype(half)
+
+    def total(*xs: Any) -> Any:
+        return (F.silu(f(*xs)).astype(nc.float32) * g).sum()
+
+    assert same_bits(nc.jit(f)(*operands), wide) and same_bits(f(*operands), wide)
+    given = [x.requires_grad_() for x in operands]
+    total(*given).backward()
+    by_graph = nc.jit(nc.grad(total, argnums=(0, 1, 2)))(*operands)
+    exact = nc.grad(total, argnums=(0, 1, 2))(*(x.detach().astype(nc.float64) for x in operands))
+    for x, compiled, reference in zip(given, by_graph, exact, strict=True):
+        assert x.grad is not None and same_bits(x.grad, compiled) and x.grad.dtype is half
+        error = nc.max(nc.abs(compiled.astype(nc.float64) - reference)).item()
+        assert error <= 4 * float(nc.finfo(half).eps) * nc.max(nc.abs(reference)).item()
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    return x.dtype is y.dtype and x.numpy().tobytes() == y.numpy().tobytes()

@@ -23,6 +23,7 @@ from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.checks import place_checks
 from nacre.compile.passes.matrix_blocks import divide_matrices
 from nacre.compile.passes.nchwc import choose_nchwc
+from nacre.compile.passes.products import narrow_halves
 from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.scalar_loops import fuse_scalar_loops
 from nacre.compile.passes.simplify import simplify
@@ -143,6 +144,12 @@ PASSES: tuple[Pass, ...] = (
         "matrix-blocks",
         "linear algebra on large matrices is kernels for their blocks, and products of these",
         divide_matrices,
+        bodies=True,
+    ),
+    GraphPass(
+        "half-factors",
+        "products of two converted factors of a half type read these as they are",
+        narrow_halves,
         bodies=True,
     ),
     GraphPass("nchwc-layout", "images between convolutions are in blocks of channels where that pays", choose_nchwc),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, Final, TypeVar, cast
 
 from nacre.api.operands import as_tensor, constant, require_inside, spread
@@ -391,5 +392,5 @@ def _check(operation: str, **given: Any) -> None:
     """Raise ArgumentError for a scale, factors or an interval out of range."""
     for name, value in given.items():
         fits, wording = RANGES[name]
-        if not fits(value):
+        if not isinstance(value, Real) or not fits(value):
             raise ArgumentError(f"{operation}: {name} must be {wording}; got {shown(value)}")

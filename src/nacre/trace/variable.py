@@ -17,10 +17,10 @@ from weakref import ref
 
 from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType
-from nacre.base.errors import TRACED, DTypeError, ShapeError, StateError, TraceError, explain
+from nacre.base.errors import TRACED, DTypeError, StateError, TraceError, explain
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
-from nacre.base.types import Shape, TensorType
+from nacre.base.types import Shape, TensorType, unlike
 from nacre.trace.hooks import GradientHooks
 from nacre.trace.value import PLACEHOLDERS, Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 
@@ -259,8 +259,7 @@ class Variable:
         self.cell = value if value.node is None else stripped(value)
 
     def _refuse(self, value: Value) -> None:
-        kind = DTypeError if value.type.dtype is not self.type.dtype else ShapeError
-        raise kind(f"variable {self.name or self.number}: the value must have type {self.type}; got {value.type}")
+        raise unlike(f"variable {self.name or self.number}: the value", self.type, value.type)
 
     @property
     def gradient(self) -> Any:
@@ -272,7 +271,7 @@ class Variable:
     def gradient(self, value: Value | None) -> None:
         """Set or clear the gradient, whose type must be the variable's own."""
         if value is not None and value.type is not self.type:
-            self._refuse(value)
+            raise unlike(f"grad: the gradient of variable {self.name or self.number}", self.type, value.type)
         inside = scope()
         if inside is not None:
             inside.write_gradient(self, value)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from nacre.api.random import generator
 from nacre.base.arguments import is_whole, shown
-from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32
+from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, KindError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
@@ -31,7 +31,7 @@ from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
 from nacre.train.resume import differing_choices, differing_notes, require_same_training, schedule_notes
 from nacre.train.state import chosen, require_form, restore_unsaved_state, unsaved_state
-from nacre.train.step import LOSS, Forward, Loss, StandardStep, Step, evaluating, usual_forward
+from nacre.train.step import LOSS, SCALE, Forward, Loss, StandardStep, Step, evaluating, precision_of, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
 __all__ = ["Trainer"]
@@ -112,7 +112,7 @@ class Trainer:
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.own_step, self.accumulate, self.clip = step is not None, accumulate, (clip_norm, clip_value)
-        self.precision = as_dtype(precision)
+        self.precision = precision_of(precision)
         listed = isinstance(schedule, list | tuple)
         self.schedules: list[Any] = list(cast("Sequence[Any]", schedule)) if listed else [schedule]
         self.schedule_every, self.monitor, self.mode = schedule_every, monitor, mode
@@ -130,7 +130,7 @@ class Trainer:
         self.watch = Watch(mode, early_stopping)
         self.history = History()
         self.means = Means()
-        self.rates: dict[str, float] = {}  # learning rates of the last update
+        self.rates: dict[str, float] = {}  # learning rates and loss scale of the last update
         self.epochs = self.updates = self.batches = 0  # completed; the batches, of the current epoch
         self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
         self._place: Any = None  # of the loader in the current epoch
@@ -154,8 +154,6 @@ class Trainer:
             raise KindError(f"Trainer: name must be a text; got {shown(self.name)}")
         if loss is None and not self.own_step:
             raise ArgumentError("Trainer: a loss or a custom step is required; got neither; pass loss= or step=")
-        if self.precision not in (float32, bfloat16, float16):
-            raise ArgumentError(f"Trainer: precision must be float32, bfloat16 or float16; got {self.precision.name}")
         if self.own_step and (self.accumulate > 1 or self.clip != (None, None) or self.precision is not float32):
             raise ArgumentError(
                 "Trainer: accumulate, clip_norm, clip_value and precision cannot be used with a custom step; do this "
@@ -241,7 +239,7 @@ class Trainer:
                 self.batches, self.updates = self.batches + len(group), self.updates + 1
                 require_finite_loss(found, self.updates, self._saved)
                 self.means.add(found)
-                self.rates = self._rates()
+                self.rates = self._rates() | {name: n for name, n in means(found).items() if name == SCALE}
                 if self.updates % self.log_every == 0:
                     row = {STEP: self.updates, EPOCH: self.epochs + 1, **means(found), **self.rates}
                     self.writers.write(STEP, row)

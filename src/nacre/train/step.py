@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from nacre.api.operands import as_tensor, constant, filled, spread
 from nacre.api.primitives import pointwise
-from nacre.base.dtypes import DType, float16, float32
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.arguments import shown
+from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.state import STATE
 from nacre.nn.module import Module
 from nacre.optim.clip import clip_grad_norm_, clip_grad_value_
@@ -27,6 +28,21 @@ Forward = Callable[..., tuple[Any, Any]]
 Loss = Callable[[Any, Any], Any]
 Measured = dict[str, tuple[float, float]]  # totals and weights by name
 LOSS, NORM, SCALE = "loss", "gradient_norm", "loss_scale"
+
+
+def precision_of(given: object) -> DType:
+    """The dtype of a training's products; raises ArgumentError for any but three."""
+    try:
+        found = None if given is None else as_dtype(given)
+    except DTypeError:
+        found = None
+    if found not in (float32, bfloat16, float16):
+        remedy = "float16" if str(given) in ("fp16", "half") else "bfloat16"
+        raise ArgumentError(
+            f'Trainer: precision must be float32, bfloat16 or float16; got {shown(given)}; write precision="{remedy}", '
+            "or leave it out for float32"
+        )
+    return found
 
 
 def spread_batch(batch: Any) -> tuple[Any, ...]:

@@ -113,4 +113,8 @@ def gradients_of_arguments(name: str, types: Sequence[TensorType | None], found:
 def _refuse(name: str, position: int, wanted: TensorType | None, found: Any) -> NoReturn:
     given = found.type if isinstance(found, Value) else f"a {type(found).__name__}"
     required = "be None, because the argument is no tensor" if wanted is None else f"have type {wanted}, or be None"
-    raise GradientError(f"{name}.backward: the gradient of argument {position} must {required}; got {given}")
+    remedy = ""
+    if wanted is not None and isinstance(found, Value):
+        alike = found.type.shape == wanted.shape
+        remedy = f"; return it with astype(nacre.{wanted.dtype.name})" if alike else "; sum or reshape it to that shape"
+    raise GradientError(f"{name}.backward: the gradient of argument {position} must {required}; got {given}{remedy}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from nacre.base.types import TensorType
 from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.ir.rewrite import without_dead_code
 from nacre.ops.dot import dot_axes, holds, is_plain_product, sums, widened_dot_p
 
 
@@ -52,21 +53,50 @@ def _exchange(product: Equation) -> tuple[int, ...]:
     return (*range(batch), *range(first, second), *range(batch, first))
 
 
-def narrow_factors(graph: Graph) -> Graph:
-    """Read factors that are only converted for a product in their own dtype: the conversion is exact.
+Converted = tuple[Atom, Equation | None]  # a value that is converted, and a permutation of the result, if any
 
-    They are the matrix of a product with one row, or both factors of a product, of one half type.
-    """
+
+def narrow_matrices(graph: Graph) -> Graph:
+    """Read a matrix that is only converted for a product with one row in its own dtype: the conversion is exact."""
+
+    def narrow(e: Equation, a: Converted | None, b: Converted | None) -> tuple[Converted | None, ...]:
+        """The matrix, if the product can read it."""
+        fits = b is not None and _one_row(e) and holds(e.inputs[0].type.dtype, b[0].type.dtype)
+        return (None, b if fits else None)
+
+    return _narrowed(graph, narrow)
+
+
+def narrow_halves(graph: Graph) -> Graph:
+    """Read two factors of one half type that are only converted for a product as they are."""
+
+    def narrow(e: Equation, a: Converted | None, b: Converted | None) -> tuple[Converted | None, ...]:
+        """Both factors, if the product can read them."""
+        if a is None or b is None:
+            return (None, None)
+        first, second = a[0].type.dtype, b[0].type.dtype
+        return (a, b) if first.is_widened and sums(first, second, e.outputs[0].type.dtype) else (None, None)
+
+    found = _narrowed(graph, narrow)
+    return graph if found is graph else without_dead_code(found)
+
+
+def _narrowed(
+    graph: Graph, narrow: Callable[[Equation, Converted | None, Converted | None], Sequence[Converted | None]]
+) -> Graph:
+    """The graph with products that read some factors before their conversion."""
     computed = {v: e for e in graph.equations for v in e.outputs}
     equations: list[Equation] = []
+    changed = False
     for e in graph.equations:
-        found = _narrow(e, computed) if is_plain_product(e) else (None, None)
-        if found == (None, None):
+        plain = is_plain_product(e)
+        found = narrow(e, *(_converted(x, computed) for x in e.inputs)) if plain else (None, None)
+        if not any(found):
             equations.append(e)
             continue
         factors: list[Atom] = []
-        for factor, narrow in zip(e.inputs, found, strict=True):
-            source, moved = (factor, None) if narrow is None else narrow
+        for factor, converted in zip(e.inputs, found, strict=True):
+            source, moved = (factor, None) if converted is None else converted
             if moved is not None:
                 read = Var(TensorType(factor.type.shape, source.type.dtype))
                 equations.append(Equation(moved.primitive, (source,), moved.params, (read,), moved.source))
@@ -74,22 +104,8 @@ def narrow_factors(graph: Graph) -> Graph:
             factors.append(source)
         params = {**e.params, "dtype": e.outputs[0].type.dtype}
         equations.append(Equation(widened_dot_p, tuple(factors), params, e.outputs, e.source))
-    return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
-
-
-Narrow = tuple[Atom, Equation | None]  # a value that is converted for a product, and a permutation behind that, if any
-
-
-def _narrow(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Narrow | None, Narrow | None]:
-    """What factors are converted from where the product can read that; None for those read as they are."""
-    a, b = product.inputs
-    first, second = (_converted(x, computed) for x in (a, b))
-    if second is None:
-        return None, None
-    narrow = second[0].type.dtype
-    if first is not None and narrow.is_widened and sums(first[0].type.dtype, narrow, a.type.dtype):
-        return first, second
-    return (None, second) if _one_row(product) and holds(a.type.dtype, narrow) else (None, None)
+        changed = True
+    return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name) if changed else graph
 
 
 def _one_row(product: Equation) -> bool:
@@ -101,7 +117,7 @@ def _one_row(product: Equation) -> bool:
     return known and all(a[k] == 1 for k in rows) and all(any(n != 1 for n in each) for each in sizes)
 
 
-def _converted(x: Atom, computed: Mapping[Var, Equation]) -> Narrow | None:
+def _converted(x: Atom, computed: Mapping[Var, Equation]) -> Converted | None:
     """The value from which a factor is converted, and the permutation between the two, if there is one."""
     made = computed.get(x) if isinstance(x, Var) else None
     moved = made if made is not None and permutation(made) is not None else None

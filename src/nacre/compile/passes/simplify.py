@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from nacre.compile.passes.loop_simplification import simplify_loops
-from nacre.compile.passes.products import narrow_factors, swap_factors
+from nacre.compile.passes.products import narrow_matrices, swap_factors
 from nacre.ir.facts import SMALL, Facts
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce, copies
@@ -21,7 +21,7 @@ def simplify(graph: Graph) -> Graph:
     return own_outputs(
         own_constants(
             without_dead_code(
-                narrow_factors(swap_factors(without_dead_code(share(simplify_loops(without_calls(graph))))))
+                narrow_matrices(swap_factors(without_dead_code(share(simplify_loops(without_calls(graph))))))
             )
         )
     )
