@@ -33,6 +33,10 @@ from nacre.trace.variable import scope
 REMEMBERED: Final = 4096  # operations whose graphs are cached
 
 
+_UNKNOWN: Final[Any] = object()
+_graphs: dict[object, Graph | None] = {}  # of operations: those with something to examine, in all blocks
+
+
 class Detector:
     """The mode of a thread, as an interpreter that takes no operation."""
 
@@ -77,7 +81,6 @@ class ExaminingExecutor:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.graphs: dict[object, Graph | None] = {}
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """As the executor's: native code, which threads that detect anomalies do not reach."""
@@ -136,31 +139,37 @@ class ExaminingExecutor:
         key = primitive, types, tuple(params.items()), kinds
         if isinstance(primitive.lowering, Flow):
             return _one_equation(primitive, types, params)
-        if key not in self.graphs:
+        found = _graphs.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
             graph = _one_equation(primitive, types, params)
-            if len(self.graphs) >= REMEMBERED:
-                self.graphs.clear()
-            self.graphs[key] = graph if _has_flag(with_flag(graph, kinds)) else None
-        return self.graphs[key]
+            if len(_graphs) >= REMEMBERED:
+                _graphs.clear()
+            found = _graphs[key] = graph if _has_flag(with_flag(graph, kinds)) else None
+        return found
 
     def _run(self, graph: Graph, inputs: Sequence[Value], detector: Detector) -> list[Value]:
         """Run a graph of fixed sizes with a flag, and search for the first anomaly if it is true."""
-        search = Search(self.executor, detector.kinds, detector.place, detector.backward)
         if graph.calls_host:  # which must not run twice
-            return search.run(graph, inputs)
-        place = "unusual", detector.kinds
-        flagged = with_flag(graph, detector.kinds, graph.kept.get(place, frozenset()))
+            return self._search(detector).run(graph, inputs)
+        place, form = ("unusual", detector.kinds), ("flagged", detector.kinds)
+        flagged = graph.kept.get(form)
+        if flagged is None:
+            flagged = graph.kept[form] = with_flag(graph, detector.kinds, graph.kept.get(place, frozenset()))
         if not _has_flag(flagged):
             return self.executor.execute(graph, inputs)
         try:
             *results, flag = self.executor.execute(flagged, inputs)
         except Error:  # a check failed, perhaps because of an anomaly before
-            search.run(graph, inputs)
+            self._search(detector).run(graph, inputs)
             raise
         if bool(to_numpy(flag)):
-            search.run(graph, inputs)
+            self._search(detector).run(graph, inputs)
             graph.kept[place] = frozenset(k for k, x in enumerate(inputs) if _is_unusual(x))
+            graph.kept.pop(form, None)
         return results
+
+    def _search(self, detector: Detector) -> Search:
+        return Search(self.executor, detector.kinds, detector.place, detector.backward)
 
 
 def _one_equation(primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]) -> Graph:
