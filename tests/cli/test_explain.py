@@ -71,6 +71,7 @@ AFTER = {
     "rematerialisation": "graph affine(",
     "winograd-parts": "graph affine(",
     "matrix-blocks": "graph affine(",
+    "half-factors": "graph affine(",
     "nchwc-layout": "graph affine(",
     "fusion": "1  dot",
     "lowering": "(template contract",
