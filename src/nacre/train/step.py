@@ -36,7 +36,7 @@ def precision_of(given: object) -> DType:
         found = None if given is None else as_dtype(given)
     except DTypeError:
         found = None
-    if found not in (float32, bfloat16, float16):
+    if found is None or found not in (float32, bfloat16, float16):
         remedy = "float16" if str(given) in ("fp16", "half") else "bfloat16"
         raise ArgumentError(
             f'Trainer: precision must be float32, bfloat16 or float16; got {shown(given)}; write precision="{remedy}", '
