@@ -314,9 +314,11 @@ class Staging(Changes):
         inputs += [r.input for r in records if r.input is not None]
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
-        places = [tuple(k for k, v in enumerate(self.arguments) if v in of) for of in (self.swept, self.questioned)]
+        swept, questioned = (
+            tuple(k for k, v in enumerate(self.arguments) if v in of) for of in (self.swept, self.questioned)
+        )
         captures, names = tuple(x for _, x, _ in captured), tuple(self.names)
-        return Trace(graph, len(self.arguments), len(outputs), captures, records, *places, names=names)
+        return Trace(graph, len(self.arguments), len(outputs), captures, records, swept, questioned, names=names)
 
 
 def is_written(variable: Variable) -> bool:
