@@ -145,7 +145,7 @@ class Staging(Changes):
         self.captured: dict[object, tuple[Var, Value, ref[Value]]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
-        self.swept, self.questioned = set[Atom](), set[Atom]()  # inputs that `backward` or `requires_grad` reached
+        self.swept, self.questioned = set[int](), set[int]()  # arguments that `backward`, `requires_grad` reached
         self.names: list[tuple[str, Atom, str]] = []  # as of the trace
         self.checks: list[Callable[[Sequence[Value]], None]] = []  # of the results, at the end
         self.silent = set[Atom]()  # those made in `no_grad`
@@ -280,13 +280,13 @@ class Staging(Changes):
         """Record the inputs on which `x.requires_grad` depends; it is False here, so none may require a gradient."""
         self._reach([x] if self.atom(x) not in self.silent else [], self.questioned, refuse_question)
 
-    def _reach(self, outputs: Sequence[Value], reached: set[Atom], refuse: Callable[[str, Value], None]) -> None:
+    def _reach(self, outputs: Sequence[Value], reached: set[int], refuse: Callable[[str, Value], None]) -> None:
         """Add the arguments to which derivatives of outputs lead, and refuse such tensors from outside."""
         read = {self.atom(y) for y in outputs}
         for e in reversed(self.equations):
             if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
                 read.update(a for a in e.inputs if a.type.dtype.is_differentiable)
-        reached.update(v for v in self.arguments if v in read)
+        reached.update(k for k, v in enumerate(self.arguments) if v in read)
         for v, x, _ in self.captured.values():
             if v in read:
                 refuse(self.name, x)
@@ -314,9 +314,7 @@ class Staging(Changes):
         inputs += [r.input for r in records if r.input is not None]
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
-        swept, questioned = (
-            tuple(k for k, v in enumerate(self.arguments) if v in of) for of in (self.swept, self.questioned)
-        )
+        swept, questioned = tuple(sorted(self.swept)), tuple(sorted(self.questioned))
         captures, names = tuple(x for _, x, _ in captured), tuple(self.names)
         return Trace(graph, len(self.arguments), len(outputs), captures, records, swept, questioned, names=names)
 
