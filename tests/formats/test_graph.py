@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import operator
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +291,75 @@ def test_an_input_and_a_weight_of_one_name(tmp_path: Path) -> None:
     assert graph.inputs == ("weight",) and list(graph.weights) == ["weight.1", "bias"]
     nc.save_program(graph, tmp_path / "g.safetensors")
     assert bits(nc.load_program(tmp_path / "g.safetensors")(nc.ones((1, 2)))) == bits(layer(nc.ones((1, 2))))
+
+
+def test_a_graph_never_changes(tmp_path: Path) -> None:
+    x, w = nc.placeholder((2,), name="x"), nn.Parameter([1.0, 2.0])
+    graph = nc.Graph.build(x, nc.name(x * w, "h") + 1)
+    name, before = next(iter(graph.weights)), graph(nc.ones(2)).tolist()
+    mine = graph.weights[name]
+    mine[0] = 99.0
+    graph.weights[name].requires_grad_()
+    changes: list[Any] = [
+        lambda: graph.weights.update({name: nc.ones(1)}), lambda: graph.weights.pop(name), graph.weights.clear,
+        lambda: operator.setitem(graph.weights, name, nc.ones(3)), lambda: operator.delitem(graph.weights, name),
+        lambda: operator.setitem(graph.names, "y", mine.type), lambda: operator.delitem(graph.named, "h"),
+        lambda: graph.nodes[0].params.update(axis=1), lambda: setattr(graph, "inputs", ("y",)),
+        lambda: delattr(graph, "outputs"),
+    ]  # fmt: skip
+    for change in changes:
+        with pytest.raises(nc.Error, match=r"graph\.replace"):
+            change()
+    assert graph(nc.ones(2)).tolist() == nc.jit(graph)(nc.ones(2)).tolist() == before
+    assert not graph.weights[name].requires_grad and graph.weights == graph.weights and "h" not in graph.weights
+    assert nc.tree.flatten(graph.weights)[1] == nc.tree.flatten(dict(graph.weights))[1]
+    with pytest.raises(nc.MissingKey, match=r"Graph\.weights: the name must be one of"):
+        graph.weights["absent"]
+    copied = pickle.loads(pickle.dumps(nc.Graph.build(x, x * w + 1)))
+    nc.save_program(copied, tmp_path / "graph.safetensors")
+    assert nc.load_program(tmp_path / "graph.safetensors")(nc.ones(2)).tolist() == before
+
+
+def test_weights_are_not_memory_of_another_library() -> None:
+    array = np.array([1.0, 2.0], np.float32)
+    x, lent = nc.placeholder((2,), name="x"), nc.from_dlpack(array)
+    graphs = nc.Graph.build(x, x * lent), nc.Graph.trace(lambda y: y * lent, nc.ones(2))
+    array[:] = 7
+    assert [g(nc.ones(2)).tolist() for g in graphs] == [[1, 2], [1, 2]]
+
+
+def test_a_value_is_replaced_by_numbers() -> None:
+    graph = nc.Graph.trace(lambda x: nc.sum(nc.name(nc.sum(x), "s") * nc.name(x * 2, "h")), nc.ones(2))
+    given = nc.tensor([1.0, 3.0])
+    assert graph.replace("h", lambda h: nc.ones(2))(given).item() == 8
+    assert graph.replace("h", lambda h: [5, 6])(given).item() == 44
+    assert graph.replace("s", lambda s: 3)(given).item() == 24
+    other = graph.replace("s", lambda s, x: x[0] + 1, inputs=("s", "x"))
+    assert other(given).item() == 16 and other.run({"x": given}, "s").item() == 2
+    assert graph.replace("h", lambda h: nc.ones(2)).run({"x": given}, "h").tolist() == [1, 1]
+    x = nc.placeholder((2,), name="x")
+    for words, f in (
+        ("Graph.replace: the new computation must be a function or a graph; got 3; write lambda h", 3),
+        ("Graph.replace: the new computation must be a function or a graph; got Tensor", x * 2),
+        (r"Graph.replace: the function must take 1 tensors \(h\); <lambda> takes a, b.* by inputs=", lambda a, b: a),
+        ("Graph.replace: the function must return one tensor; <lambda> returned None", lambda h: None),
+        ("Graph.replace: every placeholder that .* needs must be an input; it needs x", lambda h: h * x),
+    ):
+        with pytest.raises(nc.ArgumentError, match=words):
+            graph.replace("h", f)
+    weighted = nc.Graph.build(x, x * nn.Parameter([1.0, 2.0]))
+    with pytest.raises(nc.ArgumentError, match=r'is a weight; write graph.between\(\("x", "constant0"\), "output"\)'):
+        weighted.replace("constant0", lambda w: w * 2)
+
+
+def test_lists_of_numbers_are_tensors() -> None:
+    x, n = nc.placeholder((2,), name="x"), nc.placeholder((), name="n")
+    graph = nc.Graph.build([x, n], nc.name(x * 2, "h") * n)
+    assert graph([1, 2], 3).tolist() == graph(([1.0, 2.0], 3)).tolist() == [6, 12]
+    assert graph.run({"x": [1, 2]}, "h").tolist() == [2, 4]
+    rows = nc.placeholder((None, 2), name="rows")
+    free = nc.Graph.build(rows, nc.sum(rows, axis=0))
+    assert free([[1, 2], [3, 4]]).tolist() == [4, 6]
+    with pytest.raises(nc.ShapeError, match=r"must be f32\[2\]; got f32\[n\]; for other sizes, write None"):
+        size = nc.placeholder((nc.Dim("n"),), name="q")
+        nc.Graph.build(size, size * 2).then(nc.Graph.build(x, x * 2))

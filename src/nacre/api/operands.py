@@ -45,12 +45,12 @@ from nacre.base.errors import (
 )
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
-from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.interpret.evaluate import from_numpy, of_placeholder, to_numpy
 from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.numbers.traced_number import TracedNumber
 from nacre.interpret.tape import another
 from nacre.trace.reads import array_capture, is_capture
-from nacre.trace.value import DonatedValue, Value, is_concrete
+from nacre.trace.value import PLACEHOLDERS, DonatedValue, Value, is_concrete
 from nacre.trace.variable import Variable, scope
 
 Scalar = bool | int | float | complex | Dim
@@ -427,6 +427,8 @@ def settled_number(x: Any, operation: str, what: str) -> float:
 def numbers(x: Value, operation: str) -> np.ndarray:
     """The numbers of a tensor as a read-only NumPy array.  Raises TraceError for a traced tensor."""
     if not is_concrete(x) and not isinstance(x.content, DonatedValue):
+        if x.content.level == PLACEHOLDERS:
+            raise of_placeholder(x, operation, _SHOWN.get(operation, f"{operation}(x)"))
         raise UnknownNumber(
             explain(
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",

@@ -48,9 +48,10 @@ from nacre.base.state import STATE
 from nacre.base.types import ElementCount
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret import tape
+from nacre.interpret.evaluate import of_placeholder
 from nacre.trace.bind import NATIVE
 from nacre.trace.iteration import begin_rows
-from nacre.trace.value import Value, is_concrete, register_public
+from nacre.trace.value import PLACEHOLDERS, Value, is_concrete, register_public
 from nacre.trace.variable import Variable, lender
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ class Tensor(Methods, metaclass=ListedClass):
 
     def __bool__(self) -> bool:
         if not is_concrete(self):
+            if self.content.level == PLACEHOLDERS:
+                raise of_placeholder(self, "bool", "x if x > 0 else -x", "nc.where(x > 0, x, -x)")
             raise UnknownNumber(_TRUTH.format(type=self.type), "bool")
         return bool(_one(self, "bool"))
 

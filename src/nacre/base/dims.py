@@ -25,7 +25,7 @@ LIMIT = 1 << 48  # larger than any size that fits in memory
 LONGEST = 1 << 31  # larger than axes are whose product with another one fits in memory
 OBJECT: Final = "object"
 POWER: Final = "power"
-EXACTLY: Final = "compile without dynamic_shapes for this axis"
+EXACTLY: Final = "compile without dynamic_shapes for this axis, give nc.placeholder its number"
 
 
 class Needs(threading.local):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nacre.base.errors import ArgumentError
 from nacre.base.exact import exact_key
+from nacre.base.read_only import ReadOnlyMapping
 from nacre.base.records import dataclass
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Hashable]]
@@ -83,6 +84,8 @@ def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
         return kind, tree, None
     if kind is dict:
         return dict, list(tree.values()), keys_of(tree)
+    if isinstance(node, ReadOnlyMapping):
+        return dict, list(tree.values()), keys_of(tree.held)
     if kind in _registered:
         children, data = _registered[kind][0](tree)
         return kind, children, data

@@ -6,50 +6,47 @@ changed, saved and loaded (`formats/frozen`), and compiled ahead of time (`deplo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, cast
 
 import numpy as np
 
-from nacre.api.operands import as_tensor
 from nacre.base import tree
 from nacre.base.arguments import shown
 from nacre.base.cached_property import cached_property
-from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError
+from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError, StateError
 from nacre.base.hints import closest
+from nacre.base.read_only import ReadOnlyMapping
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import EXECUTOR
+from nacre.formats.derived import computed, fitted, of_gradients, simplified
 from nacre.formats.freezing import free_name, frozen, paths, plain_structure, without_rules
+from nacre.formats.replacement import of_function
 from nacre.formats.values import (
     GraphNode,
     Names,
-    fitting_sizes,
+    fed,
     inputs_by_name,
     labels_of,
     names_of,
     nodes_of,
     sizes_of_call,
+    tensors_of_call,
 )
+from nacre.formats.weights import UNCHANGING, Weights, merged
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.stage import closed, run, stage
 from nacre.ir import graph as ir
 from nacre.ir.graph import Atom, Builder, Literal, Var
-from nacre.ir.primitive import copies
 from nacre.ir.rewrite import inline, specialised, substitute, without_dead_code
 from nacre.ir.text import print_graph
 from nacre.ops.control import call
-from nacre.trace.modes import gradients
 from nacre.trace.value import Value, is_concrete
-from nacre.transform.arguments import name_of, require_function
 from nacre.transform.dynamic import DynamicShapes
-from nacre.transform.grad import grad
-from nacre.transform.graphs.naming import name as give_name
 from nacre.transform.graphs.parts import part, read, spliced
-from nacre.transform.graphs.placeholder import defined, placeholder
+from nacre.transform.graphs.placeholder import DefinedGraph, defined
 
 __all__ = ["Graph", "freeze"]
 
@@ -75,6 +72,16 @@ class Program:
     weights: Mapping[str, Value]  # by name, the last inputs of the graph
     structure: tree.Structure  # of a call's result
     named: Mapping[str, Var] = field(default_factory=dict[str, Var])  # values that `nc.name` has named
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", Weights(self.weights))
+        object.__setattr__(self, "named", ReadOnlyMapping(self.named, "Graph.named", UNCHANGING))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise StateError(f"graph: {name} of a graph cannot be assigned; {UNCHANGING}")
+
+    def __delattr__(self, name: str) -> None:
+        raise StateError(f"graph: {name} of a graph cannot be deleted; {UNCHANGING}")
 
     @staticmethod
     def trace(function: Callable[..., Any], *examples: Any, dynamic_shapes: DynamicShapes | None = None) -> Program:
@@ -113,12 +120,17 @@ class Program:
         wanted = dict(zip(paths(outputs, "output"), found, strict=True))
         if not found:
             raise ArgumentError(f"Graph.build: outputs must be tensors; got {shown(outputs)}")
-        parts = defined(inputs_by_name(inputs), wanted, name)
+        parts = defined("Graph.build", inputs_by_name(inputs), wanted, name)
+        return Program._of(parts, tuple(wanted), structure)
+
+    @staticmethod
+    def _of(parts: DefinedGraph, outputs: tuple[str, ...], structure: tree.Structure) -> Program:
+        """The graph of placeholders with its weights, under names that no other value has."""
         weights: dict[str, Value] = {}
         for k, (label, x) in enumerate(parts.captures):
             taken = (*parts.inputs, *parts.names, *weights)
             weights[free_name(label or f"constant{k}", taken)] = EXECUTOR.dense(x)
-        return Program(parts.graph, parts.inputs, tuple(wanted), weights, plain_structure(structure), parts.names)
+        return Program(parts.graph, parts.inputs, outputs, weights, plain_structure(structure), parts.names)
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -133,7 +145,7 @@ class Program:
     @cached_property
     def names(self) -> Mapping[str, TensorType]:
         """The type of each value by its name: inputs, weights, and results in order."""
-        return {n: v.type for v, n in self._labels.items()}
+        return ReadOnlyMapping({n: v.type for v, n in self._labels.items()}, "Graph.names", UNCHANGING)
 
     @cached_property
     def nodes(self) -> tuple[GraphNode, ...]:
@@ -186,6 +198,10 @@ class Program:
         """The name in errors of transformations."""
         return self.graph.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        weights, named = dict(self.weights), dict(self.named)
+        return Program, (self.graph, self.inputs, self.outputs, weights, self.structure, named)
+
     # ---- calls
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -194,12 +210,17 @@ class Program:
         Returns tensors in the structure of the original result.  Raises ArgumentError for a wrong number of tensors,
         KindError for keywords, and ShapeError or DTypeError for tensors that do not fit.
         """
-        given = [as_tensor(x) for x in tree.flatten(args)[0]]
+        given = tensors_of_call(args, self.input_types)
         sizes = sizes_of_call(self.graph.name, dict(zip(self.inputs, self.input_types, strict=True)), given, named)
-        inputs = [*given, *self.weights.values()]
+        inputs = [*given, *self._held]
         if STATE.word or any(not is_concrete(x) or (x.node is not None and STATE.gradients) for x in given):
             return tree.unflatten(self.structure, call(self._at(sizes), *inputs))  # as one operation
         return tree.unflatten(self.structure, EXECUTOR.execute(self.graph, inputs))
+
+    @cached_property
+    def _held(self) -> tuple[Value, ...]:
+        """The weights themselves, in order."""
+        return tuple(cast("Weights", self.weights).held.values())
 
     @cached_property
     def _forms(self) -> dict[object, Any]:
@@ -233,7 +254,7 @@ class Program:
         if key not in self._forms:
             self._forms[key] = self._cut("Graph.run", tuple(feeds), wanted, structure, spare=True)
         found: Program = self._forms[key]
-        return found(*[feeds[n] for n in found.inputs])
+        return found(*[fed(feeds[n], t) for n, t in zip(found.inputs, found.input_types, strict=True)])
 
     # ---- other graphs
 
@@ -276,8 +297,8 @@ class Program:
             )
         graph = replace(graph, inputs=(*(v for v in places.values() if v in needed), *more))
         weights = {n: self.weights[n] for n in map(self._labels.__getitem__, more)}
-        computed = {v for e in graph.equations for v in e.outputs}
-        named = {n: v for n, v in self.named.items() if v in computed}
+        made = computed(graph)
+        named = {n: v for n, v in self.named.items() if v in made}
         return Program(graph, tuple(n for n in given if n not in useless), tuple(wanted), weights, structure, named)
 
     def grad(self, wrt: Names | None = None, *, of: str | None = None) -> Program:
@@ -307,22 +328,7 @@ class Program:
             )
         names, structure = names_of("Graph.grad: wrt", tuple(floats) if wrt is None else wrt)
         places = [self._place(n) for n in names]
-        graph = replace(self.graph, outputs=(output, *self.named.values()))
-
-        def scalar(*inputs: Value) -> Value:
-            """The output; other values get their names again."""
-            result, *rest = run(graph, inputs)
-            for n, x in zip(self.named, rest, strict=True):
-                give_name(x, n)
-            return result
-
-        with gradients(True):
-            traced = stage(
-                lambda *xs: list(grad(scalar, places)(*xs)), self.graph.input_types, f"{self.graph.name}.grad"
-            )
-        found = without_dead_code(closed(traced))
-        results = {v for e in found.equations for v in e.outputs}
-        named = {n: v for n, v, _ in traced.names if isinstance(v, Var) and v in results}
+        found, named = of_gradients(self.graph, self.named, output, places)
         outputs = tuple(f"grad.{n}" for n in names)
         return Program(found, self.inputs, outputs, self.weights, structure, named)._without_unused_weights()
 
@@ -345,8 +351,8 @@ class Program:
         'sin'
         """
         found = without_rules(self.graph)
-        computed = {v for e in found.equations for v in e.outputs}
-        return replace(self, graph=found, named={n: v for n, v in self.named.items() if v in computed})
+        made = computed(found)
+        return replace(self, graph=found, named={n: v for n, v in self.named.items() if v in made})
 
     def optimize(self) -> Program:
         """The simplified graph, with the same bits: calls are inlined, equal and unused operations are gone.
@@ -357,16 +363,7 @@ class Program:
         >>> len(graph.nodes), len(graph.optimize().nodes)
         (3, 2)
         """
-        count = len(self.outputs)
-        found = simplify(replace(self.graph, outputs=(*self.graph.outputs, *self.named.values())))
-        copied = {e.outputs[0]: e.inputs[0] for e in found.equations if copies(e.primitive)}
-        graph = without_dead_code(replace(found, outputs=found.outputs[:count]))
-        computed = {v for e in graph.equations for v in e.outputs}
-        named: dict[str, Var] = {}
-        for n, v in zip(self.named, found.outputs[count:], strict=True):
-            place = next((a for a in (v, copied.get(v)) if isinstance(a, Var) and a in computed), None)  # type: ignore[arg-type]
-            if place is not None:
-                named[n] = place
+        graph, named = simplified(self.graph, self.named)
         return replace(self, graph=graph, named=named)._without_unused_weights()
 
     def _without_unused_weights(self) -> Program:
@@ -397,7 +394,7 @@ class Program:
                 f"Graph.then: the other graph must take {len(self.outputs)} tensors ({', '.join(self.outputs)}); "
                 f"{other.graph.name} takes {len(other.inputs)} ({', '.join(other.inputs)})"
             )
-        inner = other._fitted("Graph.then", self.graph.outputs)
+        inner = fitted("Graph.then", other.graph, other.inputs, self.graph.outputs)
         weights, operands = self._with_weights(other)
         builder = Builder(self.graph.name)
         builder.inputs = [*self.graph.inputs, *(v for v in operands if v not in self.graph.inputs)]
@@ -423,59 +420,51 @@ class Program:
         >>> graph.replace("hidden", nc.exp, "x")(nc.zeros(2))
         Tensor(2., f32[])
         """
-        at = self._value("Graph.replace", name)
+        operation = "Graph.replace"
+        at = self._value(operation, name)
         if at in self.graph.inputs:
-            raise ArgumentError(f"Graph.replace: the value must be computed; {name} is an input; use graph.then")
-        taken, _ = names_of("Graph.replace: inputs", name if inputs is None else inputs)
-        values = [self._value("Graph.replace", n) for n in taken]
-        if not isinstance(other, Program):
-            require_function(other, "Graph.replace")
-            xs = [placeholder(v.type.shape, v.type.dtype, name=n) for n, v in zip(taken, values, strict=True)]
-            other = Program.build(xs, other(*xs), name=name_of(other))
+            raise self._not_computed(name)
+        taken, _ = names_of(f"{operation}: inputs", name if inputs is None else inputs)
+        values = {n: self._value(operation, n) for n in taken}
+        if not isinstance(cast("object", other), Program):
+            other = Program._of(*of_function(operation, other, values, at.type))
         for what, listed, count in (
             ("have 1 output", other.outputs, 1),
             (f"take {len(taken)}", other.inputs, len(taken)),
         ):
             if len(listed) != count:
                 raise ArgumentError(
-                    f"Graph.replace: the new graph must {what}; {other.graph.name} has {', '.join(listed)}; write "
+                    f"{operation}: the new graph must {what}; {other.graph.name} has {', '.join(listed)}; write "
                     "other.between(inputs, output) for a part of it, or name what it takes by inputs="
                 )
-        inner = other._fitted("Graph.replace", values)
+        inner = fitted(operation, other.graph, other.inputs, [*values.values()])
         if inner.output_types != (at.type,):
             raise ShapeError(
-                f"Graph.replace: the new value must have type {at.type}, as {name} has; {other.graph.name} gives "
+                f"{operation}: the new value must have type {at.type}, as {name} has; {other.graph.name} gives "
                 f"{inner.output_types[0]}"
             )
         weights, operands = self._with_weights(other)
-        graph, made = spliced(self.graph, at, inner, (*values, *operands))
+        graph, made = spliced(self.graph, at, inner, (*values.values(), *operands))
         named = {n: made if v is at else v for n, v in self.named.items()}
         graph = without_dead_code(graph)
-        computed = {v for e in graph.equations for v in e.outputs}
-        named = {n: v for n, v in named.items() if isinstance(v, Var) and v in computed}
+        left = computed(graph)
+        named = {n: v for n, v in named.items() if isinstance(v, Var) and v in left}
         return replace(self, graph=graph, weights=weights, named=named)._without_unused_weights()
 
-    def _fitted(self, operation: str, operands: Sequence[Atom]) -> ir.Graph:
-        """The graph for operands of other sizes in the place of its inputs.  Raises ShapeError for other types."""
-        for n, t, a in zip(self.inputs, self.input_types, operands, strict=True):
-            if t.dtype is not a.type.dtype or t.rank != a.type.rank:
-                raise ShapeError(f"{operation}: {n} of {self.graph.name} must be {t}; got {a.type}")
-        types = dict(zip(self.inputs, self.input_types, strict=True))
-        sizes = fitting_sizes(self.graph.name, types, [a.type for a in operands])
-        return specialised(self.graph, sizes) if sizes else self.graph
+    def _not_computed(self, name: str) -> ArgumentError:
+        """The error for an input or a weight in the place of a computed value."""
+        given = ", ".join(f'"{n}"' for n in (*self.inputs, name))
+        advice = (
+            f'is an input; write other.then(graph) for a graph other of "{name}"'
+            if name in self.inputs
+            else f'is a weight; write graph.between(({given}), "{self.outputs[0]}"), where it is an input'
+        )
+        return ArgumentError(f"Graph.replace: the value must be computed; {name} {advice}")
 
     def _with_weights(self, other: Program) -> tuple[dict[str, Value], list[Var]]:
         """The weights of both, the other's after these, and the other's inputs for them; equal tensors are shared."""
-        weights = dict(self.weights)
-        own = dict(zip(self.weights, self.graph.inputs[len(self.inputs) :], strict=True))
-        operands: list[Var] = []
-        for n, x in other.weights.items():
-            if n in own and self.weights[n].content is x.content and self.weights[n].type is x.type:
-                operands.append(own[n])
-            else:
-                weights[free_name(n, (*self.inputs, *self.named, *weights))] = x
-                operands.append(Var(x.type))
-        return weights, operands
+        weights, others = cast("Weights", self.weights), cast("Weights", other.weights)
+        return merged(weights, self.graph, others, (*self.inputs, *self.named))
 
 
 Graph = Program

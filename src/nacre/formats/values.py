@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from nacre.api.operands import as_tensor, is_scalar
 from nacre.base import tree
 from nacre.base.arguments import shown
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError
+from nacre.base.read_only import ReadOnlyMapping
 from nacre.base.records import dataclass
 from nacre.base.size_binding import solve
 from nacre.base.types import TensorType
@@ -73,7 +75,7 @@ def nodes_of(graph: Graph, names: Mapping[Var, str]) -> tuple[GraphNode, ...]:
             e.primitive.name,
             tuple(names[a] if isinstance(a, Var) else literal_text(a) for a in e.inputs),
             tuple(v.type for v in e.outputs),
-            dict(e.params),
+            ReadOnlyMapping(e.params, "GraphNode.params", "write graph.replace, which returns another graph"),
             e.source,
         )
         for e in graph.equations
@@ -107,6 +109,47 @@ def names_of(what: str, given: object) -> tuple[tuple[str, ...], tree.Structure]
             raise ArgumentError(f"{what} must have each name once; got {n!r} twice")
     one = isinstance(given, str)
     return tuple(names), tree.LEAF if one else tree.Structure(tuple, None, (tree.LEAF,) * len(names))
+
+
+def fed(x: Any, wanted: TensorType) -> Value:
+    """The tensor of what is given for a value of a type; Python numbers, also in lists, take its dtype."""
+    return as_tensor(x, wanted.dtype) if _is_numbers(x) else as_tensor(x)
+
+
+def _is_numbers(x: object) -> bool:
+    """Whether x is a Python number, or a list or tuple of them."""
+    leaves = tree.flatten(x)[0]
+    return is_scalar(x) or (isinstance(x, list | tuple) and bool(leaves) and all(map(is_scalar, leaves)))
+
+
+def _depth(x: object) -> int:
+    """The number of axes of a list or tuple of numbers; -1 for anything else."""
+    if is_scalar(x):
+        return 0
+    depths = set(map(_depth, cast("Sequence[object]", x))) if isinstance(x, list | tuple) else set[int]()
+    return depths.pop() + 1 if len(depths) == 1 and -1 not in depths else -1
+
+
+def tensors_of_call(args: tuple[Any, ...], inputs: Sequence[TensorType]) -> list[Value]:
+    """The tensors in the arguments of a call, in order; a list of numbers is one for an input that has axes."""
+    leaves, _ = tree.flatten(args)
+    if not any(map(is_scalar, leaves)):
+        return [as_tensor(x) for x in leaves]
+    found: list[Value] = []
+
+    def take(x: Any) -> None:
+        """Add the tensors of an argument, or of a part of one."""
+        wanted = inputs[len(found)] if len(found) < len(inputs) else None
+        parts = tree.opened(x)
+        if parts is None or (wanted is not None and wanted.rank and _depth(x) == wanted.rank):
+            found.append(as_tensor(x) if wanted is None else fed(x, wanted))
+        else:
+            for each in parts[0]:
+                take(each)
+
+    for x in args:
+        take(x)
+    return found
 
 
 def sizes_of_call(
@@ -147,4 +190,5 @@ def _require_fit(program: str, name: str, wanted: TensorType, found: TensorType,
         least, most = (exact, exact) if isinstance(exact, int) else exact.bounds()
         if actual != exact or not low <= least <= most <= high:
             bounds = "" if isinstance(n, int) else f" with {n} from {low} to {high}"
-            raise ShapeError(f"{program}: {name} must be {wanted}{bounds}; got {found}")
+            advice = "; for other sizes, write None in nc.placeholder, or dynamic_shapes in nc.Graph.trace"
+            raise ShapeError(f"{program}: {name} must be {wanted}{bounds}; got {found}{'' if bounds else advice}")

@@ -11,14 +11,14 @@ import numpy as np
 
 from nacre.base.conversion import NO_NUMBERS, not_numbers, require_unmasked
 from nacre.base.dtypes import as_dtype
-from nacre.base.errors import OutOfMemory, TraceError
+from nacre.base.errors import OutOfMemory, TraceError, UnknownNumber, explain
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.ir.primitive import Element, Primitive
 from nacre.runtime.buffer import allocate
 from nacre.trace.captures import register_reader
 from nacre.trace.reads import note_numbers
-from nacre.trace.value import DonatedValue, Value, is_concrete, layout_of, make
+from nacre.trace.value import PLACEHOLDERS, DonatedValue, Payload, Value, layout_of, make
 
 
 def from_numpy(array: Any) -> Value:
@@ -53,11 +53,28 @@ def to_numpy(x: Value) -> np.ndarray:
     return array
 
 
+def of_placeholder(x: Value, operation: str, wrong: str, right: str = "x * 2") -> UnknownNumber:
+    """The error where Python requests the numbers of a placeholder: the code that does, and that for a graph."""
+    made = 'x = nc.placeholder((), name="x")\n'
+    return UnknownNumber(
+        explain(
+            f"{operation}: the tensor must have known numbers; got a placeholder of type {x.type}, or a result of one",
+            f"{made}y = {wrong}",
+            "nc.placeholder makes an input of a graph.  It has numbers in calls of the graph alone, so Python "
+            "cannot read them.",
+            f"{made}graph = nc.Graph.build(x, {right})\ny = graph(nc.tensor(3.0))      # a tensor with numbers",
+        ),
+        operation,
+    )
+
+
 def _array(x: Value) -> np.ndarray:
     held: object = x.content
     if isinstance(held, DonatedValue):
         held.process()
-    if not is_concrete(x):
+    if isinstance(held, Payload):
+        if held.level == PLACEHOLDERS:
+            raise of_placeholder(x, "numpy", "np.from_dlpack(x)")
         raise TraceError(f"numpy: the value must have known numbers; got a traced value of type {x.type}")
     stored = x.type.dtype.is_storage  # NumPy cannot make views of some of these dtypes by strides
     dtype = np.dtype(np.uint8) if stored else x.type.dtype.numpy

@@ -62,9 +62,10 @@ class _Line:
                 self.tokens.append((kind, found[kind]))
             at = found.end()
 
-    def fail(self, wanted: str) -> NoReturn:
-        """Raise GraphError that names the expected token and the actual one."""
-        got = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end of the line"
+    def fail(self, wanted: str, got: str = "") -> NoReturn:
+        """Raise GraphError that names the expected token and the actual one, by default the current token."""
+        if not got:
+            got = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end of the line"
         raise GraphError(f"line {self.number}: expected {wanted}; got {got}\n  {self.text.strip()[:200]}")
 
     def next_is(self, text: str) -> bool:
@@ -224,7 +225,7 @@ class _Values:
         """A size of an axis: not negative."""
         value = self._sized(line, 0)
         if isinstance(value, int) and not 0 <= value <= LIMIT:
-            line.fail("a size of at least 0")
+            line.fail(f"a size from 0 to {LIMIT}", str(value))
         return value
 
     def type(self, line: _Line) -> TensorType:

@@ -195,6 +195,8 @@ def _input(value: Any) -> tuple[str, Any] | None:
 
 def _plain(value: Any) -> Any:
     """A key of an object: its value where that never changes, else its identity."""
+    if isinstance(value, Value):  # without numbers: `==` gives another one
+        return Same(value)
     try:
         hash(value)
     except Exception:

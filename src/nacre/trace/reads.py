@@ -38,7 +38,7 @@ from nacre.trace.captures import (
     with_conditions,
 )
 from nacre.trace.traced import contents, find_traced
-from nacre.trace.value import Value, copied, is_borrowed, is_concrete
+from nacre.trace.value import PLACEHOLDERS, Value, copied, is_borrowed, is_concrete
 
 OBJECTS: Final = 1000  # objects whose attributes are watched
 HEAP_TYPE: Final = 1 << 9  # of classes that Python code defines
@@ -247,7 +247,7 @@ class Reads:
             if is_users(getattr(value, "__file__", None) or "<"):
                 self._objects[id(value)] = value, value.__name__
             return
-        if isinstance(value, Value) and find_traced(value) is not None:
+        if isinstance(value, Value) and find_traced(value) is not None and value.content.level != PLACEHOLDERS:
             return  # a cell of a function that is being traced
         pattern, found = traced_content(value)
         self._places[key] = place, value, pattern, found

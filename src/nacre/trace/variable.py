@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType
@@ -25,6 +25,7 @@ from nacre.trace.hooks import GradientHooks
 from nacre.trace.value import PLACEHOLDERS, Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 
 _numbers = itertools.count()
+_live: WeakValueDictionary[int, Variable] = WeakValueDictionary()  # by their numbers
 
 
 class VariableScope(Protocol):
@@ -142,6 +143,7 @@ class Variable:
         self.wants_gradient = False
         self.name = name
         self.number = next(_numbers)
+        _live[self.number] = self
         self.leaf: Leaf | None = None
         if requires_grad is not False:
             self.requires_grad_(requires_grad)
@@ -289,6 +291,11 @@ def restored(cls: type[V], value: Value, requires_grad: bool, name: str) -> V:
     made = cls.__new__(cls)
     Variable.__init__(made, value, requires_grad=requires_grad, name=name)
     return made
+
+
+def live_variables() -> list[Variable]:
+    """All variables of the process."""
+    return [v for r in _live.valuerefs() if (v := r()) is not None]
 
 
 _LENT: dict[int, tuple[ref[Value], Variable]] = {}  # by the identity of the lent object

@@ -308,11 +308,11 @@ class Jitted(JitInspection, Generic[P, R]):
                     give_up(values[k], self.name)
         return self._call(concrete, values)
 
-    def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
+    def _call(self, concrete: ConcreteFunction, values: Sequence[Value]) -> Any:
         refuse_arguments(self.name, concrete.trace, values)
         inputs = [*values, *concrete.captured()]
-        examined = is_examined()
-        if (STATE.word and not examined) or not all(map(is_concrete, values)):  # traced values cause an error below
+        examined, known = is_examined(), all(map(is_concrete, inputs))  # unless arguments or captures are placeholders
+        if (STATE.word and not examined) or not known:
             inputs += map(operand, concrete.variable_inputs)
         elif STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs)):
             require_not_recorded(self.name, self.budget)
@@ -327,7 +327,7 @@ class Jitted(JitInspection, Generic[P, R]):
                 return self._in_python(concrete, *values)
             return concrete.native(*map(bare, values))
         inputs += [v.gradient for v in concrete.gradient_inputs]  # as one operation, for interpreters and the tape
-        if concrete.whole is not None and not STATE.word:
+        if concrete.whole is not None and not STATE.word and known:
             whole = concrete.whole.graph
             try:
                 rule = call_rule(whole, inputs)
@@ -348,7 +348,10 @@ class Jitted(JitInspection, Generic[P, R]):
 
     def _in_python(self, concrete: ConcreteFunction, *values: Value) -> Any:
         """The Python way of a call on plain values: shared memory, unusual contents of variables, donated arguments."""
-        inputs: list[Any] = [*values, *concrete.captured(), *[v.settled() for v in concrete.variable_inputs]]
+        inputs: list[Any] = [*values, *concrete.captured()]
+        if not all(map(is_concrete, inputs)):  # a captured placeholder
+            return self._call(concrete, values)
+        inputs += [v.settled() for v in concrete.variable_inputs]
         inputs += [v.gradient_cell for v in concrete.gradient_inputs]
         if concrete.in_place is None:
             return self._put_back(concrete, values, EXECUTOR.execute(concrete.graph, inputs))
@@ -367,7 +370,8 @@ class Jitted(JitInspection, Generic[P, R]):
         results = list(outputs[: at - len(concrete.changed)])
         for k, value in zip(concrete.changed, outputs[len(results) : at], strict=True):
             rebind(values[k], value)
-        hold = Variable.assign if STATE.word and not is_examined() else Variable.hold
+        refuses = (STATE.word and not is_examined()) or not all(map(is_concrete, outputs))
+        hold = Variable.assign if refuses else Variable.hold
         for v in concrete.variable_outputs:
             if not STATE.word or not differs(v):
                 hold(v, outputs[at])
@@ -388,15 +392,8 @@ class Jitted(JitInspection, Generic[P, R]):
             found = getattr(found, word, None)
         if found is self:
             return name
-        options = (
-            self.dynamic_shapes,
-            tuple(self.donate),
-            self.dynamic,
-            self.conversions.enabled,
-            self.detected,
-            self.budget,
-        )
-        return _again, (self.function, *options)
+        more = self.dynamic, self.conversions.enabled, self.detected, self.budget
+        return _again, (self.function, self.dynamic_shapes, tuple(self.donate), *more)
 
     def __repr__(self) -> str:
         count = len(self.order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -196,3 +197,43 @@ def test_a_placeholder_has_no_numbers() -> None:
     words = "a placeholder has numbers in calls of its graph alone; got x"
     refused(nc.TraceError, words, lambda: nc.Graph.trace(lambda z: z + x, nc.ones(3)))
     assert repr(x) == "Tensor(f32[3], traced)"
+
+
+@pytest.mark.parametrize("read", [float, bool, lambda x: x.numpy(), pickle.dumps, np.from_dlpack, lambda x: x.tolist()])
+def test_requests_for_numbers_name_the_placeholder(read: Callable[[Any], Any]) -> None:
+    words = r"(?s)must have known numbers; got a placeholder of type f32\[\].*Write.*nc.Graph.build\(x, .*y = graph\("
+    refused(nc.TraceError, words, lambda: read(nc.placeholder((), name="x")))
+
+
+def test_a_free_size_is_no_number() -> None:
+    rows = nc.placeholder((None,), name="rows")
+    refused(nc.ShapeError, "give nc.placeholder its number", lambda: len(rows))
+    refused(nc.ShapeError, "give nc.placeholder its number", lambda: list(rows))
+    refused(nc.ShapeError, "must be at most 281474976710656; got 4611686", lambda: nc.placeholder((1 << 62,)))
+
+
+def test_parameters_of_equal_numbers_are_weights() -> None:
+    x = nc.placeholder((4,), name="x")
+    free, buffer, scalar = nn.Parameter(nc.ones(4)), nc.Variable(nc.zeros(4), name="mean"), nn.Parameter(nc.tensor(2.0))
+    graph = nc.Graph.build(x, x * free + buffer.value - scalar + 3 * nc.ones(4))
+    assert [w.tolist() for w in graph.weights.values()] == [[1] * 4, [0] * 4, 2] and "mean" in graph.weights
+    same(graph(drawn(4)), drawn(4) * free + buffer.value - scalar + 3 * nc.ones(4))
+    assert [g.shape for g in nc.Graph.build(x, nc.sum(x * free)).grad("constant0")(drawn(4)).unsqueeze(0)] == [(4,)]
+
+
+def test_jitted_functions_read_placeholders_from_outside() -> None:
+    x, given = nc.placeholder((2,), name="x"), nc.tensor([3.0, 5.0])
+    held: dict[str, Any] = {"scale": nc.ones(2)}
+    one = nc.jit(lambda a: nc.sum(a) * held["scale"])
+    assert one(nc.ones(2)).tolist() == [2, 2]
+    for n in (2, 2, 3, 4, 5):
+        held["scale"] = x
+        assert nc.Graph.build(x, one(nc.ones(n)))(given).tolist() == [3 * n, 5 * n]
+        held["scale"] = nc.ones(2) * n
+        assert one(nc.ones(n)).tolist() == [n * n, n * n]
+    slope = nc.Graph.build(x, nc.grad(lambda a: nc.sum(nc.jit(lambda b: b * b * x)(a)))(nc.ones(2)))
+    assert slope(given).tolist() == [6, 10]
+    total = nc.Variable(nc.zeros(2))
+    change = nc.jit(lambda a: total.assign(total.value + a * x))
+    refused(nc.TraceError, "a graph of placeholders must not change variables", lambda: change(nc.ones(2)))
+    assert total.value.tolist() == [0, 0]

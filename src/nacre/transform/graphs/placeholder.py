@@ -20,13 +20,12 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.interpret.called import user_line
 from nacre.interpret.evaluate import to_numpy
-from nacre.interpret.tape import sources
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, has_effects
 from nacre.ir.primitive import Layout, Primitive
 from nacre.ops.shape import broadcast_p
 from nacre.trace.bind import register_definition
 from nacre.trace.value import PLACEHOLDERS, Payload, Value, layout_of, make, stripped
-from nacre.trace.variable import Leaf
+from nacre.trace.variable import Leaf, Variable, live_variables
 
 __all__ = ["placeholder"]
 
@@ -49,7 +48,7 @@ class DefinedValue(Payload):
         return f"{self.name or 'a placeholder'} ({self.var.type}, made at {self.source or 'no line of your own'})"
 
 
-Operand = DefinedValue | Value | Literal
+Operand = DefinedValue | Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +119,6 @@ def _operand(x: Value) -> Operand:
         return data
     if isinstance(data, Payload):
         return _foreign("an operation on placeholders", x)
-    if not x.type.shape and x.node is None:
-        return Literal(np.array(to_numpy(x)), x.type)
     return make(x.type, data, x.layout, x.node)
 
 
@@ -171,7 +168,8 @@ def _size(n: Any, axis: int, name: str) -> Size:
     if isinstance(n, Dim):
         return n
     if not 0 <= int(n) <= LIMIT:
-        raise ShapeError(f"placeholder: the size of axis {axis} must be at least 0; got {n}; write None for any size")
+        bound = "at least 0" if int(n) < 0 else f"at most {LIMIT}"
+        raise ShapeError(f"placeholder: the size of axis {axis} must be {bound}; got {n}; write None for any size")
     return int(n)
 
 
@@ -188,9 +186,13 @@ class DefinedGraph:
     names: Mapping[str, Var]
 
 
-def defined(inputs: Mapping[str, Value], outputs: Mapping[str, Value], name: str) -> DefinedGraph:
-    """The graph of outputs that were computed from inputs.  Raises ArgumentError where they do not fit together."""
-    operation = "Graph.build"
+def defined(
+    operation: str, inputs: Mapping[str, Value], outputs: Mapping[str, Value], name: str, *, spare: bool = False
+) -> DefinedGraph:
+    """The graph of outputs that were computed from inputs.  Raises ArgumentError where they do not fit together.
+
+    With `spare`, an input without use is no fault.
+    """
     given = {n: _defined(operation, f"input {n!r}", x) for n, x in inputs.items()}
     wanted = {n: _defined(operation, f"output {n!r}", x) for n, x in outputs.items()}
     _require_one_meaning(operation, given.values())
@@ -199,7 +201,7 @@ def defined(inputs: Mapping[str, Value], outputs: Mapping[str, Value], name: str
         raise ArgumentError(f"{operation}: each input must be listed once; got one twice among {', '.join(given)}")
     needed, reached = _needed(operation, known, wanted)
     unused = [n for n, x in given.items() if x.var not in reached]
-    if unused:
+    if unused and not spare:
         raise ArgumentError(
             f"{operation}: the outputs must be computed from all inputs; none is computed from {unused[0]} "
             f"({given[unused[0]].var.type}); leave it out of the inputs"
@@ -284,7 +286,8 @@ class _Captures:
     """The tensors from outside that equations read: inputs of the graph, each once."""
 
     def __init__(self) -> None:
-        self.known: dict[object, tuple[Var, Value]] = {}
+        self.known: dict[object, tuple[Atom, Value]] = {}
+        self.variables = {id(v.cell.content): v for v in live_variables()}
         self.found: dict[Var, tuple[str, Value]] = {}  # names, which may be empty, and values
         self.equations: list[Equation] = []
 
@@ -296,27 +299,34 @@ class _Captures:
     def _atom(self, x: Operand, source: str) -> Atom:
         if isinstance(x, DefinedValue):
             return x.var
-        if isinstance(x, Literal):
-            return x
         key = (id(x.content), x.layout, x.type)
         if key not in self.known:
             self.known[key] = self._captured(x, source), x  # x lives as long as its identity is a key
         return self.known[key][0]
 
-    def _captured(self, x: Value, source: str) -> Var:
-        """The value of a tensor: an input, or the result of a broadcast of one, or of a number."""
+    def _captured(self, x: Value, source: str) -> Atom:
+        """The value of a tensor: an input, the result of a broadcast of one, or a number or a broadcast of it."""
         base, axes = _unbroadcast(x)
-        name = _variable_name(base, x)
-        number = None if name else _number(base)
+        variable = self._variable(base, x.node)
+        number = _number(base) if variable is None and x.node is None else None
         if base.type is x.type and number is None:
             v = Var(x.type)
-            self.found[v] = name, stripped(x)
+            self.found[v] = "" if variable is None else _name(variable, base), stripped(x)
             return v
+        if number is not None and not x.type.shape:
+            return number
         atom = self._atom(base, source) if number is None else number
         v = Var(x.type)
         params = {"shape": x.type.shape, "axes": axes if number is None else ()}
         self.equations.append(Equation(broadcast_p, (atom,), params, (v,), source))
         return v
+
+    def _variable(self, base: Value, node: Any) -> Variable | None:
+        """The variable whose memory a tensor has, or whose value it was when it was read."""
+        found = self.variables.get(id(base.content))
+        if found is not None and found.cell.content is base.content:
+            return found
+        return node.owner if isinstance(node, Leaf) else None
 
 
 def _unbroadcast(x: Value) -> tuple[Value, tuple[int, ...]]:
@@ -331,13 +341,9 @@ def _unbroadcast(x: Value) -> tuple[Value, tuple[int, ...]]:
     return make(type, x.content, None if dense else Layout(layout.offset, strides), x.node), axes
 
 
-def _variable_name(base: Value, x: Value) -> str:
-    """The name of the variable that a tensor is the value of, or whose value another one repeats."""
-    for leaf in sources(x.node) if x.node is not None else ():
-        owner = leaf.owner if isinstance(leaf, Leaf) else None
-        if owner is not None and owner.cell.content is base.content and owner.type is base.type:
-            return owner.name if owner.cell.layout == base.layout else ""
-    return ""
+def _name(variable: Variable, base: Value) -> str:
+    """The name of a variable for a tensor that has its whole value; empty for a part of it."""
+    return variable.name if variable.type is base.type and variable.cell.layout == base.layout else ""
 
 
 def _number(x: Value) -> Literal | None:
