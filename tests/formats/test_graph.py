@@ -315,7 +315,7 @@ def test_a_graph_never_changes(tmp_path: Path) -> None:
     assert nc.tree.flatten(graph.weights)[1] == nc.tree.flatten(dict(graph.weights))[1]
     with pytest.raises(nc.MissingKey, match=r"Graph\.weights: the name must be one of"):
         graph.weights["absent"]
-    copied = pickle.loads(pickle.dumps(nc.Graph.build(x, x * w + 1)))
+    copied = pickle.loads(pickle.dumps(graph))
     nc.save_program(copied, tmp_path / "graph.safetensors")
     assert nc.load_program(tmp_path / "graph.safetensors")(nc.ones(2)).tolist() == before
 

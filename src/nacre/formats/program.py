@@ -17,9 +17,9 @@ from nacre.base.arguments import shown
 from nacre.base.cached_property import cached_property
 from nacre.base.errors import ArgumentError, GradientError, KindError, ShapeError, StateError
 from nacre.base.hints import closest
-from nacre.base.read_only import ReadOnlyMapping
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
+from nacre.base.tree import ReadOnlyMapping
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
 from nacre.formats.derived import computed, fitted, of_gradients, simplified
@@ -36,7 +36,7 @@ from nacre.formats.values import (
     sizes_of_call,
     tensors_of_call,
 )
-from nacre.formats.weights import UNCHANGING, Weights, merged
+from nacre.formats.weights import UNCHANGING, GraphWeights, merged
 from nacre.interpret.evaluate import to_numpy
 from nacre.ir import graph as ir
 from nacre.ir.graph import Atom, Builder, Literal, Var
@@ -74,7 +74,7 @@ class Program:
     named: Mapping[str, Var] = field(default_factory=dict[str, Var])  # values that `nc.name` has named
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", Weights(self.weights))
+        object.__setattr__(self, "weights", GraphWeights(self.weights))
         object.__setattr__(self, "named", ReadOnlyMapping(self.named, "Graph.named", UNCHANGING))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -220,7 +220,7 @@ class Program:
     @cached_property
     def _held(self) -> tuple[Value, ...]:
         """The weights themselves, in order."""
-        return tuple(cast("Weights", self.weights).held.values())
+        return tuple(cast("GraphWeights", self.weights).held.values())
 
     @cached_property
     def _forms(self) -> dict[object, Any]:
@@ -463,7 +463,7 @@ class Program:
 
     def _with_weights(self, other: Program) -> tuple[dict[str, Value], list[Var]]:
         """The weights of both, the other's after these, and the other's inputs for them; equal tensors are shared."""
-        weights, others = cast("Weights", self.weights), cast("Weights", other.weights)
+        weights, others = cast("GraphWeights", self.weights), cast("GraphWeights", other.weights)
         return merged(weights, self.graph, others, (*self.inputs, *self.named))
 
 

@@ -9,9 +9,9 @@ from nacre.api.operands import as_tensor, is_scalar
 from nacre.base import tree
 from nacre.base.arguments import shown
 from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError
-from nacre.base.read_only import ReadOnlyMapping
 from nacre.base.records import dataclass
 from nacre.base.size_binding import solve
+from nacre.base.tree import ReadOnlyMapping
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph, Var
 from nacre.ir.text import literal_text, value_names
@@ -112,7 +112,7 @@ def names_of(what: str, given: object) -> tuple[tuple[str, ...], tree.Structure]
 
 
 def fed(x: Any, wanted: TensorType) -> Value:
-    """The tensor of what is given for a value of a type; Python numbers, also in lists, take its dtype."""
+    """The tensor that a user gives for a value of a type; Python numbers, also in lists, take its dtype."""
     return as_tensor(x, wanted.dtype) if _is_numbers(x) else as_tensor(x)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nacre.base.read_only import ReadOnlyMapping
+from nacre.base.tree import ReadOnlyMapping
 from nacre.formats.freezing import free_name
 from nacre.ir.graph import Graph, Var
 from nacre.trace.value import Value, fresh, owned, stripped
@@ -12,13 +12,13 @@ from nacre.trace.value import Value, fresh, owned, stripped
 UNCHANGING = "write graph.replace, graph.between or graph.then, which return another graph"
 
 
-class Weights(ReadOnlyMapping[Value]):
+class GraphWeights(ReadOnlyMapping[Value]):
     """Tensors by name.  Each read gives another object of the same memory, which `x[i] = v` changes alone."""
 
     __slots__ = ()
 
     def __init__(self, tensors: Mapping[str, Value]) -> None:
-        held = tensors.held if isinstance(tensors, Weights) else {n: _own(x) for n, x in tensors.items()}
+        held = tensors.held if isinstance(tensors, GraphWeights) else {n: _own(x) for n, x in tensors.items()}
         super().__init__(held, "Graph.weights", f"{UNCHANGING}, or feed a tensor by graph.run")
 
     def lent(self, value: Value) -> Value:
@@ -31,7 +31,9 @@ def _own(x: Value) -> Value:
     return fresh(stripped(owned(x)))
 
 
-def merged(weights: Weights, graph: Graph, other: Weights, taken: Sequence[str]) -> tuple[dict[str, Value], list[Var]]:
+def merged(
+    weights: GraphWeights, graph: Graph, other: GraphWeights, taken: Sequence[str]
+) -> tuple[dict[str, Value], list[Var]]:
     """The weights of a graph and then another graph's, and the other's inputs for them; equal tensors are shared.
 
     `taken` are the names of the graph's other values.

@@ -139,6 +139,10 @@ class Graph:
         """Whether an equation of it calls any Python function, or one of a graph within it."""
         return any(e.needs_python for e in self.equations)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All except cached data: compiled code belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "kept"}
+
     @cached_property
     def kept(self) -> dict[object, Any]:
         """Data cached with this graph, by name; it lives as long as the graph."""
