@@ -291,7 +291,8 @@ class ReadOnlyMapping(Mapping[str, T], Generic[T]):
         return len(self.held)
 
     def __eq__(self, other: object) -> bool:
-        return self.held == (other.held if isinstance(other, ReadOnlyMapping) else other)
+        mapping: Any = other
+        return self.held == (mapping.held if isinstance(other, ReadOnlyMapping) else other)
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
         return {**self, **other}

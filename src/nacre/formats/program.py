@@ -426,7 +426,7 @@ class Program:
             raise self._not_computed(name)
         taken, _ = names_of(f"{operation}: inputs", name if inputs is None else inputs)
         values = {n: self._value(operation, n) for n in taken}
-        if not isinstance(cast("object", other), Program):
+        if not isinstance(other, Program):
             other = Program._of(*of_function(operation, other, values, at.type))
         for what, listed, count in (
             ("have 1 output", other.outputs, 1),
