@@ -29,11 +29,12 @@ from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
-from nacre.ops.identity import copy_p
+from nacre.ops.identity import copy_p, detach, with_numbers
 from nacre.trace.bind import PARTS, bind, register_tape
 from nacre.trace.hooks import GradientHooks
-from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
-from nacre.trace.variable import Leaf, Variable, lender, scope
+from nacre.trace.loans import loan_of
+from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned, stripped
+from nacre.trace.variable import Leaf, Variable, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
 WRITING = renewed()  # held while an object takes another value
@@ -157,19 +158,38 @@ def require_no_leaf(x: Value) -> None:
 def rebind(x: Value, held: Value) -> None:
     """Give an object another value, as `x[i] = v` does; a leaf stays one."""
     require_no_leaf(x)
-    staging, variable = scope(), lender(x)
-    if variable is not None and is_concrete(x) is (staging is None):
-        require_no_record("x[i] = v", variable, held)
-        variable.take_back(x, held)
+    loan = loan_of(x)
+    if loan is not None and is_concrete(x) is (scope() is None):
+        loan.require_current()
+        if isinstance(loan.owner, Variable):
+            require_no_record("x[i] = v", loan.owner, held)
+            loan.owner.assign(held)
+        else:
+            renumber(loan.owner, held)
+        loan.note()
+        held = detach(loan.held)
+        x.content, x.layout = held.content, held.layout
         changed(x)
-        return
+    else:
+        _replace(x, held, x.node if isinstance(x.node, Leaf) else held.node)
+
+
+def renumber(x: Value, held: Value) -> None:
+    """Give an object the numbers of another value of its type; its record, and derivatives through it, stay."""
+    if loan_of(x) is not None:
+        rebind(x, stripped(held))
+    else:
+        _replace(x, with_numbers(x, held), x.node)
+
+
+def _replace(x: Value, held: Value, node: AnyNode | None) -> None:
+    staging = scope()
     if isinstance(staging, Staging):
         staging.rebound(x)
     owner = held.content.interpreter if isinstance(held.content, Payload) else None
     if isinstance(owner, Changes) and not isinstance(owner, Staging):
         owner.rebound(x)
-    x.content, x.layout = held.content, held.layout
-    x.node = x.node if isinstance(x.node, Leaf) else held.node
+    x.content, x.layout, x.node = held.content, held.layout, node
     changed(x)
 
 
@@ -178,7 +198,7 @@ def write(x: Value, change: Callable[[Value], Value]) -> None:
 
     Of several threads that write into one tensor, each changes the value that the others have left.
     """
-    if scope() is not None or lender(x) is not None or not is_concrete(x):
+    if scope() is not None or loan_of(x) is not None or not is_concrete(x):
         rebind(x, change(x))
         return
     while True:
@@ -481,7 +501,8 @@ def require_heard(what: str, node: AnyNode) -> None:
         """Raise GradientError if a backward pass from the results would reach the node."""
         released = isinstance(node, TapeNode | Part) and node.released
         if not released and reaches([y.node for y in outputs if y.node is not None], node):
-            raise tape_errors.unheard(what, staging.name)
+            within = sum(isinstance(x, Staging) for x in STATE.interpreters) > 1
+            raise (tape_errors.unheard_part if within else tape_errors.unheard)(what, staging.name)
 
     staging.checks.append(check)
 

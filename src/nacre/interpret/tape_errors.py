@@ -60,6 +60,22 @@ def unheard(what: str, name: str) -> GradientError:
     )
 
 
+def unheard_part(what: str, name: str) -> GradientError:
+    """The error for a hook in a branch or loop of a traced function, or in a compiled function that it calls."""
+    return GradientError(
+        explain(
+            f"{what}: a branch, a loop or a compiled function within compiled code ({name}) with hooks must also "
+            "contain the backward pass that calls them; here a backward outside of it would reach the tensor",
+            "@nc.jit\ndef step(x):\n    loss = nc.zeros(())\n    if x.sum() > 0:\n        h = layer(x)\n"
+            "        h.register_hook(change)\n        loss = h.sum()\n    loss.backward()",
+            "A branch or loop on traced values is one operation for a backward pass outside of it, without tensors\n"
+            "  inside.  A module's backward hooks are hooks of its tensors.",
+            "@nc.jit\ndef step(x):\n    h = layer(x)                            # outside of the branch\n"
+            "    h.register_hook(change)\n    nc.where(x.sum() > 0, h.sum(), 0.0).backward()",
+        )
+    )
+
+
 def followed() -> GradientError:
     """The error for a `backward` that reaches an input of a functional `vjp`."""
     return GradientError(

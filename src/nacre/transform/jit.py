@@ -43,6 +43,7 @@ from nacre.trace.bind import executor
 from nacre.trace.captures import CapturePlace
 from nacre.trace.function_types import Options, P, Q, R
 from nacre.trace.guards import report
+from nacre.trace.modes import gradients
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable
@@ -309,6 +310,9 @@ class Jitted(JitInspection, Generic[P, R]):
         return self._call(concrete, values)
 
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
+        if concrete.trace.recorded and not STATE.gradients:
+            with gradients(True):
+                return self._call(concrete, values)
         refuse_arguments(self.name, concrete.trace, values)
         inputs = [*values, *concrete.captured()]
         examined = is_examined()

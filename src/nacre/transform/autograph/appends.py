@@ -141,8 +141,10 @@ class AppendedList(Stackable):
                 self.refuse("stack", "nc.stack without a size")
             return held
         if not self.is_full:
-            text = f"stack: the list must have at most {size} items; got {{got}} in {escaped(self.meter.filled)}; "
-            text += "write a larger size"
+            filled = escaped(self.meter.filled)
+            text = f"stack: the list must have at most {size} items; got {{got}} in {filled}; write a larger size"
+            none = f"stack: the list of tensors must not be empty; got {{got}} items in {filled}; begin it with an item"
+            check(position(self.count), 1, 2**63 - 1, "argument", none)
             check(position(self.count), 0, size + 1, "argument", text)
         room = held.type.shape[0]
         if isinstance(room, int) and room < size:
