@@ -434,7 +434,7 @@ def numbers(x: Value, operation: str) -> np.ndarray:
                 f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
                 _INDEXED
                 if operation == "index"
-                else "@nc.jit\ndef f(x):\n    print(f\"{x:.3f}\")                   # printed when the program runs\n"
+                else '@nc.jit\ndef f(x):\n    print(f"{x:.3f}")                   # printed when the program runs\n'
                 "    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             ),

@@ -130,7 +130,7 @@ def represent(x: Value, requires_grad: bool | None = None) -> str:
 
 
 def as_text(x: Value) -> str:
-    """The numbers without the type, as `print` shows them; UnknownNumber where `print` itself becomes part of a program."""
+    """The numbers without the type, as `print` shows them; UnknownNumber where a program prints them."""
     if is_concrete(x):
         return _text(printable(x))
     if REQUESTS.found is not None and isinstance(x.content, StagedValue):  # `print` has a form that the program runs
@@ -143,7 +143,7 @@ _WRITTEN: Final = explain(
     '@nc.jit\ndef f(x):\n    text = f"loss {{x.sum():.3f}}"            # or "%.3f" % x.sum(), str(x), "...".format(x)\n'
     "    log(text)\n    return x",
     f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot write them into a text.",
-    '@nc.jit\ndef f(x):\n    print(f"loss {{x.sum():.3f}}")         # in the call of print: printed when the program runs\n'
+    '@nc.jit\ndef f(x):\n    print(f"loss {{x.sum():.3f}}")    # printed when the program runs\n'
     '    nc.host_call(lambda s: log(f"loss {{s:.3f}}"), None, x.sum())\n'
     "    return x                              # repr(x) is the type, for debugging",
 )

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import finalize
 
 from nacre.base.dims import noted_needs
-from nacre.base.errors import Error, GradientError
+from nacre.base.errors import Error
 from nacre.base.locks import renewed
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
@@ -144,22 +144,16 @@ def require_no_leaf(x: Value) -> None:
     if not isinstance(x.node, Leaf):
         return
     if x.node.owner is not None:
-        raise GradientError(
-            "x[i] = v: x must not be the value of a variable that requires a gradient; write into the variable inside "
-            "`with nacre.no_grad():`, as in `p[i] = v`, or assign to it"
-        )
+        raise tape_errors.variable_written()
     if STATE.gradients:
-        raise GradientError(
-            "x[i] = v: x must not be a leaf with requires_grad here; write it inside `with nacre.no_grad():`, or into "
-            "`y = x * 1`, whose gradient reaches x"
-        )
+        raise tape_errors.leaf_written()
 
 
 def rebind(x: Value, held: Value) -> None:
     """Give an object another value, as `x[i] = v` does; a leaf stays one."""
     require_no_leaf(x)
     loan = loan_of(x)
-    if loan is not None and is_concrete(x) is (scope() is None):
+    if loan is not None and (isinstance(loan.owner, Value) or is_concrete(x) is (scope() is None)):
         loan.require_current()
         if isinstance(loan.owner, Variable):
             require_no_record("x[i] = v", loan.owner, held)
@@ -224,11 +218,7 @@ def updated(operation: str, x: Value, held: Value) -> Value:
 def require_no_record(operation: str, variable: Variable, held: Value) -> None:
     """Raise GradientError if a variable would store a value without the record that gradients need."""
     if held.node is not None and STATE.gradients:
-        raise GradientError(
-            f"{operation}: the value must not require a gradient, because variable "
-            f"{variable.name or variable.number} stores only numbers; got one of type {held.type} that does; "
-            "write value.detach(), or do it inside `with nacre.no_grad():`"
-        )
+        raise tape_errors.record_lost(operation, variable.name or variable.number, held.type)
 
 
 def active_operands(inputs: Sequence[Value], level: int) -> Positions:

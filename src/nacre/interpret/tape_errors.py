@@ -32,6 +32,30 @@ def overwritten(operation: str) -> GradientError:
     )
 
 
+def variable_written() -> GradientError:
+    """The error for `x[i] = v` of a variable's value."""
+    return GradientError(
+        "x[i] = v: x must not be the value of a variable that requires a gradient; write into the variable inside "
+        "`with nacre.no_grad():`, as in `p[i] = v`, or assign to it"
+    )
+
+
+def leaf_written() -> GradientError:
+    """The error for `x[i] = v` of a leaf while operations are recorded."""
+    return GradientError(
+        "x[i] = v: x must not be a leaf with requires_grad here; write it inside `with nacre.no_grad():`, or into "
+        "`y = x * 1`, whose gradient reaches x"
+    )
+
+
+def record_lost(operation: str, variable: object, type: TensorType) -> GradientError:
+    """The error for a variable that would store a value without the record that gradients need."""
+    return GradientError(
+        f"{operation}: the value must not require a gradient, because variable {variable} stores only numbers; got "
+        f"one of type {type} that does; write value.detach(), or do it inside `with nacre.no_grad():`"
+    )
+
+
 def superseded() -> GradientError:
     """The error for a backward pass from a result of a compiled function that overwrote its inputs."""
     return GradientError(

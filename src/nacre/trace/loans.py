@@ -1,4 +1,4 @@
-"""Objects that share the numbers of a variable or tensor, such as `x.data`: `x.data[i] = v` also changes their owner."""
+"""Objects that share the numbers of a variable or tensor, as `x.data`: `x.data[i] = v` changes the owner."""
 
 from __future__ import annotations
 

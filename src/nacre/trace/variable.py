@@ -13,7 +13,6 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
-from weakref import ref
 
 from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType

@@ -144,8 +144,8 @@ class AppendedList(Stackable):
             filled = escaped(self.meter.filled)
             text = f"stack: the list must have at most {size} items; got {{got}} in {filled}; write a larger size"
             none = f"stack: the list of tensors must not be empty; got {{got}} items in {filled}; begin it with an item"
-            check(position(self.count), 1, 2**63 - 1, "argument", none)
             check(position(self.count), 0, size + 1, "argument", text)
+            check(position(self.count), 1, size + 1, "argument", none)
         room = held.type.shape[0]
         if isinstance(room, int) and room < size:
             return _padded(held, size - room)
