@@ -14,7 +14,13 @@ X = nc.tensor([3.0, 2.0])
 
 
 @pytest.mark.parametrize(
-    "written", [lambda x: f"{x[0]}", lambda x: str(x[0]), lambda x: f"{x[0]:.3f}", lambda x: "%.3f" % x[0]]
+    "written",
+    [
+        lambda x: f"{x[0]}",
+        lambda x: str(x[0]),
+        lambda x: f"{x[0]:.3f}",
+        lambda x: "%.3f" % x[0],  # noqa: UP031 - users write it
+    ],
 )
 def test_a_text_of_a_traced_number_is_refused(written: Callable[[Any], str]) -> None:
     with pytest.raises(nc.TraceError, match=r"known numbers[^$]*printed when the program runs"):
