@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import nacre as nc
 from nacre import nn
+
+MODES: Any = [lambda f: f, nc.jit]  # pyright: ignore[reportUnknownLambdaType]
 
 
 def test_numbers_without_a_record() -> None:
@@ -50,7 +53,7 @@ def program(v: nc.Tensor) -> nc.Tensor:
     return (z * y).sum()
 
 
-@pytest.mark.parametrize("mode", [lambda f: f, nc.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("mode", MODES, ids=["eager", "jit"])
 def test_the_record_stays(mode: Callable[..., Callable[..., nc.Tensor]]) -> None:
     x = nc.tensor([1.0, 2.0]).requires_grad_()
     f = mode(program)

@@ -11,20 +11,35 @@ import nacre as nc
 from nacre import nn, optim
 
 X = nc.tensor([3.0, 2.0])
+MODES: Any = [lambda f: f, nc.jit]  # pyright: ignore[reportUnknownLambdaType]
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        lambda x: f"{x[0]}",
-        lambda x: str(x[0]),
-        lambda x: f"{x[0]:.3f}",
-        lambda x: "%.3f" % x[0],  # noqa: UP031 - users write it
-    ],
-)
+def by_percent(x: nc.Tensor) -> str:
+    return "%.3f" % x[0]  # noqa: UP031 - users write it
+
+
+def by_str(x: nc.Tensor) -> str:
+    return str(x[0])
+
+
+def by_format(x: nc.Tensor) -> str:
+    return f"{x[0]:.3f}"
+
+
+def by_f_string(x: nc.Tensor) -> str:
+    return f"{x[0]}"
+
+
+WRITTEN = [by_percent, by_str, by_format, by_f_string]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
 def test_a_text_of_a_traced_number_is_refused(written: Callable[[Any], str]) -> None:
+    def keyed(x: nc.Tensor) -> dict[str, nc.Tensor]:
+        return {written(x): x}
+
     with pytest.raises(nc.TraceError, match=r"known numbers[^$]*printed when the program runs"):
-        nc.jit(lambda x: {written(x): x})(X)
+        nc.jit(keyed)(X)
 
 
 def test_texts_in_print_and_repr_work(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +90,7 @@ def test_a_hook_in_a_branch_is_refused_with_the_reason() -> None:
         step(X)
 
 
-@pytest.mark.parametrize("mode", [lambda f: f, nc.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("mode", MODES, ids=["eager", "jit"])
 def test_a_list_without_items_is_not_stacked(mode: Any) -> None:
     def halvings(x: nc.Tensor) -> nc.Tensor:
         steps: list[nc.Tensor] = []

@@ -486,8 +486,9 @@ def shape_of(shape: Any, operation: str) -> Shape:
 
 def whole_sizes(shape: Any, operation: str) -> Shape:
     """The sizes of a shape.  Raises KindError for sizes that are not whole numbers, OutOfMemory for too large ones."""
-    if isinstance(shape, Value) and not shape.type.shape:
-        raise KindError(f"{operation}: sizes must be integers; got a tensor of type {shape.type}; write int(n) outside")
+    given: object = shape
+    if isinstance(given, Value) and not given.type.shape:
+        raise KindError(f"{operation}: sizes must be integers; got a tensor of type {given.type}; write int(n) outside")
     listed: tuple[Any, ...] = (shape,) if isinstance(shape, str | bytes) else few(shape, operation)
     for s in listed:
         if type(s) is not int and not is_whole(s):
