@@ -534,7 +534,7 @@ def cache(folder: Path) -> Callable[[random.Random], None]:
         objects._shared = objects.ObjectCache(objects.DiskCache(place))  # type: ignore[reportPrivateUsage]
         stored._disk.cache_clear()  # type: ignore[reportPrivateUsage]
         tunables.best.cache_clear()
-        (buffer,) = stored.program(graph).run([x.data.address], {})
+        (buffer,) = stored.program(graph).run([x.content.address], {})
         return bytes(buffer.view(24)) if hasattr(buffer, "view") else _bytes(buffer.address, 24)
 
     wanted = fresh()

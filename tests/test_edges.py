@@ -227,7 +227,7 @@ def check(family: Family, draw: Draw) -> None:
         for threads in THREADS:
             pool().set_threads(threads)
             for values, bits in zip(examples, wanted, strict=True):
-                buffers = each.run([x.data.address for x in (*values, *trace.captures)], {})
+                buffers = each.run([x.content.address for x in (*values, *trace.captures)], {})
                 found = [canonical(make(t, b)) for t, b in zip(each.output_types, buffers, strict=True)]
                 assert found == bits, f"{isa}, {threads} threads"
     with nc.numerics("fast" if family.fast else "exact"):

@@ -77,7 +77,7 @@ def test_threads(row: Row, every: bool, divided: None) -> None:
         compiled = [executable(row.apply, values), executable(surrounded(row.apply), values)]
         for count in THREADS:
             pool().set_threads(count)
-            addresses = [x.data.address for x in values]
+            addresses = [x.content.address for x in values]
             for each in compiled:
                 buffers = each.run(addresses, {})
                 results = [make(t, b) for t, b in zip(each.output_types, buffers, strict=True)]

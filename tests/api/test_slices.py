@@ -37,9 +37,9 @@ def test_an_assigned_variable_is_updated_in_place_unless_its_value_is_referenced
         cache.assign(nc.dynamic_update_slice(cache.value, row, (0, n)))
 
     put(nc.ones((3, 1)), nc.tensor(2))
-    place = cache.cell.data.address
+    place = cache.cell.content.address
     put(2 * nc.ones((3, 1)), nc.tensor(5))
-    assert cache.cell.data.address == place
+    assert cache.cell.content.address == place
     held = cache.value
     put(3 * nc.ones((3, 1)), nc.tensor(6))
     assert held.numpy()[0].tolist() == [0, 0, 1, 0, 0, 2, 0, 0]

@@ -69,7 +69,7 @@ def test_one_result_several_and_none() -> None:
         (X, 1.0),
         (X, None),
         (X, Y.numpy()),
-        (X, make(Y.type, Y.data, None, Leaf(0))),
+        (X, make(Y.type, Y.content, None, Leaf(0))),
         (),
     ],
     ids=range(10),
@@ -92,7 +92,7 @@ def test_other_classes_go_to_the_fallback() -> None:
 
 
 def test_nodes_are_allowed_where_they_are_ignored() -> None:
-    tracked = make(X.type, X.data, None, Leaf(0))
+    tracked = make(X.type, X.content, None, Leaf(0))
     made = entry(ADD, refused, False)(tracked, Y)
     assert made.tolist() == (X + Y).tolist() and made.node is None
 
@@ -123,7 +123,7 @@ def test_reference_counts_are_balanced() -> None:
     several = entry(executable(lambda x, y: [x + y, (x * y).sum()], x, y), refused)
     one = entry(ADD, refused)
     one(x, y), several(x, y), one(x)
-    watched = [x, y, x.data, y.data, x.type, None, nc.Tensor]
+    watched = [x, y, x.content, y.content, x.type, None, nc.Tensor]
 
     def count() -> list[int]:
         gc.collect()
@@ -167,7 +167,7 @@ def test_results_may_reuse_the_memory_of_an_operand() -> None:
     call = entry(f, refused, True, {0: 0})
     x = X + 0
     z = call(x, Y)
-    assert z.data is x.data and z.tolist() == (X + Y).tolist()
+    assert z.content is x.content and z.tolist() == (X + Y).tolist()
 
 
 def test_entries_follow_a_change_of_threads() -> None:
@@ -190,7 +190,7 @@ def test_a_view_is_the_same_memory_with_another_layout() -> None:
     turned = x.T
     call = view_entry(x.type, turned, refused)
     y = call(x)
-    assert y.data is x.data and y.layout is turned.layout and y.type is turned.type and y.node is None
+    assert y.content is x.content and y.layout is turned.layout and y.type is turned.type and y.node is None
     assert y.tolist() == turned.tolist()
     for odd in (
         turned,
@@ -198,7 +198,7 @@ def test_a_view_is_the_same_memory_with_another_layout() -> None:
         nc.ones((3,)),
         1.0,
         x.numpy(),
-        make(x.type, x.data, None, Leaf(0)),
+        make(x.type, x.content, None, Leaf(0)),
         make(x.type, None),
         None,
     ):
@@ -271,7 +271,7 @@ def test_a_saved_result_has_no_node() -> None:
     call(x)
     y = call(x)
     (kept,) = y.node.saved
-    assert kept is not y and kept.data is y.data and kept.node is None and kept.layout is None
+    assert kept is not y and kept.content is y.content and kept.node is None and kept.layout is None
     watch = weakref.ref(y.node)
     del y, kept
     assert watch() is None  # no cycle
@@ -335,7 +335,7 @@ def test_reference_counts_of_records_are_balanced() -> None:
         f()
     rule = call(x, Y).node.rule
     layout = flip(X).layout
-    watched = [x, Y, X, x.data, x.node, rule, TapeNode, layout, X.type, nc.Tensor, None]
+    watched = [x, Y, X, x.content, x.node, rule, TapeNode, layout, X.type, nc.Tensor, None]
 
     def count() -> list[int]:
         gc.collect()

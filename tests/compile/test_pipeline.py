@@ -33,7 +33,7 @@ def graph_of(program: Program) -> Graph:
 
 def run(compiled: Compiled, values: Sequence[Value]) -> list[bytes]:
     executable = compiled.executable
-    buffers = executable.run([x.data.address for x in values], {})
+    buffers = executable.run([x.content.address for x in values], {})
     return [canonical(make(t, b)) for t, b in zip(executable.output_types, buffers, strict=True)]
 
 
@@ -158,7 +158,7 @@ def test_outputs_may_be_anything() -> None:
     jitted = nc.jit(f)
     for _ in range(2):
         assert [canonical(y) for y in jitted(x)] == [canonical(y) for y in f(x)]
-    addresses = [y.data.address for y in jitted(x) if y.size]
+    addresses = [y.content.address for y in jitted(x) if y.size]
     assert len(set(addresses)) == len(addresses), "two results share memory"
 
 

@@ -135,7 +135,7 @@ def test_expressions_of_symbolic_sizes_are_not_folded(name: str) -> None:
     executable = prepacked(compile_graph(folded(program.closed)).executable)
     for n in (1, 5):
         x = rand(n, 3, 4, 4)
-        (found,) = executable.run([x.data.address], {"batch": n})
+        (found,) = executable.run([x.content.address], {"batch": n})
         assert same(to_numpy(make(x.type, found)), f(x).numpy())
 
 
@@ -148,7 +148,7 @@ def test_images_of_any_size_with_packed_filters() -> None:
     assert len(executable.plan.steps) == len(before.plan.steps) - 1
     for height, width in ((4, 5), (31, 44)):
         x = rand(2, 3, height, width)
-        (found,) = executable.run([x.data.address], {"height": height, "width": width})
+        (found,) = executable.run([x.content.address], {"height": height, "width": width})
         wanted = F.conv2d(x, w, padding=1)
         assert same(to_numpy(make(wanted.type, found)), wanted.numpy())
 

@@ -42,7 +42,7 @@ LINE = test_records_equations_with_the_users_line.__code__.co_firstlineno + 1
 def test_captures_are_distinct_and_in_order() -> None:
     a, b = tensor(1, 2, 3), tensor(4, 5, 6)
     trace = stage(lambda x: [add(add(x, b), add(a, b))], [F])
-    assert [c.data for c in trace.captures] == [b.data, a.data]
+    assert [c.content for c in trace.captures] == [b.content, a.content]
     assert len(trace.graph.inputs) == 3 and trace.arguments == 1
     (y,) = executor().execute(trace.graph, [tensor(1, 1, 1), b, a])
     np.testing.assert_array_equal(to_numpy(y), [10, 13, 16])

@@ -174,7 +174,7 @@ X = from_numpy(np.linspace(-1.0, 1.2, 12).reshape(3, 4))
 
 
 def test_eager_staged_and_functional_give_the_same_bits() -> None:
-    x = make(X.type, X.data, None, Leaf(0))
+    x = make(X.type, X.content, None, Leaf(0))
     (loss,) = f(x)
     backward([loss], [ones(loss)])
     eager = grad_of(x).tobytes()
@@ -215,7 +215,7 @@ def test_gradient_of_vmap_and_vmap_of_gradient() -> None:
 
 
 def test_outer_levels_continue_to_record() -> None:
-    x = make(X.type, X.data, None, Leaf(0))
+    x = make(X.type, X.content, None, Leaf(0))
     g = gradient(f, x)  # a functional gradient of a tracked tensor is tracked
     backward([total(g)], [ones(total(g))])
     np.testing.assert_allclose(grad_of(x), second(X), rtol=1e-12)

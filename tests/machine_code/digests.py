@@ -72,7 +72,7 @@ def results(made: Made) -> list[bytes]:
         return []
     shapes = [x.type.shape for x in made.inputs]
     sizes = executable.sizes(shapes)
-    at = [x.data.address + layout_of(x).offset * x.type.dtype.itemsize for x in made.inputs]
+    at = [x.content.address + layout_of(x).offset * x.type.dtype.itemsize for x in made.inputs]
     buffers = executable.run(at, sizes)
     kinds = [
         t.with_shape([n if isinstance(n, int) else n.evaluate(sizes) for n in t.shape]) for t in executable.output_types

@@ -107,7 +107,7 @@ def test_transposed_convolutions_without_a_result_are_refused(compiled: bool) ->
 @pytest.mark.parametrize("mode, name", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
 @pytest.mark.parametrize("margins", [(1, -2), (-1, 2), (-2, -1), (3, -1), (3, -3), (0, -5)])
 def test_negative_margins_cut_off(mode: str, name: Any, margins: tuple[int, int]) -> None:
-    """ "circular" continues with what is left; the other modes cut off what they have made."""
+    """ "circular" continues with the rest; the other modes cut off a part of their result."""
     x = np.arange(10.0).reshape(2, 5)
     before, after = margins
     wanted = x[:, max(0, -before) : 5 + min(0, after)] if mode == "circular" else x

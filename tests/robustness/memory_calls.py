@@ -64,8 +64,8 @@ def tensor(*shape: int) -> Any:
 
 def objects(*xs: Any) -> list[Any]:
     """Tensors with what is theirs, and what all calls refer to."""
-    parts = [part for x in xs for part in (x, x.type, x.data)]
-    return [*parts, nc.Tensor, type(xs[0].data), TapeNode, Layout, None, True]
+    parts = [part for x in xs for part in (x, x.type, x.content)]
+    return [*parts, nc.Tensor, type(xs[0].content), TapeNode, Layout, None, True]
 
 
 def one_result() -> Case:

@@ -91,7 +91,7 @@ def test_threads_and_instruction_sets(queries: int, isa: str, divided: None) -> 
     wanted = b"".join(canonical(cut(q[b], k[b], v[b], n)) for b, n in enumerate((259, 31)))
     for threads in (1, 2, 5):
         pool().set_threads(threads)
-        (buffer,) = executable.run([x.data.address for x in (q, k, v, lengths, *trace.captures)], {})
+        (buffer,) = executable.run([x.content.address for x in (q, k, v, lengths, *trace.captures)], {})
         found = make(executable.output_types[0], buffer)
         assert b"".join(canonical(found[b]) for b in range(2)) == wanted
 
@@ -264,7 +264,7 @@ def test_a_step_has_the_bits_of_whole_sequences_and_works_in_place(apart: bool) 
         given = *rows(3, n), nc.tensor(starts + n)
         assert canonical(compiled(*given)) == canonical(eager.step(*given))
         if n:
-            places.add(cache.keys.cell.data.address)
+            places.add(cache.keys.cell.content.address)
     assert len(places) == 1
     (variant,) = compiled.concrete_functions
     assert variant.in_place is not None and set(variant.in_place.variables) == {cache.keys, cache.values}
@@ -290,7 +290,7 @@ f = nc.jit(lambda q, k, v, n: nn.functional.scaled_dot_product_attention(q, k, v
 q, k, v = nc.ones((1, 1, 64)), nc.ones((1, 4096, 64)), nc.ones((1, 4096, 64))
 wanted = f(q, k, v, nc.tensor(100)).tolist()
 libc = ctypes.CDLL(None, use_errno=True)
-parts = [(-(-(x.data.address + 256 * 200) // mmap.PAGESIZE) * mmap.PAGESIZE, 256 * 3000) for x in (k, v)]
+parts = [(-(-(x.content.address + 256 * 200) // mmap.PAGESIZE) * mmap.PAGESIZE, 256 * 3000) for x in (k, v)]
 for start, size in parts:
     assert libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), 0) == 0
 found = f(q, k, v, nc.tensor(100)).tolist()

@@ -41,7 +41,7 @@ X = from_numpy(np.ones(3, np.float32))
 
 def test_plain_values_are_evaluated() -> None:
     y = bind(primitive_named("add"), X, X)
-    assert y.data is not X.data and STATE.word == 0
+    assert y.content is not X.content and STATE.word == 0
 
 
 def test_the_innermost_interpreter_of_the_operands_decides() -> None:
@@ -81,7 +81,7 @@ def test_staging_takes_everything_up_to_its_level() -> None:
 
 
 def test_nodes_count_only_while_gradients_are_recorded() -> None:
-    tracked = make(X.type, X.data, None, Leaf(0))
+    tracked = make(X.type, X.content, None, Leaf(0))
     assert bind(primitive_named("add"), tracked, X).node is not None
     with gradients(False):
         assert bind(primitive_named("add"), tracked, X).node is None

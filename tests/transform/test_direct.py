@@ -120,10 +120,10 @@ def test_variables_are_updated_in_place() -> None:
         t.step(X, Y)
     variables = t.step.concrete_functions[-1].in_place.variables
     assert {*t.model.parameters()} < {*variables}
-    before = [(id(v.cell), v.cell.data.address) for v in variables]
+    before = [(id(v.cell), v.cell.content.address) for v in variables]
     with native():
         t.step(X, Y)
-    assert [(id(v.cell), v.cell.data.address) for v in variables] == before
+    assert [(id(v.cell), v.cell.content.address) for v in variables] == before
 
 
 def held(v: Variable) -> Any:
@@ -135,7 +135,7 @@ def viewed(v: Variable) -> Any:
 
 
 def exported(v: Variable) -> Any:
-    return memoryview(v.cell.data)
+    return memoryview(v.cell.content)
 
 
 def as_array(v: Variable) -> Any:

@@ -281,9 +281,9 @@ def test_updates_in_place_do_not_change_shared_tensors() -> None:
     step = nc.jit(lambda x: v.assign(v.value + x))
     one = nc.ones((1000,))
     step(one)
-    address = v.value.data.address
+    address = v.value.content.address
     step(one)
-    assert v.value.data.address == address, "nobody else held it: updated in place"
+    assert v.value.content.address == address, "nobody else held it: updated in place"
     old = v.value
     step(one)
     assert float(old[0]) == 2.0 and float(v.value[0]) == 3.0
@@ -293,7 +293,7 @@ def test_updates_in_place_do_not_change_shared_tensors() -> None:
     view = v.value[10:20]
     step(one)
     assert float(view[0]) == 4.0 and float(v.value[0]) == 5.0
-    exported = memoryview(v.value.data)
+    exported = memoryview(v.value.content)
     step(one)
     assert np.frombuffer(exported, np.float32)[0] == 5.0 and float(v.value[0]) == 6.0
     other = Variable(v.value)
@@ -303,9 +303,9 @@ def test_updates_in_place_do_not_change_shared_tensors() -> None:
     assert float(v.value[0]) == 14.0
     del old, view, array, exported, other
     gc.collect()
-    address = v.value.data.address
+    address = v.value.content.address
     step(one)
-    assert v.value.data.address == address
+    assert v.value.content.address == address
 
 
 def test_two_variables_may_hold_one_tensor_and_swap() -> None:
@@ -330,7 +330,7 @@ def test_two_variables_may_hold_one_tensor_and_swap() -> None:
     swap()
     swap()
     assert (float(a.value[0]), float(b.value[0])) == (10.0, 2.0)
-    assert a.value.data.address != b.value.data.address
+    assert a.value.content.address != b.value.content.address
 
 
 def test_missing_gradients_belong_to_the_signature() -> None:
@@ -883,7 +883,7 @@ def test_memory_is_known_before_the_call(f: Callable[..., Any]) -> None:
     x = nc.ones((512, 512))
     jitted = nc.jit(f)
     memory = jitted.memory(x)
-    assert memory.inputs >= x.data.nbytes
+    assert memory.inputs >= x.content.nbytes
     predicted = memory.outputs + memory.workspace + memory.packed  # from the second call on
     assert abs(grown(jitted, x) - predicted) <= 0.1 * predicted + 4096
 

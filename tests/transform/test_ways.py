@@ -88,8 +88,8 @@ def test_donated_arguments_have_the_python_way_alone(made: Made, python: list[st
     f = nc.jit(lambda x, y: x + y, donate=("x",))
     for _ in range(3):
         x = X * 1.0
-        place = x.data.address
-        assert f(x, X).data.address == place
+        place = x.content.address
+        assert f(x, X).content.address == place
         with pytest.raises(nc.StateError, match="donated"):
             _ = x + 1
     assert made == ["program"] and python == ["<lambda>"] * 3
@@ -105,9 +105,9 @@ def test_one_decision_serves_calls_and_the_memory_that_is_reported() -> None:
     assert count.memory(X).outputs == 12 and count.prepare(X).in_place == dict(before.overwritten)
     assert concrete.in_place is before and concrete.overwritten == dict(before.overwritten)
     count(X)
-    place = total.cell.data.address
+    place = total.cell.content.address
     count(X)
-    assert total.cell.data.address == place
+    assert total.cell.content.address == place
 
 
 def test_sizes_of_a_call_overwrite_nothing_and_are_reported_so() -> None:

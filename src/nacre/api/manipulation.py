@@ -280,7 +280,7 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None
         return moveaxis(xs.stacked(most), 0, axis)
     held, _ = meet("stack", xs)
     if not held:
-        raise ArgumentError("stack: the list of tensors must not be empty; got none; write nacre.zeros(shape)")
+        raise ArgumentError("stack: the list of tensors must not be empty; got none; begin with one, or nacre.zeros")
     if any(x.type.shape != held[0].type.shape for x in held):
         shown = ", ".join(str(list(x.type.shape)) for x in held)
         raise ShapeError(f"stack: tensors must have equal shapes; got {shown}")

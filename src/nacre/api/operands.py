@@ -436,7 +436,8 @@ def numbers(x: Value, operation: str) -> np.ndarray:
                 f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
                 _INDEXED
                 if operation == "index"
-                else "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
+                else '@nc.jit\ndef f(x):\n    print(f"{x:.3f}")                   # printed when the program runs\n'
+                "    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             ),
             operation,
@@ -487,6 +488,9 @@ def shape_of(shape: Any, operation: str) -> Shape:
 
 def whole_sizes(shape: Any, operation: str) -> Shape:
     """The sizes of a shape.  Raises KindError for sizes that are not whole numbers, OutOfMemory for too large ones."""
+    given: object = shape
+    if isinstance(given, Value) and not given.type.shape:
+        raise KindError(f"{operation}: sizes must be integers; got a tensor of type {given.type}; write int(n) outside")
     listed: tuple[Any, ...] = (shape,) if isinstance(shape, str | bytes) else few(shape, operation)
     for s in listed:
         if type(s) is not int and not is_whole(s):

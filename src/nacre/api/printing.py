@@ -12,8 +12,9 @@ import numpy as np
 
 from nacre.api.operands import numbers
 from nacre.base.dtypes import bfloat16
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import REQUESTS, TRACED, ArgumentError, ShapeError, UnknownNumber, explain
 from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.stage import StagedValue
 from nacre.trace.value import DonatedValue, Value, is_concrete
 
 __all__ = ["printoptions", "set_printoptions"]
@@ -129,8 +130,23 @@ def represent(x: Value, requires_grad: bool | None = None) -> str:
 
 
 def as_text(x: Value) -> str:
-    """The numbers without the type, as `print` shows them."""
-    return _text(printable(x)) if is_concrete(x) else represent(x)
+    """The numbers without the type, as `print` shows them; UnknownNumber where a program prints them."""
+    if is_concrete(x):
+        return _text(printable(x))
+    if REQUESTS.found is not None and isinstance(x.content, StagedValue):  # `print` has a form that the program runs
+        raise UnknownNumber(_WRITTEN.format(operation="str", type=x.type), "str")
+    return represent(x)
+
+
+_WRITTEN: Final = explain(
+    "{operation}: the tensor must have known numbers; got a traced tensor of type {type}",
+    '@nc.jit\ndef f(x):\n    text = f"loss {{x.sum():.3f}}"            # or "%.3f" % x.sum(), str(x), "...".format(x)\n'
+    "    log(text)\n    return x",
+    f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot write them into a text.",
+    '@nc.jit\ndef f(x):\n    print(f"loss {{x.sum():.3f}}")    # printed when the program runs\n'
+    '    nc.host_call(lambda s: log(f"loss {{s:.3f}}"), None, x.sum())\n'
+    "    return x                              # repr(x) is the type, for debugging",
+)
 
 
 def formatted(x: Value, spec: str) -> str:
@@ -143,6 +159,8 @@ def formatted(x: Value, spec: str) -> str:
             f"format: the tensor must have one element for the format {spec!r}; got shape {x.type.shape}; format an "
             "element, or print the tensor inside `with nacre.printoptions(precision=3):`"
         )
+    if isinstance(x.content, StagedValue):
+        raise UnknownNumber(_WRITTEN.format(operation="format", type=x.type), "format")
     number = numbers(x, "format").item()
     try:
         return format(number, spec)

@@ -51,8 +51,9 @@ from nacre.interpret import tape
 from nacre.interpret.evaluate import of_placeholder
 from nacre.trace.bind import NATIVE
 from nacre.trace.iteration import begin_rows
+from nacre.trace.loans import loan_of
 from nacre.trace.value import PLACEHOLDERS, Value, is_concrete, register_public
-from nacre.trace.variable import Variable, lender
+from nacre.trace.variable import Variable
 
 if TYPE_CHECKING:
     from nacre.api.interchange import borrow, of_numpy
@@ -217,7 +218,7 @@ class Tensor(Methods, metaclass=ListedClass):
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         tape.require_no_leaf(self)
-        if sys.getrefcount(self) <= TEMPORARY and lender(self) is None and not _named(self, sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
+        if sys.getrefcount(self) <= TEMPORARY and loan_of(self) is None and not _named(self, sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
             raise StateError(
                 "x[i] = v: x must be a named tensor; got a temporary one, as `x[i]` is in `x[i][j] = v`; "
                 "the change would be lost; write `x[i, j] = v`, or give the tensor a name"

@@ -21,10 +21,10 @@ from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, record_gradients, without_autocast
 from nacre.base.types import TensorType
-from nacre.interpret import tape_errors
 from nacre.interpret.called import PACKAGE, fault_place, user_line
 from nacre.interpret.changes import Changes, mode_left, not_an_argument
 from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.interpret.tape_errors import questioned, refuse_sweep
 from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Constant, Primitive
@@ -102,6 +102,7 @@ class Trace:
     swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would reach if they had nodes
     questioned: tuple[int, ...] = ()  # those that must have none, because the function has read `requires_grad`
     fixed: frozenset[int] = frozenset()  # the captures that were made while the function ran
+    recorded: bool = False  # results that `enable_grad` lets be recorded, although the trace was in `no_grad`
     names: tuple[tuple[str, Atom, str], ...] = ()  # given by `nc.name` to values, with the lines that gave them
 
     @property
@@ -297,7 +298,11 @@ class Staging(Changes):
         """The graph, with its captures and variables."""
         for check in self.checks:
             check([*outputs, *self.written_gradients()])
-        results = [self.read_atom(y) for y in outputs]
+        made = {v for e in self.equations for v in e.outputs} if not STATE.gradients else set[Atom]()
+        results = [self.atom(y) for y in outputs]
+        recorded = any(a in made and a not in self.silent for a in results)
+        if recorded or STATE.gradients:
+            results = [self._detached(a) if a in self.silent else a for a in results]
         records = tuple(self.records.values())
         for r in records:
             if r.written:
@@ -316,7 +321,8 @@ class Staging(Changes):
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
         swept, questioned = tuple(sorted(self.swept)), tuple(sorted(self.questioned))
         captures, names = tuple(x for _, x, _ in captured), tuple(self.names)
-        return Trace(graph, len(self.arguments), len(outputs), captures, records, swept, questioned, names=names)
+        at = len(self.arguments), len(outputs)
+        return Trace(graph, *at, captures, records, swept, questioned, recorded=recorded, names=names)
 
 
 def is_written(variable: Variable) -> bool:
@@ -325,18 +331,12 @@ def is_written(variable: Variable) -> bool:
     return any(r is not None and r.written for r in records)
 
 
-def refuse_sweep(name: str, x: Value) -> None:
-    """Raise GradientError for a tensor from outside that `backward` inside a staged function would reach."""
-    if x.node is not None and STATE.gradients and x.type.dtype.is_differentiable:
-        raise tape_errors.from_outside(name, x.type)
-
-
 def refuse_question(name: str, x: Value) -> None:
     """Raise GradientError for a tensor that requires a gradient, which a staged function reads as False."""
     if x.node is None and isinstance(x.content, Payload) and isinstance(x.content.interpreter, Staging):
         x.content.interpreter.question(x)
     elif x.node is not None and STATE.gradients and x.type.dtype.is_differentiable:
-        raise tape_errors.questioned(name, x.type)
+        raise questioned(name, x.type)
 
 
 def refuse_arguments(name: str, trace: Trace, values: Sequence[Value]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import finalize
 
 from nacre.base.dims import noted_needs
-from nacre.base.errors import Error, GradientError
+from nacre.base.errors import Error
 from nacre.base.locks import renewed
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
@@ -29,11 +29,12 @@ from nacre.interpret.stage import Staging
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
-from nacre.ops.identity import copy_p
+from nacre.ops.identity import copy_p, detach, with_numbers
 from nacre.trace.bind import PARTS, bind, register_tape
 from nacre.trace.hooks import GradientHooks
-from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned
-from nacre.trace.variable import Leaf, Variable, lender, scope
+from nacre.trace.loans import loan_of
+from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned, stripped
+from nacre.trace.variable import Leaf, Variable, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
 WRITING = renewed()  # held while an object takes another value
@@ -143,33 +144,46 @@ def require_no_leaf(x: Value) -> None:
     if not isinstance(x.node, Leaf):
         return
     if x.node.owner is not None:
-        raise GradientError(
-            "x[i] = v: x must not be the value of a variable that requires a gradient; write into the variable inside "
-            "`with nacre.no_grad():`, as in `p[i] = v`, or assign to it"
-        )
+        raise tape_errors.variable_written()
     if STATE.gradients:
-        raise GradientError(
-            "x[i] = v: x must not be a leaf with requires_grad here; write it inside `with nacre.no_grad():`, or into "
-            "`y = x * 1`, whose gradient reaches x"
-        )
+        raise tape_errors.leaf_written()
 
 
 def rebind(x: Value, held: Value) -> None:
     """Give an object another value, as `x[i] = v` does; a leaf stays one."""
     require_no_leaf(x)
-    staging, variable = scope(), lender(x)
-    if variable is not None and is_concrete(x) is (staging is None):
-        require_no_record("x[i] = v", variable, held)
-        variable.take_back(x, held)
+    loan = loan_of(x)
+    if loan is not None and (isinstance(loan.owner, Value) or is_concrete(x) is (scope() is None)):
+        loan.require_current()
+        if isinstance(loan.owner, Variable):
+            require_no_record("x[i] = v", loan.owner, held)
+            loan.owner.assign(held)
+        else:
+            renumber(loan.owner, held)
+        loan.note()
+        held = detach(loan.held)
+        x.content, x.layout = held.content, held.layout
         changed(x)
-        return
+    else:
+        _replace(x, held, x.node if isinstance(x.node, Leaf) else held.node)
+
+
+def renumber(x: Value, held: Value) -> None:
+    """Give an object the numbers of another value of its type; its record, and derivatives through it, stay."""
+    if loan_of(x) is not None:
+        rebind(x, stripped(held))
+    else:
+        _replace(x, with_numbers(x, held), x.node)
+
+
+def _replace(x: Value, held: Value, node: AnyNode | None) -> None:
+    staging = scope()
     if isinstance(staging, Staging):
         staging.rebound(x)
     owner = held.content.interpreter if isinstance(held.content, Payload) else None
     if isinstance(owner, Changes) and not isinstance(owner, Staging):
         owner.rebound(x)
-    x.content, x.layout = held.content, held.layout
-    x.node = x.node if isinstance(x.node, Leaf) else held.node
+    x.content, x.layout, x.node = held.content, held.layout, node
     changed(x)
 
 
@@ -178,7 +192,7 @@ def write(x: Value, change: Callable[[Value], Value]) -> None:
 
     Of several threads that write into one tensor, each changes the value that the others have left.
     """
-    if scope() is not None or lender(x) is not None or not is_concrete(x):
+    if scope() is not None or loan_of(x) is not None or not is_concrete(x):
         rebind(x, change(x))
         return
     while True:
@@ -204,11 +218,7 @@ def updated(operation: str, x: Value, held: Value) -> Value:
 def require_no_record(operation: str, variable: Variable, held: Value) -> None:
     """Raise GradientError if a variable would store a value without the record that gradients need."""
     if held.node is not None and STATE.gradients:
-        raise GradientError(
-            f"{operation}: the value must not require a gradient, because variable "
-            f"{variable.name or variable.number} stores only numbers; got one of type {held.type} that does; "
-            "write value.detach(), or do it inside `with nacre.no_grad():`"
-        )
+        raise tape_errors.record_lost(operation, variable.name or variable.number, held.type)
 
 
 def active_operands(inputs: Sequence[Value], level: int) -> Positions:
@@ -481,7 +491,8 @@ def require_heard(what: str, node: AnyNode) -> None:
         """Raise GradientError if a backward pass from the results would reach the node."""
         released = isinstance(node, TapeNode | Part) and node.released
         if not released and reaches([y.node for y in outputs if y.node is not None], node):
-            raise tape_errors.unheard(what, staging.name)
+            within = sum(isinstance(x, Staging) for x in STATE.interpreters) > 1
+            raise (tape_errors.unheard_part if within else tape_errors.unheard)(what, staging.name)
 
     staging.checks.append(check)
 

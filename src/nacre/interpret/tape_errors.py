@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from nacre.base.errors import GradientError, StateError, explain
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.trace.value import Value
 
 
 def released() -> StateError:
@@ -29,6 +31,30 @@ def overwritten(operation: str) -> GradientError:
             "y = w * x\nx = x * 1                              # another tensor, to be changed\n"
             "x[0] = 0.0\ny.sum().backward()",
         )
+    )
+
+
+def variable_written() -> GradientError:
+    """The error for `x[i] = v` of a variable's value."""
+    return GradientError(
+        "x[i] = v: x must not be the value of a variable that requires a gradient; write into the variable inside "
+        "`with nacre.no_grad():`, as in `p[i] = v`, or assign to it"
+    )
+
+
+def leaf_written() -> GradientError:
+    """The error for `x[i] = v` of a leaf while operations are recorded."""
+    return GradientError(
+        "x[i] = v: x must not be a leaf with requires_grad here; write it inside `with nacre.no_grad():`, or into "
+        "`y = x * 1`, whose gradient reaches x"
+    )
+
+
+def record_lost(operation: str, variable: object, type: TensorType) -> GradientError:
+    """The error for a variable that would store a value without the record that gradients need."""
+    return GradientError(
+        f"{operation}: the value must not require a gradient, because variable {variable} stores only numbers; got "
+        f"one of type {type} that does; write value.detach(), or do it inside `with nacre.no_grad():`"
     )
 
 
@@ -60,6 +86,22 @@ def unheard(what: str, name: str) -> GradientError:
     )
 
 
+def unheard_part(what: str, name: str) -> GradientError:
+    """The error for a hook in a branch or loop of a traced function, or in a compiled function that it calls."""
+    return GradientError(
+        explain(
+            f"{what}: a branch, a loop or a compiled function within compiled code ({name}) with hooks must also "
+            "contain the backward pass that calls them; here a backward outside of it would reach the tensor",
+            "@nc.jit\ndef step(x):\n    loss = nc.zeros(())\n    if x.sum() > 0:\n        h = layer(x)\n"
+            "        h.register_hook(change)\n        loss = h.sum()\n    loss.backward()",
+            "A branch or loop on traced values is one operation for a backward pass outside of it, without tensors\n"
+            "  inside.  A module's backward hooks are hooks of its tensors.",
+            "@nc.jit\ndef step(x):\n    h = layer(x)                            # outside of the branch\n"
+            "    h.register_hook(change)\n    nc.where(x.sum() > 0, h.sum(), 0.0).backward()",
+        )
+    )
+
+
 def followed() -> GradientError:
     """The error for a `backward` that reaches an input of a functional `vjp`."""
     return GradientError(
@@ -87,12 +129,14 @@ def unrecorded(what: str) -> GradientError:
     )
 
 
-def from_outside(name: str, type: TensorType) -> GradientError:
-    """The error for a `backward` inside a compiled function that reaches a tensor from outside."""
-    return GradientError(
+def refuse_sweep(name: str, x: Value) -> None:
+    """Raise GradientError for a tensor from outside that `backward` inside a staged function would reach."""
+    if x.node is None or not STATE.gradients or not x.type.dtype.is_differentiable:
+        return
+    raise GradientError(
         explain(
             f"backward: compiled code ({name}) can add gradients to variables only; it reached a tensor of type "
-            f"{type} from outside with requires_grad",
+            f"{x.type} from outside with requires_grad",
             "x = nc.ones(3).requires_grad_()\n@nc.jit\ndef f():\n    (w * x).sum().backward()",
             "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that `backward` can add to.",
             "x = nn.Parameter(nc.ones(3))       # or x.detach(), if its gradient is not needed\n"

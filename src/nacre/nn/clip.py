@@ -13,23 +13,31 @@ from nacre.base.arguments import shown
 from nacre.base.dtypes import float32, float64
 from nacre.base.errors import ArgumentError, DTypeError, KindError, StateError
 from nacre.trace.modes import gradients
-from nacre.trace.value import stripped
-from nacre.trace.variable import Variable
+from nacre.trace.value import Value, stripped
+from nacre.trace.variable import Leaf, Variable
+
+Clipped = Variable | Tensor | Iterable[Variable | Tensor]
 
 
-def _gradients(operation: str, parameters: Variable | Iterable[Variable]) -> list[tuple[Variable, Any]]:
-    listed: list[Any] = [parameters] if isinstance(parameters, Variable) else list(parameters)
-    wrong = next((p for p in listed if not isinstance(p, Variable)), None)
-    if wrong is not None:
-        raise KindError(
-            f"{operation}: parameters must be parameters of a module; got {shown(wrong)}; write model.parameters()"
-        )
-    found = ((p, p.gradient) for p in listed)
-    return [(p, stripped(g)) for p, g in found if g is not None]
+def _gradients(operation: str, parameters: Clipped) -> list[tuple[Variable | Leaf, Any]]:
+    """The owners of gradients, parameters or leaves, and their gradients without a record."""
+    listed: list[Any] = [parameters] if isinstance(parameters, Variable | Value) else list(parameters)
+    found: list[tuple[Variable | Leaf, Any]] = []
+    for p in listed:
+        owner = p if isinstance(p, Variable) else p.node if isinstance(p, Value) else None
+        owner = owner.owner or owner if isinstance(owner, Leaf) else owner
+        if not isinstance(owner, Variable | Leaf):
+            raise KindError(
+                f"{operation}: parameters must be parameters of a module, or leaves with requires_grad; got "
+                f"{shown(p)}; write model.parameters()"
+            )
+        if owner.gradient is not None:
+            found.append((owner, stripped(owner.gradient)))
+    return found
 
 
 def clip_grad_norm_(
-    parameters: Variable | Iterable[Variable],
+    parameters: Clipped,
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
@@ -67,7 +75,7 @@ def clip_grad_norm_(
         factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
         factor = pointwise.minimum(factor, filled(norm, 1.0))
         for p, g in given:
-            p.gradient = pointwise.mul(g, spread(as_tensor(factor, p.dtype), p.shape))
+            p.gradient = pointwise.mul(g, spread(as_tensor(factor, g.type.dtype), g.type.shape))
     return norm
 
 
@@ -88,7 +96,7 @@ def _norm_part(g: Any, norm_type: float) -> Any:
     return fold(sizes, axes) if axes else sizes
 
 
-def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float) -> None:
+def clip_grad_value_(parameters: Clipped, clip_value: float) -> None:
     """Limit every element of the gradients to ±clip_value.
 
     Raises ArgumentError for a negative clip_value, and DTypeError for complex gradients.

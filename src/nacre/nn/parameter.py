@@ -15,6 +15,7 @@ from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute
 from nacre.base.state import STATE
 from nacre.interpret.tape import require_no_record
+from nacre.ops.identity import lend
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
@@ -59,7 +60,7 @@ class ModuleVariable(Variable):
     @property
     def data(self) -> Tensor:
         """The tensor in it, not recorded for `backward`; assigning replaces it, `p.data[i] = v` changes it."""
-        return self.lend()
+        return lend(self)
 
     @data.setter
     def data(self, value: TensorLike) -> None:
@@ -68,7 +69,7 @@ class ModuleVariable(Variable):
 
     def detach(self) -> Tensor:
         """The tensor in it, not recorded for `backward`; the same as `data`."""
-        return self.lend()
+        return lend(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in Variable.__slots__:

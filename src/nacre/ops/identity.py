@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Operations that return their operand's numbers: `copy` in new, dense memory, `detach` without a derivative, `fence`.
+"""Operations that return an operand's numbers: `copy` in new, dense memory, `detach` without a derivative, `fence`.
 
 To detach a plain tensor, only its record is left out.  A value of a transformation needs an equation, because its
 function may be differentiated later.  Compiled programs contain no code for it.
@@ -11,9 +11,13 @@ from typing import Any
 
 from nacre.ir.axes import own_axes
 from nacre.ir.facts import same_type
-from nacre.ir.primitive import Constant, Element, Linear, Primitive
+from nacre.ir.primitive import Constant, Element, Jvp, Linear, Primitive
+from nacre.ops.elementwise import lined_up
+from nacre.ops.rules import require_same
 from nacre.trace.bind import bind
-from nacre.trace.value import Payload, Value, stripped
+from nacre.trace.loans import Loan
+from nacre.trace.value import Payload, Value, fresh, stripped
+from nacre.trace.variable import Variable
 
 # above the cost up to which an element is computed twice, so that the result is always stored
 COPY_COST = 5
@@ -51,6 +55,28 @@ def detach(x: Value) -> Value:
     """x as a constant for every derivative."""
     held = stripped(x)
     return bind(detach_p, held) if isinstance(held.content, Payload) else held
+
+
+def lend(owner: Variable | Value) -> Any:
+    """The numbers of a variable or tensor without a derivative, through which `x[i] = v` also changes the owner."""
+    lent = fresh(detach(owner.value if isinstance(owner, Variable) else owner))
+    Loan(lent, owner)
+    return lent
+
+
+with_numbers_p = Primitive(
+    "with_numbers",
+    type_rule=lambda x, numbers: require_same("with_numbers", (x, numbers)),
+    lowering=Element(lambda index, operands, types, result: operands[1](index)),
+    derivative=Jvp(lambda y, xs, ts: ts[0]),
+    batch=lined_up(lambda: with_numbers_p),
+)
+
+
+def with_numbers(x: Value, numbers: Value) -> Value:
+    """The numbers of another value of x's type, with the derivative of x."""
+    held = detach(numbers)
+    return bind(with_numbers_p, x, held) if isinstance(x.content, Payload) else held
 
 
 fence_p = Primitive(

@@ -99,7 +99,8 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g.params}
         for p in variables:
             if not isinstance(p, Variable):
-                raise ArgumentError(f"{type(self).__name__}: params must be parameters; got {type(p).__name__}")
+                remedy = "; write x = nn.Parameter(x) and use x in its place" if isinstance(p, Value) else ""
+                raise ArgumentError(f"{type(self).__name__}: params must be parameters; got {type(p).__name__}{remedy}")
             if id(p) in known:
                 raise ArgumentError(f"{type(self).__name__}: each parameter may occur only once; got {p.name!r} again")
             known.add(id(p))

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from nacre.base.dtypes import DType
-from nacre.base.errors import StateError, explain
+from nacre.base.errors import StateError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Layout
 from nacre.runtime.buffer import allocate
@@ -59,26 +59,9 @@ class Value:
 
     __slots__ = ("__weakref__", "content", "layout", "node", "type")
     type: TensorType
-    content: Any  # Buffer | Payload; `data` is its public name, which cannot be assigned
+    content: Any  # Buffer | Payload
     layout: Layout | None
     node: Any  # Origin | None
-
-    @property
-    def data(self) -> Any:
-        """The memory of the numbers.  Assignment raises StateError, because type and layout describe this memory."""
-        return self.content
-
-    @data.setter
-    def data(self, given: Any) -> None:
-        raise StateError(
-            explain(
-                f"data: the data of a tensor cannot be replaced; got a {type(given).__name__}",
-                "y.data = value",
-                "A tensor's memory belongs to its shape and dtype.  The `data` of parameters and buffers "
-                "of modules can be assigned.",
-                "y = value       # the name means another tensor\ny[...] = value  # the same tensor, other numbers",
-            )
-        )
 
     @property
     def shape(self) -> Shape:

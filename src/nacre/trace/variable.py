@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
-from weakref import WeakValueDictionary, ref
+from weakref import WeakValueDictionary
 
 from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType
@@ -233,26 +233,6 @@ class Variable:
                 held = self.cell
         return held
 
-    def lend(self) -> Any:
-        """The value without a record, as an object through which `x[i] = v` also changes the variable."""
-        x = self.value
-        x = make(x.type, x.content, x.layout)
-        key = id(x)
-        _LENT[key] = ref(x, lambda _: _LENT.pop(key, None)), self
-        return x
-
-    def take_back(self, x: Value, held: Value) -> None:
-        """Store another value, also in the lent object x.  Raises StateError if x is no longer current."""
-        now = self.value
-        if now.content is not x.content or now.layout != x.layout:
-            raise StateError(
-                f"x[i] = v: x must be the current value of variable {self.name or self.number}; it is "
-                "an old value; read `.data` again, or change `x.copy()`"
-            )
-        self.assign(held)
-        now = self.value
-        x.content, x.layout = now.content, now.layout
-
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (type(self), stripped(self.value), self.wants_gradient, self.name)
 
@@ -296,15 +276,6 @@ def restored(cls: type[V], value: Value, requires_grad: bool, name: str) -> V:
 def live_variables() -> list[Variable]:
     """All variables of the process."""
     return [v for r in _live.valuerefs() if (v := r()) is not None]
-
-
-_LENT: dict[int, tuple[ref[Value], Variable]] = {}  # by the identity of the lent object
-
-
-def lender(x: Value) -> Variable | None:
-    """The variable that lent an object, if any."""
-    found = _LENT.get(id(x))
-    return found[1] if found is not None and found[0]() is x else None
 
 
 @contextmanager

@@ -23,7 +23,13 @@ def native(concrete: ConcreteFunction, fallback: Callable[..., Any]) -> Callable
     results have nodes, or whose variables have custom slots.
     """
     gradients = concrete.key[2][0]  # type: ignore[index]
-    if concrete.changed or concrete.given or (concrete.tracked and gradients) or concrete.has_arrays:
+    if (
+        concrete.changed
+        or concrete.given
+        or (concrete.tracked and gradients)
+        or concrete.trace.recorded
+        or concrete.has_arrays
+    ):
         return None
     if not all(
         getattr(type(r.variable), name) is getattr(Variable, name) for r in concrete.trace.variables for name in _SLOTS

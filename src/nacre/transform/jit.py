@@ -43,6 +43,7 @@ from nacre.trace.bind import executor
 from nacre.trace.captures import CapturePlace
 from nacre.trace.function_types import Options, P, Q, R
 from nacre.trace.guards import report
+from nacre.trace.modes import gradients
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable
@@ -278,8 +279,7 @@ class Jitted(JitInspection, Generic[P, R]):
         concrete.in_place = in_place(concrete.trace, concrete.given, executable)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         concrete.flat = flat and all(isinstance(k, TensorType) for k in key[1])
-        fallback = self._refused if concrete.flat else self._in_python
-        concrete.native = native(concrete, partial(fallback, concrete))
+        concrete.native = native(concrete, partial(self._refused if concrete.flat else self._in_python, concrete))
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
         """Let calls with arguments of these types start with the variant's native code, which checks the rest."""
@@ -309,6 +309,9 @@ class Jitted(JitInspection, Generic[P, R]):
         return self._call(concrete, values)
 
     def _call(self, concrete: ConcreteFunction, values: Sequence[Value]) -> Any:
+        if concrete.trace.recorded and not STATE.gradients:
+            with gradients(True):
+                return self._call(concrete, values)
         refuse_arguments(self.name, concrete.trace, values)
         inputs = [*values, *concrete.captured()]
         examined, known = is_examined(), all(map(is_concrete, inputs))  # unless arguments or captures are placeholders
@@ -318,9 +321,8 @@ class Jitted(JitInspection, Generic[P, R]):
             require_not_recorded(self.name, self.budget)
             inputs += [v.value for v in concrete.variable_inputs]
         elif examined:
-            inputs += [v.settled() for v in concrete.variable_inputs] + [
-                v.gradient_cell for v in concrete.gradient_inputs
-            ]
+            inputs += [v.settled() for v in concrete.variable_inputs]
+            inputs += [v.gradient_cell for v in concrete.gradient_inputs]
             return self._put_back(concrete, values, executor().execute(_written(concrete), inputs))
         else:
             if concrete.native is None or (concrete.flat and not concrete.holds()):

@@ -35,7 +35,7 @@ def _launches(f: Callable[..., Value], operands: list[Any]) -> tuple[np.ndarray,
     """The results of a new compilation of f, and whether a nest computed them."""
     graph = nc.jit(f).concrete(*operands).graph
     compiled = compile_graph(graph)
-    (buffer,) = compiled.executable.run([x.data.address for x in operands], {})
+    (buffer,) = compiled.executable.run([x.content.address for x in operands], {})
     own = [s for s in compiled.stages if s.label.startswith("window_")]
     return to_numpy(make(graph.output_types[0], buffer)), any(s.kernel is not None for s in own)
 

@@ -96,7 +96,7 @@ def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None 
     wanted = list(map(canonical, f(*values)))
     for threads in (1, 2, 5):
         pool().set_threads(threads)
-        buffers = executable.run([x.data.address for x in (*values, *trace.captures)], {})
+        buffers = executable.run([x.content.address for x in (*values, *trace.captures)], {})
         found = [canonical(make(t, b)) for t, b in zip(executable.output_types, buffers, strict=True)]
         assert found == wanted, f"{threads} threads: {[a == b for a, b in zip(found, wanted, strict=True)]}"
 

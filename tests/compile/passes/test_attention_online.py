@@ -63,7 +63,7 @@ def assert_defined(operands: list[nc.Tensor], mask: Any = None, causal: bool = F
     assert [e.params["online"] for e in compiled.simplified.equations if e.primitive.name == "attend"] == [True]
     for threads in (1, 2, 5):
         pool().set_threads(threads)
-        addresses = [x.data.address for x in (*operands, *trace.captures)]
+        addresses = [x.content.address for x in (*operands, *trace.captures)]
         (buffer,) = compiled.executable.run(addresses, {})
         assert canonical(make(compiled.executable.output_types[0], buffer)) == wanted
 

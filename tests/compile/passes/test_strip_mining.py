@@ -95,7 +95,7 @@ def assert_same(f: Callable[..., Any], values: list[Any], isa: str | None = None
     try:
         for threads in (1, 2, 5):
             pool().set_threads(threads)
-            buffers = compiled.executable.run([x.data.address for x in (*values, *trace.captures)], {})
+            buffers = compiled.executable.run([x.content.address for x in (*values, *trace.captures)], {})
             found = [make(t, b) for t, b in zip(compiled.executable.output_types, buffers, strict=True)]
             assert list(map(canonical, found)) == wanted, f"{threads} threads\n{compiled.simplified}"
     finally:

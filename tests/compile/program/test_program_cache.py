@@ -82,7 +82,7 @@ def graph_of(f: Any, *operands: Value) -> Graph:
 
 
 def results(executable: Executable, *operands: Value) -> list[bytes]:
-    buffers = executable.run([x.data.address for x in operands], {})
+    buffers = executable.run([x.content.address for x in operands], {})
     return [canonical(make(t, b)) for t, b in zip(executable.output_types, buffers, strict=True)]
 
 

@@ -43,7 +43,7 @@ def prepared(f: Callable[..., Any], *shapes: tuple[int, ...]) -> CallInputs:
 
 def outputs(p: CallInputs, executable: Executable) -> list[bytes]:
     executable.bounds.clear()
-    return [bytes(memoryview(b)) for b in executable.run([x.data.address for x in p.inputs], p.sizes)]
+    return [bytes(memoryview(b)) for b in executable.run([x.content.address for x in p.inputs], p.sizes)]
 
 
 @pytest.mark.parametrize("threads", [2, 5])

@@ -8,14 +8,14 @@ from typing import Any, Final, Self
 from weakref import ref
 
 from nacre.api.operands import TensorLike, as_tensor
-from nacre.base.arguments import require_flag
+from nacre.base.arguments import require_flag, shown
 from nacre.base.errors import DTypeError, GradientError, KindError
 from nacre.base.state import STATE
 from nacre.base.types import unlike
 from nacre.interpret import tape
 from nacre.interpret.backward import backward
 from nacre.interpret.stage import Staging, refuse_question
-from nacre.ops.identity import detach
+from nacre.ops.identity import detach, lend
 from nacre.ops.pointwise import full_like
 from nacre.trace.hooks import HookHandle, added, removed
 from nacre.trace.reads import is_read
@@ -29,10 +29,38 @@ class Differentiable(Value):
     __slots__ = ()
 
     @property
+    def data(self) -> Self:
+        """The numbers without the recorded operations; `x.data[i] = v` changes x.
+
+        Assigning a tensor of the same type gives x its numbers, which no gradient sees.  Raises ShapeError or
+        DTypeError for another type, KindError for anything but a tensor.
+
+        >>> x = nc.tensor([1.0, 2.0]).requires_grad_()
+        >>> x.data = x.data * 0.5
+        >>> x.data[0] = 7.0
+        >>> x
+        Tensor([7., 1.], f32[2], requires_grad=True)
+        """
+        return lend(self)
+
+    @data.setter
+    def data(self, value: Value | Variable) -> None:
+        """Replace the numbers; the record stays."""
+        held = value.value if isinstance(value, Variable) else value
+        if not isinstance(held, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise KindError(f"data: the value must be a tensor; got {shown(value)}; write nacre.tensor(value)")
+        if held.type is not self.type:
+            raise unlike("data: the value", self.type, held.type)
+        if isinstance(self.node, Leaf) and self.node.owner is not None:
+            self.node.owner.assign(held)
+        else:
+            tape.renumber(self, held)
+
+    @property
     def requires_grad(self) -> bool:
         """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`.
 
-        Compiled code that reads it of its arguments, or of what is computed from them, refuses arguments that require
+        Compiled code that reads it of its arguments, or of results computed from them, refuses arguments that require
         a gradient.
         """
         if self.node is None and isinstance(self.content, Payload):

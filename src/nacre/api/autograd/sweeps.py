@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.api.autograd.methods import seed_of, tracked_values
+from nacre.base.arguments import shown
 from nacre.base.errors import ArgumentError, GradientError, ShapeError
 from nacre.interpret.backward import backward as accumulate
 from nacre.interpret.backward import gradients_of
@@ -50,6 +51,7 @@ def grad(
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -63,6 +65,8 @@ def grad(
     `allow_unused`, zeros with `materialize_grads`, and otherwise raises GradientError.  With `is_grads_batched`, all
     `grad_outputs` have a batch axis in front, and so have the gradients: one pass gives a whole Jacobian.
 
+    `only_inputs` is True, as PyTorch requires.
+
     `nacre.grad(f)` is another function: it differentiates a function, also inside `jit` and `vmap`.
 
     >>> x = nc.tensor(3.0).requires_grad_()
@@ -70,6 +74,11 @@ def grad(
     >>> g.item(), nc.autograd.grad(g, x)[0].item()
     (27.0, 18.0)
     """
+    if only_inputs is not True:
+        raise ArgumentError(
+            f"grad: only_inputs must be True; got {shown(only_inputs)}; for the `grad` of all leaves write "
+            "nacre.autograd.backward(outputs)"
+        )
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: allow_unused must not be False with materialize_grads; leave it out")
     held, given = tracked_values("grad", outputs), tracked_values("grad", inputs)

@@ -32,8 +32,9 @@ from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
-from nacre.interpret.stage import Trace, stage
+from nacre.interpret.stage import stage
 from nacre.interpret.tape import recorded, rule_of_call
+from nacre.ir.facts import same_type
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
 from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
@@ -241,10 +242,10 @@ class Operations:
 
     def _fused(self, function: Function, tensors: Sequence[Value]) -> Function:
         """The target of a public function: its primitive's, or that of all its equations as one program."""
-        trace = _traced(function, tuple([x.type for x in tensors]))
-        if trace is None or trace.captures or trace.variables or not trace.graph.equations:
+        graph = _traced(function, tuple([x.type for x in tensors]))
+        if graph is None:
             return function
-        graph, single = trace.graph, _single(trace.graph)
+        single = _single(graph)
         if single is None:
             return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function)
         primitive, params = single.primitive, single.params
@@ -432,10 +433,10 @@ def _writer(primitive: Primitive) -> Writer:
 
 def _written_function(function: Function, types: Types, strides: Strides | None) -> Written | None:
     """A public function with one result."""
-    trace = _traced(function, types)
-    if trace is None or trace.captures or trace.variables or not trace.graph.equations:
+    graph = _traced(function, types)
+    if graph is None:
         return None
-    graph, single = trace.graph, _single(trace.graph)
+    single = _single(graph)
     if single is not None:
         return _written(single.primitive, types, single.params, strides)
     return Written(graph, lambda active: fused_rule(graph, active))
@@ -480,21 +481,19 @@ def _recording(inputs: Sequence[Value], rule: RuleFor) -> Recording:
     return recording
 
 
-def _traced(function: Function, types: Types) -> Trace | None:
-    """The trace of a public function; None if it raises an error, which a call of it raises again."""
+def _traced(function: Function, types: Types) -> Graph | None:
+    """The graph of a public function; None if it has an error, other operands, or returns its own in another object."""
     try:
-        return stage(lambda *xs: [function(*xs)], types, "operator")
-    except Error:
+        trace = stage(lambda *xs: [function(*xs)], types, "operator")
+        equations = trace.graph.equations
+    except Error:  # which a call raises again
         return None
+    computes = not all(e.primitive.simplify is same_type and e.inputs[0].type is e.outputs[0].type for e in equations)
+    return trace.graph if computes and not trace.captures and not trace.variables else None
 
 
 def _single(graph: Graph) -> Equation | None:
     """The graph's one equation, if it reads all inputs in order."""
-    if (
-        len(graph.equations) == 1
-        and graph.equations[0].inputs == graph.inputs
-        and graph.outputs == graph.equations[0].outputs
-        and not graph.equations[0].primitive.multiple
-    ):
-        return graph.equations[0]
-    return None
+    e, *more = graph.equations
+    whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
+    return e if whole and not e.primitive.multiple else None

@@ -85,7 +85,8 @@ def _of_tangents(along: Graph, tangents: Sequence[Var], whole: Graph) -> set[Var
     for e in along.equations:
         if not moved.isdisjoint(e.inputs):
             moved.update(e.outputs)
-            if e.primitive is custom_jvp_p and e.params["rule"].graphs[0] == whole:
+            rule = e.params.get("rule")
+            if isinstance(rule, DerivativeRule) and rule.graphs[0] == whole:
                 found.update(e.outputs)
     return found
 

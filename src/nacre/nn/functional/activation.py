@@ -7,21 +7,19 @@ float32, and cast down.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Final
+from typing import Any, Final
 
-from nacre.api import random, statistical
+from nacre.api import random
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import split
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import FLOATING, NUMERIC
+from nacre.base.dtypes import NUMERIC
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.state import STATE
 from nacre.base.types import normal_axis
-from nacre.interpret.precision.functions import on_converted
+from nacre.nn.functional.composite import composite, of_numbers
 
 __all__ = [
     "celu",
@@ -55,31 +53,6 @@ _ROOT_HALF: Final = math.sqrt(0.5)
 _GELU_SCALE: Final = 2 * math.sqrt(2 / math.pi)
 SELU_ALPHA: Final = 1.6732632423543772848170429916717
 SELU_SCALE: Final = 1.0507009873554804934193349852946
-
-
-def composite(
-    operation: str,
-    x: TensorLike,
-    f: Callable[Concatenate[Any, ...], Any],
-    settings: Mapping[str, Any] | None = None,
-    parameters: Sequence[TensorLike] = (),
-) -> Any:
-    """Apply f, which computes half types in float32, to x and parameters; the result has the dtype of x.
-
-    With `settings`, which are all values that f uses besides its operands, it is one operation for tensors.
-    """
-
-    def computed(x: TensorLike, *parameters: Any) -> Any:
-        """f on operands of any dtypes."""
-        held = as_tensor(x)
-        require(operation, held.type.dtype, FLOATING)
-        return as_tensor(f(statistical.wide_float(held), *parameters), held.type.dtype)
-
-    if settings is None:
-        if STATE.autocast is None:
-            return computed(x, *parameters)
-        return on_converted(operation, computed, (x, *parameters))
-    return of_tensors(operation, computed, (x, *map(as_tensor, parameters)), **settings)
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -314,14 +287,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         """The value between the limits."""
         return where(v <= min_val, filled(v, min_val), where(v >= max_val, filled(v, max_val), v))
 
-    return _of_numbers("hardtanh", x, compute)
-
-
-def _of_numbers(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
-    """f of integers, or as a `composite` of floats."""
-    held = as_tensor(x)
-    require(operation, held.type.dtype, NUMERIC)
-    return composite(operation, held, f) if held.type.dtype.is_float else f(held)
+    return of_numbers("hardtanh", x, compute)
 
 
 def relu6(x: TensorLike) -> Tensor:
@@ -369,7 +335,7 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
     >>> F.threshold([0.5, 2.0], 1.0, -1.0)
     Tensor([-1.,  2.], f32[2])
     """
-    return _of_numbers("threshold", x, lambda v: where(v <= threshold, filled(v, value), v))
+    return of_numbers("threshold", x, lambda v: where(v <= threshold, filled(v, value), v))
 
 
 def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:

@@ -14,7 +14,8 @@ from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functional.activation import SELU_ALPHA, SELU_SCALE, composite
+from nacre.nn.functional.activation import SELU_ALPHA, SELU_SCALE
+from nacre.nn.functional.composite import composite
 
 __all__ = [
     "alpha_dropout",

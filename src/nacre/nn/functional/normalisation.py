@@ -21,7 +21,7 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import FLOATING, DType
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
-from nacre.nn.functional.activation import composite
+from nacre.nn.functional.composite import composite
 from nacre.nn.functional.softmaxes import along
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable

@@ -12,7 +12,7 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import FLOATING
 from nacre.base.types import normal_axis
-from nacre.nn.functional.activation import composite
+from nacre.nn.functional.composite import composite
 from nacre.nn.functional.linear_maps import one_hot
 from nacre.ops.identity import detach
 

@@ -141,9 +141,11 @@ class AppendedList(Stackable):
                 self.refuse("stack", "nc.stack without a size")
             return held
         if not self.is_full:
-            text = f"stack: the list must have at most {size} items; got {{got}} in {escaped(self.meter.filled)}; "
-            text += "write a larger size"
+            filled = escaped(self.meter.filled)
+            text = f"stack: the list must have at most {size} items; got {{got}} in {filled}; write a larger size"
+            none = f"stack: the list of tensors must not be empty; got {{got}} items in {filled}; begin it with an item"
             check(position(self.count), 0, size + 1, "argument", text)
+            check(position(self.count), 1, size + 1, "argument", none)
         room = held.type.shape[0]
         if isinstance(room, int) and room < size:
             return _padded(held, size - room)

@@ -34,7 +34,7 @@ else:  # few programs need them
 
 EXPRESSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # code of parts of a function
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-ASKS: Final = frozenset({"bool", "index", "iter"})  # of `if`, `while`, `assert`, `range` and `for`
+ASKS: Final = frozenset({"bool", "index", "iter", "str"})  # of `if`, `while`, `assert`, `range`, `for` and `print`
 
 TRIES: Final = 8  # traces that one code object may begin again
 
