@@ -370,7 +370,7 @@ def linspace(
         exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
     if found.is_integer and not (exact == np.trunc(exact)).all():
         advice = f"convert the result, as in `nacre.linspace(0, 10, 5).astype(nacre.{found.name})`"
-        raise DTypeError(f"linspace: numbers of {found.name} must be whole; got {exact[:4].tolist()}; {advice}")
+        raise DTypeError(f"linspace: numbers must fit {found.name}, so be whole; got {exact[:4].tolist()}; {advice}")
     return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
 
 
