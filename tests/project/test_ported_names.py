@@ -174,7 +174,7 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("nc.pad(X, 1, mode='edge')", "write nacre.nn.functional.pad(x, (1, 1), mode="),
         ("nc.pad(X, 1, constant_values=2)", "write value=0.0"),
         ("nc.jit(len, mode='max-autotune')", "NACRE_TUNE"),
-        ("nc.linspace(0, 10, 5, dtype=int)", "linspace: numbers of int64 must be whole; got [0.0, 2.5, 5.0, 7.5]"),
+        ("nc.linspace(0, 10, 5, dtype=int)", "linspace: numbers must fit int64, so be whole; got [0.0, 2.5, 5.0, 7.5]"),
         ("nn.Embedding(3, 2, max_norm=1.0)", "nacre.nn.functional.normalize"),
         ("optim.SGD([], learning_rate=1)", "write lr=0.001"),
         ("nc.round(X, decimals=2)", "write nacre.round(x * 10 ** decimals) / 10 ** decimals"),
