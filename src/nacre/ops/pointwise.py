@@ -352,9 +352,9 @@ cbrt = elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)), FLOATING
 
 
 def _by_base(y: Value, x: Value, n: Value) -> Value:
-    """n·x^(n-1), and 0 for n = 0 and every x."""
-    zero = zeros_like(n)
-    return mul(n, pow_(x, select(eq(n, zero), zero, sub(n, full_like(n, 1)))))
+    """n·x^(n-1), and 0 for n = 0 and every x; its derivative by n is right at n = 0 too, unless 1/x is not finite."""
+    less, zero = sub(n, full_like(n, 1)), zeros_like(n)
+    return mul(n, pow_(x, select(isfinite(reciprocal(x)), less, select(eq(n, zero), zero, less))))
 
 
 def _by_exponent(y: Value, x: Value, n: Value) -> Value:

@@ -98,3 +98,22 @@ def test_second_derivatives_of_branches_are_those_of_the_side_taken(taken: str, 
             "reverse": nc.jacrev(nc.jacrev(f)),
         }.items():
             np.testing.assert_allclose(derivative(a, b).numpy(), wanted.numpy(), rtol=1e-5, err_msg=f"{name}, {way}")
+
+
+@pytest.mark.parametrize("inner", [nc.jacfwd, nc.jacrev])
+@pytest.mark.parametrize("outer", [nc.jacfwd, nc.jacrev])
+def test_powers_of_zero_have_second_derivatives_by_base_and_exponent(outer: Any, inner: Any) -> None:
+    x, n = nc.tensor([0.5, 2.0, 3.0], dtype=nc.float64), nc.zeros(3, dtype=nc.float64)
+    table = nc.vmap(outer(inner(nc.pow, (0, 1)), (0, 1)))(x, n)
+    for found, wanted in zip(nc.tree.leaves(table), (0 * x, 1 / x, 1 / x, nc.log(x) ** 2), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-14)
+
+
+def test_softplus_has_derivatives_by_a_sharpness_of_one() -> None:
+    def by_sharpness(b: Any) -> Any:
+        return nc.grad(lambda b: nn.functional.softplus(X, b).sum())(b)
+
+    near, wanted = (by_sharpness(nc.tensor(b, dtype=nc.float64)) for b in (1.0 + 1e-9, 1.0))
+    np.testing.assert_allclose(wanted.numpy(), near.numpy(), rtol=1e-7)
+    logistic = 1 / (1 + np.exp(-X.numpy()))
+    np.testing.assert_allclose(wanted.numpy(), (X.numpy() * logistic - np.logaddexp(X.numpy(), 0)).sum(), rtol=1e-13)

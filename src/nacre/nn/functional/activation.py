@@ -12,7 +12,7 @@ from typing import Any, Final
 from nacre.api import random
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import split
-from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.operands import TensorLike, as_tensor, filled, is_scalar
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
@@ -159,9 +159,10 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
     def compute(v: Any) -> Any:
         """(max(z, 0) + log1p(exp(-|z|))) / beta for z = beta v, which does not overflow."""
-        z = v if beta == 1.0 else v * beta
+        plain = is_scalar(beta) and beta == 1.0  # a tensor of 1 may have a derivative
+        z = v if plain else v * beta
         soft = _soft(z)
-        return where(z > threshold, v, soft if beta == 1.0 else soft / beta)
+        return where(z > threshold, v, soft if plain else soft / beta)
 
     return composite("softplus", x, compute)
 
