@@ -7,7 +7,7 @@ NAME a part of the names of some tests.  With N it runs every Nth test.  The pac
 need not be.  It prints the tests that fail, and counts.  A name of JAX is the function of that name in Nacre, or one in
 the tables of `jax_names.py`; a test that reaches another name is counted as missing.  As in JAX, 64-bit numbers become
 32-bit ones, numbers of several kinds meet, and gradients by complex numbers are conjugated.  Tests do not compare
-dtypes, and a test of an error takes any error of Nacre.
+dtypes, and a test of an error takes any error of Nacre.  Derivatives are compared with differences in float64.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from absl.testing import parameterized
 
 import jax_names as names
 import nacre as nc
+from jax_derivatives import check_grads
 from jax_names import quiet
 from jax_values import LOADING, NARROW, Absent, install, lifted
 
@@ -193,7 +194,7 @@ TESTS = {
     "BufferDonationTestCase": JaxTestCase,
     "sample_product": sample_product,
     "sample_product_testcases": sampled,
-    "check_grads": names.check_grads,
+    "check_grads": check_grads,
     "join_tolerance": lambda *_: None,
     "num_float_bits": lambda t: ml_dtypes.finfo(t).bits,
     "dtypes": DTYPES,
@@ -237,6 +238,7 @@ TESTS = {
 PLACES = {"numpy": nc, "lax": nc, "linalg": nc.linalg, "special": nc.special}  # of functions, by the module of JAX
 
 
+@functools.cache
 def found(place: Any, name: str) -> Any:
     """A function of Nacre under its name in `jax.numpy` or `jax.lax`; None if there is none."""
     own = names.RENAMED.get(name, name)
@@ -292,11 +294,18 @@ CONTENTS = {
     "jax._src.config": {"parse_flags_with_absl": lambda: None, "enable_x64": types.SimpleNamespace(value=False)},
     "jax.dtypes": {
         "finfo": ml_dtypes.finfo,
+        "iinfo": np.iinfo,
         "issubdtype": np.issubdtype,
         "result_type": np.result_type,
         "bfloat16": ml_dtypes.bfloat16,
     },
-    "jax._src.dtypes": {"issubdtype": np.issubdtype, "result_type": np.result_type, "bfloat16": ml_dtypes.bfloat16},
+    "jax._src.dtypes": {
+        "finfo": ml_dtypes.finfo,
+        "iinfo": np.iinfo,
+        "issubdtype": np.issubdtype,
+        "result_type": np.result_type,
+        "bfloat16": ml_dtypes.bfloat16,
+    },
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,10 @@ import numpy as np
 import nacre as nc
 
 NARROW = {np.dtype(a): np.dtype(b) for a, b in (("f8", "f4"), ("i8", "i4"), ("u8", "u4"), ("c16", "c8"))}
+WIDE = dict.fromkeys(map(np.dtype, (np.float16, ml_dtypes.bfloat16, "f4", "f8")), np.dtype("f8"))
+WIDE |= dict.fromkeys(map(np.dtype, ("c8", "c16")), np.dtype("c16"))
 LOADING = [True]  # while a file of tests is loaded
+WIDENED = [False]  # while floating-point and complex numbers have 64 bits a part
 
 
 class Missing(Exception):
@@ -56,19 +60,35 @@ class Absent:
         return iter(())
 
 
+@contextlib.contextmanager
+def widened() -> Iterator[None]:
+    """A context in which floating-point and complex numbers have 64 bits a part."""
+    before, WIDENED[0] = WIDENED[0], True
+    try:
+        yield
+    finally:
+        WIDENED[0] = before
+
+
+def fitting(dtype: Any) -> Any:
+    """The dtype in place of one: of 32 bits in place of 64, but inside of `widened` of 64 bits for inexact numbers."""
+    dtype = np.dtype(dtype)
+    return WIDE[dtype] if WIDENED[0] and dtype in WIDE else NARROW.get(dtype, dtype)
+
+
 def array(x: Any) -> Any:
-    """A tensor for a number or an array, of at most 32 bits; anything else as it is."""
+    """A tensor of a fitting dtype for a number, an array or a tensor; anything else as it is."""
     if isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         held = np.asarray(x)
         if held.dtype.kind in "VOUS" and held.dtype != ml_dtypes.bfloat16:
             raise Missing(f"arrays of {held.dtype}")
-        return nc.asarray(held.astype(NARROW.get(held.dtype, held.dtype)))
-    return x
+        return nc.asarray(held.astype(fitting(held.dtype)))
+    return narrow(x) if WIDENED[0] else x
 
 
 def of_numpy(x: Any) -> Any:
-    """A tensor for an array of NumPy; anything else as it is."""
-    return array(x) if isinstance(x, np.ndarray | np.generic) else x
+    """A tensor for an array of NumPy or a tensor; anything else as it is."""
+    return array(x) if isinstance(x, np.ndarray | np.generic | nc.Tensor) else x
 
 
 def walked(f: Callable[[Any], Any], tree: Any) -> Any:
@@ -84,9 +104,8 @@ arrays = functools.partial(walked, array)
 
 
 def narrow(x: Any) -> Any:
-    """A tensor with 32 bits in place of 64."""
-    small = NARROW.get(np.dtype(x.dtype)) if isinstance(x, nc.Tensor) else None
-    return x if small is None else x.astype(small)
+    """A tensor of the fitting dtype; anything else as it is."""
+    return x.astype(own) if isinstance(x, nc.Tensor) and (own := fitting(x.dtype)) != np.dtype(x.dtype) else x
 
 
 def kind(x: Any) -> int:
@@ -116,11 +135,13 @@ def lifted(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def call(*args: Any, **settings: Any) -> Any:
         given = [walked(of_numpy, a) for a in args]
+        if name == "astype" and WIDENED[0]:
+            given[1:] = map(fitting, given[1:])
         if name in ELEMENTWISE:
             given = of_one_kind(list(map(array, given)), 2 if name in FLOATING else 0)
         try:
             return walked(narrow, f(*given, **{k: v for k, v in settings.items() if k != "precision"}))
-        except nc.KindError as fault:
+        except TypeError as fault:
             if "unexpected keyword" in str(fault):
                 raise Missing(f"{name}({', '.join(settings)})") from None
             raise
@@ -227,7 +248,7 @@ def install() -> None:
         def apply(
             x: Any, y: Any, own: Any = own, logical: Any = logical, least: int = 2 if "truediv" in name else 0
         ) -> Any:
-            y = of_numpy(y)
+            x, y = of_numpy(x), of_numpy(y)
             known = isinstance(y, nc.Tensor | bool | int | float | complex)
             if logical is not None and known and kind(x) == kind(y) == 0:
                 return logical(x, y)
@@ -236,3 +257,5 @@ def install() -> None:
         setattr(nc.Tensor, f"__{name}__", apply)
     for name in ("sum", "prod", "argmax", "argmin", "cumsum"):
         setattr(nc.Tensor, name, lambda x, *a, own=getattr(nc.Tensor, name), **k: narrow(own(x, *a, **k)))
+    own = nc.Tensor.astype
+    nc.Tensor.astype = lambda x, to, **k: own(x, WIDE.get(np.dtype(to), to) if WIDENED[0] else to, **k)
