@@ -18,7 +18,7 @@ from nacre.base import tree
 from nacre.base.dims import Size
 from nacre.base.dims import lower as lowest
 from nacre.base.dtypes import int64
-from nacre.base.errors import Error
+from nacre.base.errors import REQUESTS, Error
 from nacre.interpret.evaluate import from_numpy, number_tensor
 from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.ops import pointwise
@@ -361,7 +361,7 @@ class Runtime:
             if not test:
                 raise AssertionError(*([] if message is None else [message()]))
             return
-        told = text if message is None else message()
+        told = text if message is None else _message(message)
         shown = text if is_traced(told) else str(told)
         shown += f" ({at(self.place, self.statements[number].line)})"
         check(pointwise.cast(chosen, int64), 1, 2, "assertion", escaped(shown))
@@ -423,6 +423,15 @@ class Runtime:
     def text(self, form: Callable[..., str], *values: Any) -> Any:
         """A formatted text in a `print`."""
         return Text(form, values)
+
+
+def _message(of: Lazy) -> Any:
+    """The message of an `assert`; in a text, traced values have their types."""
+    found, REQUESTS.found = REQUESTS.found, None
+    try:
+        return of()
+    finally:
+        REQUESTS.found = found
 
 
 def _truth(x: Any) -> Any:
