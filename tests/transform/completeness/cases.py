@@ -73,6 +73,20 @@ FEW = 64
 HALF = ml_dtypes.bfloat16
 
 
+def _assigned(x: Any) -> Any:
+    """sin(x), whose numbers are then those of cos(x)."""
+    y = nc.sin(x)
+    y.data = nc.cos(x)
+    return y * y
+
+
+def _as_assigned(x: Any) -> Any:
+    """The derivatives of `_assigned` at A[0]."""
+    at = nc.tensor(A[0])
+    y = nc.sin(x) - nc.sin(at) + nc.cos(at)
+    return y * y
+
+
 def _quantiles(shape: Any, moved: Any) -> Any:
     """The numbers of gamma distributions whose probabilities are those of the drawn ones, as far as they have moved."""
     numbers = sp.gammaincinv(shape.numpy(), sp.gammainc(SHAPE, DRAWN))
@@ -109,6 +123,7 @@ TABLED: dict[str, Sequence[Case]] = {
     "copy": (Case("copy", copy, (A[0],)),),
     "fence": (Case("fence", fence, (A[0],)),),
     "detach": (Case("detach", lambda x: x.detach() * nc.sin(x), (A[0],), like=lambda x: nc.tensor(A[0]) * nc.sin(x)),),
+    "with_numbers": (Case("with_numbers", _assigned, (A[0],), like=_as_assigned),),
     "implicit_gamma": (
         Case(
             *("implicit_gamma", implicit_gamma, (SHAPE, DRAWN)),
