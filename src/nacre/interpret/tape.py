@@ -33,7 +33,7 @@ from nacre.ops.identity import copy_p, detach, with_numbers
 from nacre.trace.bind import PARTS, bind, register_tape
 from nacre.trace.hooks import GradientHooks
 from nacre.trace.loans import loan_of
-from nacre.trace.value import Origin, Payload, Value, is_concrete, make, owned, stripped
+from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, owned, stripped
 from nacre.trace.variable import Leaf, Variable, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
@@ -197,7 +197,7 @@ def write(x: Value, change: Callable[[Value], Value]) -> None:
         return
     while True:
         with WRITING():
-            before = make(x.type, x.content, x.layout, x.node)
+            before = fresh(x)
         held = change(before)
         with WRITING():
             if x.content is before.content and x.node is before.node:

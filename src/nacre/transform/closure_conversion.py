@@ -13,7 +13,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.stage import Trace, refuse_arguments, stage
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Graph
-from nacre.trace.value import Value, make
+from nacre.trace.value import Value, fresh
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import as_value, is_pair, is_tensor, name_of, require_results
 from nacre.transform.leftover import require_changeable
@@ -45,7 +45,7 @@ class Operands:
 
     def unaliased(self, places: Sequence[int]) -> list[Value]:
         """The tensors, with new objects for those that will change, because a backward pass needs the old numbers."""
-        return [make(x.type, x.content, x.layout, x.node) if k in places else x for k, x in enumerate(self.values)]
+        return [fresh(x) if k in places else x for k, x in enumerate(self.values)]
 
     def put_back(self, places: Sequence[int], values: Sequence[Value]) -> None:
         """Assign the values that a function has written to tensors among the operands."""

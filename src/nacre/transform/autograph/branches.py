@@ -15,7 +15,7 @@ from nacre.interpret.stage import Trace
 from nacre.interpret.tape import rebind
 from nacre.ir.graph import Atom
 from nacre.ops import control
-from nacre.trace.value import Value, is_concrete, make
+from nacre.trace.value import Value, fresh, is_concrete
 from nacre.trace.variable import Variable
 from nacre.transform.autograph.appends import Meter
 from nacre.transform.autograph.cells import MISSING, write
@@ -181,7 +181,7 @@ class TracedBranch:
             atoms += [side.changed.get(k, side.inputs[k]) for k in changed]
             traces.append(side.with_results(atoms, ends.equations))
         around = Environment("if", traces)
-        operands = [make(x.type, x.content, x.layout, x.node) if k in changed else x for k, x in enumerate(given)]
+        operands = [fresh(x) if k in changed else x for k, x in enumerate(given)]
         graphs = [around.graph(t) for t in traces]
         found = control.cond(chosen, graphs[0], graphs[1], *operands, *around.operands())
         around.put_back(found[traces[0].results :])

@@ -21,7 +21,7 @@ from nacre.ops import control, pointwise
 from nacre.ops.check import check
 from nacre.ops.shape import broadcast_p
 from nacre.trace.bind import bind
-from nacre.trace.value import Value, make
+from nacre.trace.value import Value, fresh
 from nacre.transform.autograph.appends import Meter, escaped
 from nacre.transform.autograph.branches import condition
 from nacre.transform.autograph.cells import MISSING, Variables, read
@@ -305,7 +305,7 @@ def _initial(leaf: FormLeaf | None, part: Held) -> Value:
     if leaf.held is None:
         return from_numpy(np.array(element(leaf.object, wanted.dtype)))
     x = leaf.held if leaf.held.type is wanted else pointwise.cast(leaf.held, wanted.dtype)
-    return make(x.type, x.content, x.layout, x.node)
+    return fresh(x)
 
 
 def staged_int(x: Value) -> StagedNumber:
