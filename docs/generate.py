@@ -94,11 +94,13 @@ def _errors(part: str) -> str:
         (ROOT / "docs" / "accuracy.json").read_text(encoding="utf-8")
     )
     rows = recorded[part]
-    columns = list(next(iter(rows.values())))
+    complete = recorded["exhaustive"] if part == "elementary" else {}
+    columns = [*next(iter(rows.values())), *["all of float32"] * bool(complete)]
     text = _head("function", *columns)
     for name, errors in rows.items():
         function, comma, where = name.partition(",")
-        text += _row(f"`{function}`{comma}{where}", *(f"{error:.2f}" for error in errors.values()))
+        known = (*errors.values(), *complete.get(name, {}).values())
+        text += _row(f"`{function}`{comma}{where}", *(f"{e:.2f}" for e in known), *["–"] * (len(columns) - len(known)))
     return text
 
 

@@ -111,6 +111,15 @@ def _power(xp: Any, xs: Sequence[Any], c: int) -> Any:
     return xp.pow(xp.abs(limited(xp, x, 4.0)), limited(xp, y, 3.0))
 
 
+def _divided(xp: Any, xs: Sequence[Any], c: int) -> Any:
+    """The quotient.  By an infinite complex number it is zero, as in C, where NumPy has NaN if a part is NaN."""
+    x, y = xs
+    if xp is nc or y.dtype.kind != "c":
+        return xp.divide(x, y)
+    by_infinity = np.isfinite(x) & (np.isinf(y.real) | np.isinf(y.imag))
+    return np.where(by_infinity, 0, np.divide(x, y))
+
+
 def _shift(xp: Any, xs: Sequence[Any], c: int) -> Any:
     x, y = xs
     return (xp.bitwise_left_shift if c % 2 else xp.bitwise_right_shift)(x, xp.bitwise_and(y, 7 * xp.ones_like(y)))
@@ -166,12 +175,15 @@ def _taken(xp: Any, xs: Sequence[Any], c: int) -> Any:
     return xp.take_along_axis(x, xp.argsort(x, axis=k, stable=True), axis=k)
 
 
+def _is_long(x: Any) -> bool:
+    """Whether a tensor or an array has integers of eight bytes."""
+    return x.dtype.kind == "i" and x.dtype.itemsize == 8
+
+
 def _updated(xp: Any, xs: Sequence[Any], c: int) -> Any:
     x, y = xs
     key = (slice(c % 2, None, 1 + c % 2),)
-    value = (
-        xp.sum(y) if y.dtype.kind == "i" and y.dtype.itemsize == 8 else xp.max(y) if y.dtype.kind != "c" else y.mean()
-    )
+    value = xp.sum(y) if 0 in y.shape or _is_long(y) else xp.max(y) if y.dtype.kind != "c" else y.mean()
     if xp is nc:
         return nc.index_update(x, key, value)
     made = np.array(x)
@@ -232,8 +244,10 @@ OPERATIONS: tuple[Operation, ...] = (
     *named("add subtract multiply", "iufc", "="),
     *named("add multiply", "iufc", "="),
     *named("maximum minimum", "iuf", "="),
-    *named("divide", "fc", "="),
-    *named("atan2 hypot copysign logaddexp", "f", "="),
+    Operation("divide", _divided, "fc", "="),
+    *named("atan2 hypot copysign", "f", "="),
+    Operation("logaddexp", lambda xp, xs, c: xp.logaddexp(*xs), "f", "=",
+              scale=lambda xp, xs, c: xp.abs(xp.maximum(*xs)) + 0.7),  # log(2) at most is added to the greater one
     *named("equal not_equal", "biufc", "="),
     *named("less less_equal greater greater_equal", "iuf", "="),
     *named("logical_and logical_or logical_xor", "b", "="),
