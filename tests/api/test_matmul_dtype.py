@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -120,6 +123,35 @@ def test_batches_and_derivatives() -> None:
         assert found.tobytes() == wanted.tobytes()
     with pytest.raises(nc.Error):
         nc.grad(lambda x, y: nc.sum(product(x, y)))(nc.tensor(x[0]), nc.tensor(y))
+
+
+DIGITS: dict[str, Callable[..., Any]] = {  # of the numbers 0.1 and 0.2, and one
+    "matmul": lambda x, **dtype: nc.matmul(x, [1.0, 1.0], **dtype),
+    "vecdot": lambda x, **dtype: nc.vecdot(x, [1.0, 1.0], **dtype),
+    "tensordot": lambda x, **dtype: nc.tensordot(x, [1.0, 1.0], axes=1, **dtype),
+    "einsum": lambda x, **dtype: nc.einsum("i,i->", x, [1.0, 1.0], **dtype),
+    "einsum of one operand": lambda x, **dtype: nc.einsum("...i->", x, **dtype),
+    "sum": nc.sum, "prod": nc.prod, "cumulative_sum": nc.cumulative_sum, "cumulative_prod": nc.cumulative_prod,
+    "nansum": nc.nansum, "nanprod": nc.nanprod, "nancumsum": nc.nancumsum, "nancumprod": nc.nancumprod,
+    "trace": lambda x, **dtype: nc.linalg.trace([x, x], **dtype),
+    "astype": lambda x, dtype: nc.astype(x, dtype),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_lists_of_numbers_are_converted_to_the_dtype_at_once(name: str) -> None:
+    for numbers, dtype in (([0.1, 0.2], nc.float64), ([0.1j, 0.2], nc.complex128), ([0.1, 0.2], nc.complex128)):
+        found = DIGITS[name](numbers, dtype=dtype)
+        wanted = DIGITS[name](nc.tensor(numbers, dtype=dtype), dtype=dtype)
+        assert found.dtype is dtype and found.numpy().tobytes() == wanted.numpy().tobytes()
+
+
+def test_lists_of_numbers_must_fit_an_integer_dtype() -> None:
+    for f in (nc.sum, nc.cumulative_prod, lambda x, dtype: nc.matmul(x, [1, 1], dtype=dtype)):
+        with pytest.raises(nc.DTypeError, match="must fit int32"):
+            f([0.5, 1.0], dtype=nc.int32)
+    assert nc.astype([16777217.9, -1.9], nc.int32).tolist() == [16777217, -1]
+    assert nc.astype(0.1, nc.float64).item() == 0.1
 
 
 def test_errors() -> None:

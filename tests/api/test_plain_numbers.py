@@ -140,6 +140,26 @@ def test_numpy_takes_dtypes() -> None:
     assert np.asarray(X, nc.float64).dtype == np.float64
 
 
+@pytest.mark.parametrize("dtype", dtypes.NAMED, ids=str)
+def test_a_dtype_converts_what_it_is_called_with(dtype: nc.DType) -> None:
+    for data in (1, [1, 1], np.array([[1.0, 1.0]]), nc.tensor([1, 1]), np.float64(1)):
+        found = dtype(data)
+        assert isinstance(found, nc.Tensor) and found.dtype is dtype and found.shape == np.shape(data)
+        assert found.astype(dtype.number).tolist() == nc.tensor(data, dtype=dtype).astype(dtype.number).tolist()
+
+
+def test_dtypes_that_are_called_wrongly() -> None:
+    assert nc.float64(0.1).item() == 0.1 and nc.double(0.1).dtype is nc.float64
+    assert nc.grad(lambda x: nc.float64(x) * 3.0)(nc.tensor(2.0)).item() == 3.0
+    assert nc.jit(lambda x: nc.int8(x))(nc.tensor([1.7])).tolist() == [1]
+    for wrong in (lambda: nc.int8(300), lambda: nc.int32(3.7), lambda: nc.float32("a")):
+        with pytest.raises(nc.DTypeError):
+            wrong()
+    for given in ((), (1, 2)):
+        with pytest.raises(nc.KindError, match=rf"float32: one number.*got {len(given)}; write nacre.float32\("):
+            nc.float32(*given)
+
+
 def test_dtypes_and_objects_that_are_not_dtypes() -> None:
     for other in (None, "auto", 1, np.clongdouble, np.dtype(np.longdouble), str, list, object, np.float64(1.0)):
         assert X.dtype is not other and not any(d == other for d in (X.dtype, nc.float64))

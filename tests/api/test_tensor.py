@@ -75,6 +75,17 @@ def test_one_number_is_needed(f: object) -> None:
         f(nc.tensor(X))  # type: ignore[operator]
 
 
+def test_rounding_by_python() -> None:
+    numbers = [[0.5, 1.5, -2.567], [12.345, -0.0, 7.0]]
+    x = nc.tensor(numbers, dtype=nc.float64)
+    assert round(x).tolist() == np.round(numbers).tolist() and isinstance(round(x[0, 0]), nc.Tensor)
+    for n in (0, 1, 2, -1):
+        assert round(x, n).tolist() == np.round(numbers, n).tolist() == nc.jit(lambda x, n=n: round(x, n))(x).tolist()
+    assert round(nc.tensor([3, 14])).tolist() == round(nc.tensor([3, 14]), 2).tolist() == [3, 14]
+    with pytest.raises(nc.KindError, match="round: ndigits must be an integer"):
+        round(x, 1.5)  # type: ignore[call-overload]
+
+
 def test_the_error_of_hashing_states_the_reason() -> None:
     with pytest.raises(nc.DTypeError, match=r"== compares elements.*id\(x\)"):
         hash(nc.tensor(X))

@@ -13,6 +13,8 @@ from nacre.api.operands import (
     constant,
     distinct,
     filled,
+    is_plain,
+    is_scalar,
     meet,
     requested_dtype,
     spread,
@@ -33,6 +35,7 @@ from nacre.base.dtypes import (
     DType,
     DTypeSet,
     as_dtype,
+    complex128,
     float32,
     float64,
     promote,
@@ -61,6 +64,17 @@ KINDS: Final = {  # the array API's words for sets of dtypes; float16 and bfloat
 }
 
 
+def requested(operation: str, x: TensorLike, dtype: Any) -> Any:
+    """The operand of a function that a caller gives a dtype, or None.
+
+    Python numbers and lists of them are converted to the dtype.  Tensors and arrays are unchanged, but checked.
+    """
+    if dtype is None:
+        return as_tensor(x)
+    wanted = requested_dtype(operation, dtype, x)
+    return as_tensor(x, wanted if is_scalar(x) or is_plain(x) else None)
+
+
 def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Any = None, saturate: bool = False) -> Tensor:
     """The elements converted to a dtype.  Floats become integers by truncation and saturate; bool is x ≠ 0.
 
@@ -78,7 +92,9 @@ def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Any = Non
     """
     require_device(device, "astype")
     held = as_tensor(x)
-    wanted = requested_dtype("astype", dtype, held)
+    if held.type.dtype.is_inexact and (is_scalar(x) or is_plain(x)):
+        held = as_tensor(x, complex128 if held.type.dtype.is_complex else float64)  # with all digits
+    wanted = as_dtype(dtype) if held is not x else requested_dtype("astype", dtype, held)
     made = _saturated(held, wanted) if saturate else as_tensor(held, wanted)
     return distinct(made, held) if copy else made
 

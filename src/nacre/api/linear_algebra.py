@@ -7,9 +7,10 @@ from itertools import islice
 from string import ascii_letters
 from typing import Any, cast
 
+from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.manipulation import swapaxes
-from nacre.api.operands import TensorLike, as_tensor, distinct, is_plain, meet, requested_dtype, spread
+from nacre.api.operands import TensorLike, as_tensor, distinct, is_plain, meet, spread
 from nacre.api.primitives import contract, matrices, parts, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown, whole_number, whole_numbers
@@ -32,15 +33,13 @@ __all__ = [
 def _met(operation: str, xs: Sequence[TensorLike], dtype: Any) -> tuple[list[Any], DType]:
     """The operands, and the dtype of their products and sums: `dtype`, or the promoted dtype.
 
-    With a `dtype`, the operands are returned unconverted; the contraction converts them.
+    With a `dtype`, tensors and arrays are returned unconverted; the contraction converts them.
     """
     if dtype is None:
         held, met = meet(operation, xs)
     else:
-        held = [as_tensor(x) for x in xs]
+        held = [requested(operation, x, dtype) for x in xs]
         met = as_dtype(dtype)
-        for x in held:
-            requested_dtype(operation, dtype, x)
     require(operation, met, NUMERIC)
     return held, met
 
@@ -189,7 +188,7 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     if dtype is None:
         operands, _ = meet("einsum", [x if is_plain(x) else as_tensor(x) for x in xs])
     else:
-        operands = [as_tensor(x) for x in xs]
+        operands = [requested("einsum", x, dtype) for x in xs]
     if "." in subscripts:
         subscripts, operands = _without_ellipsis(subscripts, operands)
     inputs, output = _subscripts(subscripts, given, len(xs))

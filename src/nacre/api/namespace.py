@@ -76,6 +76,7 @@ for cls in (Tensor, Variable):
 FUNCTIONS.__dict__.update(  # methods of the same name check their own arguments
     {name: getattr(held, "__wrapped__", held) if hasattr(Tensor, name) else held for name, held in PUBLIC.items()}
 )
+dtypes.CONVERSION[:] = [PUBLIC["tensor"]]
 METHODS = made(PUBLIC)
 for name, method in METHODS.items():
     setattr(Tensor, name, method)

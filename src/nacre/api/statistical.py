@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import of_tensors, require
 from nacre.api.operands import (
     TensorLike,
@@ -12,7 +13,6 @@ from nacre.api.operands import (
     distinct,
     extent,
     filled,
-    requested_dtype,
     require_inside,
     settled_number,
     spread,
@@ -21,7 +21,7 @@ from nacre.api.primitives import parts, pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import LIMIT, Size, lower, product
-from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, ORDERED, DType, int64, uint64
+from nacre.base.dtypes import ANY, FLOATING, INEXACT, NUMERIC, ORDERED, DType, as_dtype, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import STATE, without_autocast
 from nacre.base.types import normal_axes, normal_axis
@@ -56,11 +56,11 @@ def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> 
 
 def _widened(operation: str, x: TensorLike, wanted: Any) -> Any:
     """The operand in the dtype in which elements are summed and multiplied: the wanted one, by default a wide one."""
-    held = as_tensor(x)
+    held = requested(operation, x, wanted)
     dtype: DType = held.type.dtype
     require(operation, dtype, ANY)
     if wanted is not None:
-        return as_tensor(held, requested_dtype(operation, wanted, held))
+        return as_tensor(held, as_dtype(wanted))
     if dtype.is_inexact:
         return held
     return as_tensor(held, uint64 if dtype.is_integer and not dtype.is_signed else int64)

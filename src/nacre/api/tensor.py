@@ -27,7 +27,7 @@ from nacre.api.interchange.conversions import (
 from nacre.api.operands import TensorLike, numbers, plain_numbers
 from nacre.api.other_names.methods import FUNCTIONS, Axes, Methods
 from nacre.api.printing import as_html, as_text, formatted, represent
-from nacre.base.arguments import require_device
+from nacre.base.arguments import require_device, whole_number
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import (
@@ -56,10 +56,11 @@ from nacre.trace.value import PLACEHOLDERS, Value, is_concrete, register_public
 from nacre.trace.variable import Variable
 
 if TYPE_CHECKING:
-    from nacre.api.interchange import borrow, of_numpy
+    from nacre.api.interchange import borrow, numpy_composed, of_numpy
     from nacre.runtime import dlpack
 else:
     borrow, of_numpy = LateModule("nacre.api.interchange.borrow"), LateModule("nacre.api.interchange.of_numpy")
+    numpy_composed = LateModule("nacre.api.interchange.numpy_composed")
     dlpack = LateModule("nacre.runtime.dlpack")
 
 
@@ -165,6 +166,10 @@ class Tensor(Methods, metaclass=ListedClass):
 
     def __int__(self) -> int:
         return int(finite(real_number(_one(self, "int"), "int"), "int"))
+
+    def __round__(self, ndigits: Any = None) -> Tensor:
+        decimals = 0 if ndigits is None else whole_number(ndigits, "round", "ndigits")
+        return numpy_composed.rounded(self, decimals)
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:

@@ -18,9 +18,10 @@ from typing import Any, Final, TypeGuard, cast
 
 from nacre.base.arguments import Parameters, shown
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, OutOfMemory
-from nacre.base.hints import closest, refusal, worded
+from nacre.base.hints import closest, mark_methods, refusal, worded
 from nacre.base.porting.advice import CPU, DEVICES
 from nacre.base.porting.keywords import KEYWORDS
+from nacre.base.porting.methods import OF_TWO
 
 SPELLINGS: Final = {  # keywords of PyTorch; in `nn.functional`, which has those, also keywords of the array API
     "dim": ("axis", "axes"),
@@ -349,6 +350,7 @@ def _is_activation(function: FunctionType) -> bool:
 
 WIDER: Final = ("round",)  # functions of tensors only that have other parameters in other libraries
 UNCHECKED: Final = ("nacre.api.", "nacre.nn.functional.")  # called in loops; arguments are checked after a failure
+OF_ELEMENTS: Final = "nacre.api.elementwise."
 RANDOM_MODULES: Final = tuple(f"nacre.api.draws.{name}" for name in ("continuous", "discrete", "keys"))
 CHECKED: Final = (*RANDOM_MODULES, "nacre.api.settings")
 
@@ -356,6 +358,8 @@ CHECKED: Final = (*RANDOM_MODULES, "nacre.api.settings")
 def publish(home: ModuleType, name: str) -> Any:
     """Wrap a public name of a module for users, and store it in the module."""
     held: object = getattr(home, name)
+    if home.__name__.startswith(OF_ELEMENTS) and name in OF_TWO.split():
+        mark_methods(held)
     if _speaks(held):
         module = home.__name__
         made = public(held, module in CHECKED or not module.startswith(UNCHECKED))

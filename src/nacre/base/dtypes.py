@@ -7,13 +7,14 @@ needs a definition in `ALL`, its promotions, and the rules that differ for it; o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
 
-from nacre.base.errors import DTypeError
+from nacre.base.errors import DTypeError, KindError
 from nacre.base.records import dataclass
 
 BYTE: Final = 8
@@ -121,6 +122,15 @@ class DType:
         return not self == other
 
     __hash__ = object.__hash__
+
+    def __call__(self, *data: Any) -> Any:
+        """`nacre.tensor(data, dtype=self)` of one argument, as NumPy's and JAX's types of this name convert."""
+        if len(data) != 1:
+            raise KindError(
+                f"{self.name}: one number, list, array or tensor must be given; got {len(data)}; write "
+                f"nacre.{self.name}([1, 2]) for several numbers"
+            )
+        return CONVERSION[0](data[0], self)
 
     @property
     def __numpy_dtype__(self) -> np.dtype:
@@ -322,6 +332,7 @@ STORAGE: Final = STORED_FLOATS + STORED_INTEGERS
 NAMED: Final = ALL + STORAGE
 FLOATS_BY_LLVM: Final = {d.llvm: d for d in FLOATS}
 
+CONVERSION: Final[list[Callable[[Any, DType], Any]]] = []  # `nacre.tensor`, of a layer above
 PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32, complex: complex64}  # of its numbers
 
 _by_name: Final = {d.name: d for d in NAMED} | {d.short: d for d in NAMED}

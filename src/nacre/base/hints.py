@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, cast
 
 from nacre.base.errors import KindError, MissingAttribute
 from nacre.base.porting.functions import AUTOGRAD, NACRE, RANDOM
-from nacre.base.porting.methods import MODULE, OPTIMIZER, TENSOR
+from nacre.base.porting.methods import MODULE, OF_TWO, OPTIMIZER, TENSOR, UFUNC
 from nacre.base.porting.networks import DATA, FUNCTIONAL, INIT, NN, OPTIM, UTILS
 
 PLACES: Final = {
@@ -119,6 +119,33 @@ def mark_absent(cls: type, table: Mapping[str, str]) -> None:
     for name, found in table.items():
         if not any(name in vars(base) for base in cls.__mro__):
             type.__setattr__(cls, name, Absent(name, worded(found)))
+
+
+class AbsentMethod:
+    """An attribute in place of a method that a function has in NumPy; a function has no `__getattr__` for it."""
+
+    def __init__(self, function: str, name: str) -> None:
+        self.place = f"{function}.{name}"
+        self.known = method_of_ufunc(function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise MissingAttribute(f"{self.place}: functions of Nacre have no methods{worded(self.known)}", name=self.place)
+
+
+def method_of_ufunc(function: str, name: str) -> str:
+    """What to write in place of a method of a function of two operands; empty for other functions.
+
+    >>> method_of_ufunc("add", "reduce")
+    'nacre.sum(x, axis=0)'
+    """
+    table = UFUNC.get(name, {}) if function in OF_TWO.split() else {}
+    return table.get(function, table.get("", "").format(name=function))
+
+
+def mark_methods(function: Any) -> None:
+    """Make NumPy's methods of a function of two operands raise errors that say what to write."""
+    for name in UFUNC:
+        setattr(function, name, AbsentMethod(function.__name__, name))
 
 
 def listed(given: object) -> list[str]:

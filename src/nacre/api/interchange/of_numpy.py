@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from nacre.api.interchange.numpy_table import (
 from nacre.api.operands import numbers
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, ShapeError, StateError, TraceError
-from nacre.base.hints import advice, worded
+from nacre.base.hints import advice, method_of_ufunc, worded
 from nacre.base.state import STATE
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
@@ -58,16 +59,6 @@ REMEDIES: Final = {  # what to write in place of a setting, by Nacre's function
     "compute_uv": {"linalg.svd": "nacre.linalg.svdvals(x)"},
 }
 INSTEAD: Final = {  # what to write in place of a function without a counterpart
-    "maximum.accumulate": "nacre.cummax(x, axis=0)[0]",
-    "minimum.accumulate": "nacre.cummin(x, axis=0)[0]",
-    "logaddexp.accumulate": "nacre.logcumsumexp(x, axis=0)",
-    "add.at": "x = x.at[i].add(v)",
-    "subtract.at": "x = x.at[i].subtract(v)",
-    "multiply.at": "x = x.at[i].multiply(v)",
-    "divide.at": "x = x.at[i].divide(v)",
-    "maximum.at": "x = x.at[i].max(v)",
-    "minimum.at": "x = x.at[i].min(v)",
-    "add.reduceat": "nacre.segment_sum(x, segment_ids)",
     "lib.stride_tricks.sliding_window_view": "nacre.sliding_window_view(x, n)",
 }
 ASSIGNED: Final = {  # what to write in place of a function that writes into its first argument
@@ -200,10 +191,12 @@ def _instead(key: str, ours: str) -> str:
 
 
 def _without_counterpart(written: str, name: str) -> KindError:
-    told = worded(INSTEAD.get(written, "")) or (advice("nacre", name) if "." not in written else "")
+    ufunc, _, method = written.partition(".")
+    known = INSTEAD.get(written) or method_of_ufunc(UFUNCS.get(getattr(np, ufunc, None), ""), method)
+    told = worded(known) or (advice("nacre", name) if "." not in written else "")
     place, _, short = written.partition(".")
     room = getattr(sys.modules["nacre"], place, None) if short else None
-    if room is not None and hasattr(room, short):
+    if isinstance(room, ModuleType) and hasattr(room, short):
         told = f"; write nacre.{written}(x)"
     return KindError(
         f"{name}: NumPy's function must have a counterpart in Nacre; got a tensor for numpy.{written}"

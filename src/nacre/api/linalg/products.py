@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api import statistical
+from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import require
 from nacre.api.linalg.operands import require_matrices, shared
 from nacre.api.manipulation import concat
@@ -42,7 +43,7 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     >>> nc.linalg.trace([[1, 2], [3, 4]])
     Tensor(5, i64[])
     """
-    diagonals = _diagonal("trace", x, offset)
+    diagonals = _diagonal("trace", requested("trace", x, dtype), offset)
     require("trace", diagonals.type.dtype, ANY)
     return statistical.sum(diagonals, -1, dtype=dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled, require_inside, settled_number, spread
 from nacre.api.primitives import pointwise, reduce
@@ -48,7 +49,7 @@ def nansum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: 
     >>> nc.nansum([1.0, nc.nan, 3.0])
     Tensor(4., f32[])
     """
-    return sum(without_nan(as_tensor(x), 0), axis=axis, dtype=dtype, keepdims=keepdims)
+    return sum(without_nan(requested("nansum", x, dtype), 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def nanprod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -57,7 +58,7 @@ def nanprod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims:
     >>> nc.nanprod([2.0, nc.nan, 3.0])
     Tensor(6., f32[])
     """
-    return prod(without_nan(as_tensor(x), 1), axis=axis, dtype=dtype, keepdims=keepdims)
+    return prod(without_nan(requested("nanprod", x, dtype), 1), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def _counted(x: Any, axis: Axes, operation: str, keepdims: bool) -> Any:
@@ -190,7 +191,7 @@ def nancumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -
     >>> nc.nancumsum([1.0, nc.nan, 3.0])
     Tensor([1., 1., 4.], f32[3])
     """
-    held = as_tensor(x)
+    held = requested("nancumsum", x, dtype)
     return cumulative_sum(without_nan(held, 0), axis=axis_of("nancumsum", held, axis), dtype=dtype)
 
 
@@ -200,5 +201,5 @@ def nancumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) 
     >>> nc.nancumprod([2.0, nc.nan, 3.0])
     Tensor([2., 2., 6.], f32[3])
     """
-    held = as_tensor(x)
+    held = requested("nancumprod", x, dtype)
     return cumulative_prod(without_nan(held, 1), axis=axis_of("nancumprod", held, axis), dtype=dtype)

@@ -85,6 +85,46 @@ TENSOR: Final = by_name(
     }
 )
 
+OF_TWO: Final = (  # functions of two operands' elements, which have methods in NumPy
+    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal "
+    "floor_divide fmax fmin fmod greater greater_equal hypot less less_equal logaddexp logical_and logical_or "
+    "logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract"
+)
+UFUNC: Final[dict[str, dict[str, str]]] = {  # these methods, and what to write by function; "" is for the others
+    "reduce": {
+        "add": "nacre.sum(x, axis=0)",
+        "multiply": "nacre.prod(x, axis=0)",
+        "maximum": "nacre.max(x, axis=0)",
+        "minimum": "nacre.min(x, axis=0)",
+        "logical_and": "nacre.all(x, axis=0)",
+        "logical_or": "nacre.any(x, axis=0)",
+        "logaddexp": "nacre.logsumexp(x, axis=0)",
+        "": "functools.reduce(nacre.{name}, nacre.unstack(x))",
+    },
+    "accumulate": {
+        "add": "nacre.cumsum(x, axis=0)",
+        "multiply": "nacre.cumprod(x, axis=0)",
+        "maximum": "nacre.cummax(x, axis=0)[0]",
+        "minimum": "nacre.cummin(x, axis=0)[0]",
+        "logaddexp": "nacre.logcumsumexp(x, axis=0)",
+        "": "nacre.stack(list(itertools.accumulate(nacre.unstack(x), nacre.{name})))",
+    },
+    "outer": {"multiply": "nacre.outer(x, y)", "": "nacre.{name}(x[:, None], y)"},
+    "at": {
+        **{name: f"x = x.at[i].{name}(v)" for name in ("add", "subtract", "multiply", "divide")},
+        "maximum": "x = x.at[i].max(v)",
+        "minimum": "x = x.at[i].min(v)",
+        "": "x = x.at[i].set(nacre.{name}(x[i], v))",
+    },
+    "reduceat": {
+        "add": "nacre.segment_sum(x, segment_ids)",
+        "multiply": "nacre.segment_prod(x, segment_ids)",
+        "maximum": "nacre.segment_max(x, segment_ids)",
+        "minimum": "nacre.segment_min(x, segment_ids)",
+        "": "[functools.reduce(nacre.{name}, nacre.unstack(part)) for part in nacre.split(x, places, axis=0)]",
+    },
+}
+
 MODULE: Final = by_name(
     {
         "cuda cpu to_empty share_memory": CPU,
