@@ -75,7 +75,7 @@ def names() -> dict[str, Any]:
             call = {} if name in surface.MADE else {"call": parameters(held)}
             found[name] = {**call, "bases": bases, "members": _members(held)}
         else:
-            found[name] = parameters(held) if callable(held) else type(held).__name__
+            found[name] = parameters(held) if name in surface.CALLABLES else type(held).__name__
     found |= {f"nacre.{name}": f"is {getattr(same, '__name__', same)}" for name, same in sorted(ALIASES.items())}
     return found
 

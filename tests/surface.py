@@ -20,7 +20,7 @@ NAMES: dict[str, Any] = {
     name: held for space in _public.spaces() for part in space.parts for name, held in part.objects()
 }
 MADE: set[str] = _public.MADE  # classes whose objects Nacre makes
-CALLABLES: dict[str, Any] = {name: held for name, held in NAMES.items() if callable(held)}
+CALLABLES: dict[str, Any] = {name: held for name, held in NAMES.items() if _public.is_called(held)}
 FUNCTIONS: dict[str, Any] = {name: held for name, held in CALLABLES.items() if not isinstance(held, type)}
 CLASSES: dict[str, type] = {name: held for name, held in CALLABLES.items() if isinstance(held, type)}
 METHODS: dict[str, Any] = {  # `nacre.Tensor.sum` and so on, of every public class; public functions are above

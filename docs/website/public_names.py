@@ -234,13 +234,18 @@ def is_property(member: Any) -> bool:
     return isinstance(member, property | cached_property)
 
 
+def is_called(held: Any) -> bool:
+    """Whether users know an object as a function or a class: dtypes convert when they are called, but are values."""
+    return callable(held) and not isinstance(held, dtypes.DType)
+
+
 def callables(all_spaces: tuple[Space, ...]) -> Iterator[tuple[str, Any, list[inspect.Parameter]]]:
     """All functions, classes and methods that users call: the name in full, the object, and its parameters.
 
     Errors, and classes whose objects Nacre makes, have methods and no parameters of their own.
     """
     for name, held in (pair for space in all_spaces for part in space.parts for pair in part.objects()):
-        if callable(held):
+        if is_called(held):
             yield name, held, [] if is_made(name, held) else parameters(held)
         for word, member in members(held).items() if isinstance(held, type) else ():
             if not is_property(member):

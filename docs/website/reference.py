@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from notes import Notes
-from public_names import METHODS, Space, is_made, is_property, members, other_names, parameters, spaces
+from public_names import METHODS, Space, is_called, is_made, is_property, members, other_names, parameters, spaces
 from topics import Group, Topic, checked
 
 import nacre
@@ -128,7 +128,7 @@ def signature(held: Any, drop_first: bool = False) -> str:
 
 def _plain(p: inspect.Parameter) -> inspect.Parameter:
     default: Any = p.default
-    if default is not p.empty and (callable(default) or re.search(r"[<>]", repr(default))):
+    if default is not p.empty and (is_called(default) or re.search(r"[<>]", repr(default))):
         default = _Written(getattr(default, "__name__", None) or str(default))
     return p.replace(annotation=_text(p.annotation), default=default)
 

@@ -168,7 +168,7 @@ def _first(name: str) -> tuple[str, str, bool]:
     """The lines in which a script first names an object, the code that uses it, and whether that is examples."""
     held: Any = surface.NAMES[name]
     doc = vars(held).get("__doc__") if isinstance(held, type) else getattr(held, "__doc__", None)
-    if callable(held) and ">>> " in (doc or ""):
+    if name in surface.CALLABLES and ">>> " in (doc or ""):
         own = f"from {held.__module__} import {held.__name__}"  # the name in the examples of its module
         return IMPORTS + own * hasattr(sys.modules[held.__module__], held.__name__), doc or "", True
     module, _, word = name.rpartition(".")

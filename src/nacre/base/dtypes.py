@@ -79,6 +79,8 @@ class DType:
     (nacre.float32, 2, 128)
     >>> nc.float8_e4m3fn.is_storage, nc.int4.bits, nc.int4.storage_bits
     (True, 4, 8)
+    >>> nc.float64(0.1), nc.int8([1, 2])
+    (Tensor(0.1, f64[]), Tensor([1, 2], i8[2]))
     """
 
     name: str

@@ -410,3 +410,11 @@ def test_wrong_definitions_are_refused() -> None:
         nc.kernel(f, out=lambda x: x)(X, mode=1)
     with pytest.raises(nc.DTypeError, match="x must have real numbers"):
         nc.kernel(f, out=lambda x: x)(nc.ones(2, dtype=nc.complex64))
+
+
+def test_a_dtype_is_no_description_of_outputs() -> None:
+    def copied(x: Any, y: Any) -> None:
+        y[0] = x[0]
+
+    with pytest.raises(nc.KindError, match="out of copied must be a type, a shape and a dtype.*got nacre.float32"):
+        nc.kernel(out=nc.float32)(copied)(X)

@@ -190,7 +190,7 @@ def _token(x: Any, parts: Mapping[int, int] | None = None) -> str:
 def _text_of_out(out: Any) -> str:
     """The description of outputs as text: that of a function is its source, with what its names have."""
     if not isinstance(out, FunctionType):
-        return _token(out) if callable(out) else repr(out)
+        return _token(out) if is_rule(out) else repr(out)
     code = out.__code__
     try:
         text = ast.unparse(source_of(code, packages=True).node)
@@ -222,14 +222,14 @@ class KernelParameters:
         kinds = {p.kind for p in listed}
         if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
             raise ArgumentError(f"kernel: {f.__name__} must name each parameter; got a star; name them")
-        if callable(out) and any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(out).parameters.values()):
+        if is_rule(out) and any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(out).parameters.values()):
             raise ArgumentError(
                 f"kernel: out of {f.__name__} must have a parameter for each input; got {shown(out)} with a star; "
                 f"name them, {ADVICE}"
             )
         places = [p.name for p in listed if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         others = {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}
-        count = len(places) - _inputs(out) if callable(out) else len(_listed(out))
+        count = len(places) - _inputs(out) if is_rule(out) else len(_listed(out))
         if not 0 < count <= len(places):
             raise ArgumentError(
                 f"kernel: {f.__name__} must have a parameter for each output, behind the inputs; got the parameters "
@@ -267,6 +267,11 @@ class KernelParameters:
         )
 
 
+def is_rule(out: Any) -> bool:
+    """Whether outputs are described by a function; a dtype, which can be called too, is none."""
+    return callable(out) and not isinstance(out, DType)
+
+
 def _inputs(out: Callable[..., Any]) -> int:
     """The number of inputs that a rule takes."""
     listed = inspect.signature(out).parameters.values()
@@ -291,7 +296,7 @@ def output_types(
 ) -> tuple[TensorType, ...]:
     """The types of a kernel's outputs."""
     found = out
-    if callable(out):
+    if is_rule(out):
         taken = inspect.signature(out).parameters
         found = out(*types, **{n: x for n, x in others.items() if n in taken})
     listed = [_type(name, each) for each in _listed(found)]
