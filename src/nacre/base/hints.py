@@ -38,8 +38,8 @@ ELSEWHERE: Final = (  # modules that are searched for a name that another module
 def advice(place: str, name: str) -> str:
     """The end of an error about a name that a place lacks; empty if no table has the name.
 
-    >>> advice("nacre", "cat")
-    '; write nacre.concat(xs, axis=0)'
+    >>> advice("nacre", "identity")
+    '; write nacre.eye(n)'
     """
     return worded(PLACES.get(place, {}).get(name, ""))
 
