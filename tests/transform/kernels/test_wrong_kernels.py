@@ -416,5 +416,5 @@ def test_a_dtype_is_no_description_of_outputs() -> None:
     def copied(x: Any, y: Any) -> None:
         y[0] = x[0]
 
-    with pytest.raises(nc.KindError, match="out of copied must be a type, a shape and a dtype.*got nacre.float32"):
+    with pytest.raises(nc.KindError, match=r"out of copied must be a type, a shape and a dtype.*got nacre.float32"):
         nc.kernel(out=nc.float32)(copied)(X)
