@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     DEFAULT_INTEGER,
@@ -423,6 +424,7 @@ def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
     return pointwise.select(spread(keep(column, moved), shape), held, zero)
 
 
+@one_program()
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices, up to the k-th diagonal; zeros above.
 
@@ -433,6 +435,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     return _triangle(x, k, "tril", pointwise.le)
 
 
+@one_program()
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices, from the k-th diagonal; zeros below.
 

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from ml_dtypes import finfo as finfo_of
 
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -75,6 +76,7 @@ def requested(operation: str, x: TensorLike, dtype: Any) -> Any:
     return as_tensor(x, wanted if is_scalar(x) or is_plain(x) else None)
 
 
+@one_program()
 def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Any = None, saturate: bool = False) -> Tensor:
     """The elements converted to a dtype.  Floats become integers by truncation and saturate; bool is x ≠ 0.
 

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from nacre.api.elementwise.one_program import of_key
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -239,6 +240,7 @@ def basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
     return (x if x.type.shape == sizes else view.reshape(x, sizes)), arrays
 
 
+@of_key
 def index(x: TensorLike, key: Any, /) -> Tensor:
     """x[key].
 

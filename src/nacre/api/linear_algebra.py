@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import of_tensors, require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, as_tensor, distinct, is_plain, meet, spread
 from nacre.api.primitives import contract, matrices, parts, pointwise, reduce, view
@@ -152,6 +153,7 @@ def tensordot(
     return contract.dot(a, b, (left, right), ((), ()), wide)
 
 
+@one_program(2)
 def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The outer product of two vectors: x[i] · y[j].
 

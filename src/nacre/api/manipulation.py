@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api.arranging.margins import padded
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     Scalar,
     TensorLike,
@@ -80,6 +81,7 @@ def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) ->
     return tuple(sizes)
 
 
+@one_program(often=True)
 def reshape(x: TensorLike, /, shape: Size | Sequence[Size], *, copy: bool | None = None) -> Tensor:
     """The same elements, in row-major order, in another shape.  One size may be −1 and is inferred.
 
@@ -103,6 +105,7 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size], *, copy: bool | None
     return made
 
 
+@one_program(often=True)
 def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """Merges axes start_axis to end_axis into one.
 
@@ -119,6 +122,7 @@ def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor
     return reshape(held, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
+@one_program(often=True)
 def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order: axis i of the result is axis axes[i] of x.
 
@@ -134,6 +138,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     return distinct(view.permute(held, order), held)
 
 
+@one_program(often=True)
 def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     """Two axes exchanged.
 
@@ -147,6 +152,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     return distinct(view.permute(held, tuple(order)), held)
 
 
+@one_program(often=True)
 def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """Axes moved to other positions; the rest keep their order.
 
@@ -167,6 +173,7 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     return distinct(view.permute(held, tuple(order)), held)
 
 
+@one_program(often=True)
 def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
     """x without the given axes, which must have size 1.
 
@@ -181,6 +188,7 @@ def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
     return reshape(held, tuple(s for k, s in enumerate(shape) if k not in axes))
 
 
+@one_program(often=True)
 def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with new axes of size 1 at the given positions of the result.
 
@@ -195,6 +203,7 @@ def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     return reshape(held, tuple(1 if k in axes else next(sizes) for k in range(rank)))
 
 
+@one_program(often=True)
 def broadcast_to(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     """x repeated to a larger shape by NumPy's rules, without a copy.
 
@@ -231,6 +240,7 @@ def broadcast_shapes(*shapes: Size | Sequence[Size]) -> tuple[Size, ...]:
     return common_shape(*(shape_of(s, "broadcast_shapes") for s in shapes), operation="broadcast_shapes")
 
 
+@one_program(None)
 def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     """Tensors joined along an existing axis.  With axis None they are flattened first.
 
@@ -262,6 +272,7 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     return distinct(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 
+@one_program(None)
 def stack(xs: Sequence[TensorLike], /, axis: int = 0, *, size: int | None = None) -> Tensor:
     """Tensors of one shape joined along a new axis.
 
@@ -355,6 +366,7 @@ def split(
     return tuple(cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
 
 
+@one_program(often=True)
 def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
     """The elements in reverse order along axes (default: all).
 
@@ -366,6 +378,7 @@ def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
     return view.flip(held, axes) if axes else distinct(held, held)
 
 
+@one_program(often=True)
 def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> Tensor:
     """Elements shifted along axes; elements beyond the end reappear at the start.  With axis None, x is flattened
     first.
@@ -406,6 +419,7 @@ def _wrapped(place: Size, size: Size) -> Size:
     raise ShapeError(f"roll: the shift must be within {ROUNDS - 1} times the size {size}; got more; shift by less")
 
 
+@one_program(often=True)
 def tile(x: TensorLike, repetitions: Size | Sequence[Size], /) -> Tensor:
     """x repeated as a whole along its axes.
 
@@ -425,6 +439,7 @@ def tile(x: TensorLike, repetitions: Size | Sequence[Size], /) -> Tensor:
     return view.reshape(copied, tuple(r * s for r, s in zip(repeats, shape, strict=True)))
 
 
+@one_program(often=True)
 def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = None) -> Tensor:
     """Each element repeated along an axis, all equally often, or each by its own count.
 
@@ -479,6 +494,7 @@ _COUNTS = explain(
 )
 
 
+@one_program(often=True)
 def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:
     """x padded with a constant: `width` elements before and after each axis, or a (before, after) pair for each axis.
 

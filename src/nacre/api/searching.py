@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nacre.api.elementwise.apply import of_tensors, require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -76,6 +77,7 @@ def _search(op: Any, operation: str, x: TensorLike, axis: int | None, keepdims: 
     return kept(op(held, normal), shape, (normal,), keepdims)
 
 
+@one_program()
 def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index (int64) of the first largest element along an axis, or in all of x.
 
@@ -85,6 +87,7 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return _search(reduce.argmax, "argmax", x, axis, keepdims)
 
 
+@one_program()
 def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index (int64) of the first smallest element along an axis, or in all of x.
 
@@ -94,6 +97,7 @@ def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return _search(reduce.argmin, "argmin", x, axis, keepdims)
 
 
+@one_program()
 def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The number of elements over axes (default: all) that are not zero.
 
@@ -168,6 +172,7 @@ def positions(flat: Any, size: int) -> Any:
     )
 
 
+@one_program(2)
 def searchsorted(x: TensorLike, v: TensorLike, /, *, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
     """The positions (int64) in a sorted vector before which numbers would be inserted, in the shape of v.
 

@@ -6,6 +6,7 @@ Equal elements keep their order, zeros of both signs are equal, and NaN comes la
 from __future__ import annotations
 
 from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import sorting
 from nacre.api.tensor import Tensor
@@ -16,6 +17,7 @@ from nacre.base.types import normal_axis
 __all__ = ["argsort", "sort", "topk"]
 
 
+@one_program()
 def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis; `stable` has no effect, as the order is always stable.
 
@@ -28,6 +30,7 @@ def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: 
     return sorting.sort(held, along, descending)
 
 
+@one_program()
 def argsort(x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The positions (int64) that sort x along an axis; equal elements keep their order, and NaN comes last.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nacre.api.data_types import requested
 from nacre.api.elementwise.apply import of_tensors, require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -66,6 +67,7 @@ def _widened(operation: str, x: TensorLike, wanted: Any) -> Any:
     return as_tensor(held, uint64 if dtype.is_integer and not dtype.is_signed else int64)
 
 
+@one_program()
 def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum over axes (default: all), by an aligned pairwise tree; integers and bools are summed in 64 bits.
 
@@ -77,6 +79,7 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     return reduce_axes(reduce.sum_, "sum", _widened("sum", x, dtype), axis, keepdims)
 
 
+@one_program()
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over axes (default: all); integers are multiplied in 64 bits.
 
@@ -120,6 +123,7 @@ def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
     return pointwise.div(total, spread(extent(count(x, axis, operation), x.type.dtype), total.type.shape))
 
 
+@one_program()
 @autocasting
 def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes (default: all): the sum of |x − mean|², divided by count − correction.
@@ -147,6 +151,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     return as_tensor(pointwise.div(total, spread(n, total.type.shape)), held.type.dtype)
 
 
+@one_program()
 @autocasting
 def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes (default: all): the square root of the variance, which is real.
@@ -171,6 +176,7 @@ def require_elements(x: Any, axis: Axes, operation: str) -> None:
         require_inside(extent(number), 1, LIMIT, ShapeError, text)
 
 
+@one_program()
 def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The largest element over axes (default: all); NaN if there is one.
 
@@ -183,6 +189,7 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     return reduce_axes(reduce.max_, "max", held, axis, keepdims)
 
 
+@one_program()
 def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes (default: all); NaN if there is one.
 
@@ -195,6 +202,7 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     return reduce_axes(reduce.min_, "min", held, axis, keepdims)
 
 
+@one_program()
 def cumulative_sum(
     x: TensorLike, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -208,6 +216,7 @@ def cumulative_sum(
     return _accumulated(reduce.cumsum, "cumulative_sum", 0, x, axis, dtype, include_initial)
 
 
+@one_program()
 def cumulative_prod(
     x: TensorLike, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -242,6 +251,7 @@ def _accumulated(
     return view.concatenate([pointwise.fill(first, one, found.type.dtype), found], at)
 
 
+@one_program()
 @autocasting
 def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """log(Σ eˣ) over axes (default: all), without intermediate overflow; −∞ for no elements.

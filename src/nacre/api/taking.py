@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -36,6 +37,7 @@ from nacre.trace.value import is_concrete
 __all__ = ["take", "take_along_axis"]
 
 
+@one_program(2)
 def take(
     x: TensorLike,
     indices: TensorLike,
@@ -72,6 +74,7 @@ def take(
     return _filled("take", found, view.broadcast(inside, found.type.shape, axes), mode, fill_value)
 
 
+@one_program(2)
 def take_along_axis(
     x: TensorLike,
     indices: TensorLike,

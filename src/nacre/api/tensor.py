@@ -482,7 +482,7 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
         if kind is Tensor:
             native = _target((function, self.type, other.type))
             return general(self, other) if native is None else native(self, other)
-        if (kind is float or kind is int) and other:  # zeros differ in sign but compare equal
+        if kind is int or (kind is float and other):  # zeros of floats differ in sign but compare equal
             key = function, self.type, kind, other
             native = _target(key)
             if native is None:
@@ -510,7 +510,7 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
         """The operator method whose tensor is the right operand."""
         kind = type(other)  # pyright: ignore[reportUnknownVariableType]
-        if (kind is float or kind is int) and other:
+        if kind is int or (kind is float and other):
             key = function, kind, other, self.type
             native = _target(key)
             if native is None:
@@ -544,7 +544,8 @@ def _augmented(method: str, symbol: str) -> Callable[[Tensor, Any], Any]:
 def _unary(function: str) -> Callable[[Tensor], Any]:
     def operator(self: Tensor) -> Any:
         """The operator method of one operand."""
-        return getattr(FUNCTIONS, function)(self)
+        native = _target((function, self.type))
+        return getattr(FUNCTIONS, function)(self) if native is None else native(self)
 
     return operator
 

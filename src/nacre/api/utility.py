@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.manipulation import concat, cut
 from nacre.api.operands import TensorLike, as_tensor, distinct, filled, is_plain, is_scalar, spread
 from nacre.api.primitives import pointwise, reduce
@@ -29,6 +30,7 @@ def truth(x: TensorLike, operation: str) -> Any:
     return held if held.type.dtype is bool_ else pointwise.ne(held, filled(held, 0))
 
 
+@one_program()
 def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Whether any element over axes (default: all) is true or not zero.
 
@@ -38,6 +40,7 @@ def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
     return reduce_axes(reduce.any_, "any", truth(x, "any"), axis, keepdims)
 
 
+@one_program()
 def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Whether all elements over axes (default: all) are true or not zero.
 
@@ -47,6 +50,7 @@ def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
     return reduce_axes(reduce.all_, "all", truth(x, "all"), axis, keepdims)
 
 
+@one_program()
 def diff(
     x: TensorLike,
     /,

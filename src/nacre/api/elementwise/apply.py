@@ -39,7 +39,7 @@ def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> 
 
 def of_float(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = INEXACT) -> Any:
     """Apply a primitive of one operand to inexact numbers; a Python number that is real has the default dtype."""
-    return unary(op, operation, default_float(x), accepted)
+    return unary(op, operation, x if type(x) is Tensor else default_float(x), accepted)
 
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:
@@ -58,6 +58,12 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     `settings` are all values that the function uses besides its operands.  Those that are equal and differ in meaning,
     as zeros of two signs, are left to the function itself, and NaN, which is not equal to itself.
     """
+    if len(operands) == 2 and not settings:
+        x, y = operands
+        if type(x) is Tensor and type(y) is Tensor:
+            native = _target((operation, x.type, y.type))
+            if native is not None:
+                return native(x, y)
     parts: list[Any] = [operation]
     for x in operands:
         if type(x) is not Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.elementwise.apply import NUMERIC, Operation, binary, of_tensors, require, unary
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -254,6 +255,7 @@ def positive(x: TensorLike, /) -> Tensor:
     return unary(_itself, "positive", x)
 
 
+@one_program()
 def abs(x: TensorLike, /) -> Tensor:
     """|x|; of complex numbers √(re² + im²), without overflow and underflow in between.
 
@@ -327,6 +329,7 @@ def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
     return binary(pointwise.minimum, "minimum", x, y, ORDERED)
 
 
+@one_program(often=True)
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """x limited to min … max; either bound may be omitted.
 
@@ -365,6 +368,7 @@ def _rounding(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet =
     return distinct(held, held) if held.type.dtype.is_integer else op(held)
 
 
+@one_program()
 def floor(x: TensorLike, /) -> Tensor:
     """The largest whole number not above x.
 
@@ -374,6 +378,7 @@ def floor(x: TensorLike, /) -> Tensor:
     return _rounding(pointwise.floor, "floor", x)
 
 
+@one_program()
 def ceil(x: TensorLike, /) -> Tensor:
     """The smallest whole number not below x.
 
@@ -383,6 +388,7 @@ def ceil(x: TensorLike, /) -> Tensor:
     return _rounding(pointwise.ceil, "ceil", x)
 
 
+@one_program()
 def trunc(x: TensorLike, /) -> Tensor:
     """x without its fraction.
 
@@ -392,6 +398,7 @@ def trunc(x: TensorLike, /) -> Tensor:
     return _rounding(pointwise.trunc, "trunc", x)
 
 
+@one_program()
 def round(x: TensorLike, /) -> Tensor:
     """The nearest whole number; halves round to even.  Complex numbers are rounded by their parts.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nacre.api.data_types import finfo
 from nacre.api.elementwise.apply import binary, require, unary
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     as_tensor,
@@ -47,6 +48,7 @@ def _test(op: Any, operation: str, x: TensorLike, integers: bool) -> Any:
     return spread(constant(integers, bool_), held.type.shape)
 
 
+@one_program()
 def isnan(x: TensorLike, /) -> Tensor:
     """True where x is NaN.
 
@@ -56,6 +58,7 @@ def isnan(x: TensorLike, /) -> Tensor:
     return _test(pointwise.isnan, "isnan", x, integers=False)
 
 
+@one_program()
 def isinf(x: TensorLike, /) -> Tensor:
     """True where x is infinite.
 
@@ -65,6 +68,7 @@ def isinf(x: TensorLike, /) -> Tensor:
     return _test(pointwise.isinf, "isinf", x, integers=False)
 
 
+@one_program()
 def isfinite(x: TensorLike, /) -> Tensor:
     """True where x is neither infinite nor NaN.
 
@@ -89,6 +93,7 @@ def signbit(x: TensorLike, /) -> Tensor:
     return unary(negative, "signbit", x, FLOATING)
 
 
+@one_program(often=True)
 def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """x with NaN and infinities replaced.  Infinities default to the greatest and least finite number of the dtype.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.elementwise.apply import binary, of_float, require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     TensorLike,
     filled,
@@ -297,6 +298,7 @@ def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
     return binary(pointwise.copysign, "copysign", x, y, FLOATING)
 
 
+@one_program(2)
 def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     """√(x² + y²) without intermediate overflow.
 
@@ -317,6 +319,7 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     return pointwise.select(infinite, filled(a, float("inf")), length)
 
 
+@one_program(2)
 def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
     """log(eˣ + eʸ) without intermediate overflow.
 

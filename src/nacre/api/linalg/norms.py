@@ -10,6 +10,7 @@ from nacre.api import statistical
 from nacre.api.data_types import astype
 from nacre.api.elementwise import arithmetic, comparison, complex_numbers
 from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.linalg.decompositions import svdvals
 from nacre.api.linalg.operands import require_matrices
 from nacre.api.manipulation import expand_dims, moveaxis
@@ -26,6 +27,7 @@ from nacre.interpret.precision.functions import autocasting
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
+@one_program()
 @autocasting
 def vector_norm(
     x: TensorLike,
@@ -97,6 +99,7 @@ def _extreme(operation: str, size: Any, ord: float, axis: int | tuple[int, ...] 
     return statistical.sum(size, axis, keepdims=keepdims)
 
 
+@one_program()
 @autocasting
 def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """The norms of matrices [..., m, n]: "fro" or "nuc", or 1, 2 and inf, -1, -2 and -inf.
@@ -125,6 +128,7 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = 
     return _extreme("matrix_norm", sums, ord, (-2, -1), keepdims)
 
 
+@one_program()
 @autocasting
 def norm(
     x: TensorLike,

@@ -291,7 +291,7 @@ def kind_of(key: Sequence[Any], strides: Strides | None = None) -> tuple[object,
                 sizes += part.sizes
             else:
                 parts.append((part.dtype, len(part.shape)))
-        elif type(part) is not tuple or (part[0] not in SIZES if free is None else part[0] not in free.names):
+        elif not _is_parameter(part) or (part[0] not in SIZES if free is None else part[0] not in free.names):
             parts.append(part)
         elif free is None:
             name, value = part
@@ -362,7 +362,12 @@ def _symbolic(
 
 def _types_and_parameters(key: Sequence[Any]) -> tuple[list[TensorType], dict[str, Any]]:
     """The operands' types in a key, and the parameters by name."""
-    return [part for part in key if type(part) is TensorType], dict([part for part in key if type(part) is tuple])
+    return [part for part in key if type(part) is TensorType], dict([part for part in key if _is_parameter(part)])
+
+
+def _is_parameter(part: Any) -> bool:
+    """Whether a part of a key is a parameter, a name and a value; parts of public functions may be other tuples."""
+    return type(part) is tuple and len(part) == 2 and type(part[0]) is str
 
 
 def _with_elements(type: TensorType, shape: Sequence[Size]) -> tuple[Size, ...]:

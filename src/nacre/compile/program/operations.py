@@ -13,30 +13,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 from nacre.base.cached_property import cached_property
-from nacre.base.errors import Error
 from nacre.base.locks import Turns
 from nacre.base.state import STATE
-from nacre.base.types import TensorType, row_major
+from nacre.base.types import TensorType
 from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
 from nacre.compile.program.kinds import Kinds, Strides, Writer, Written, strides_of
+from nacre.compile.program.operation_graphs import (
+    graph_of,
+    may_be_view,
+    single_equation,
+    strides_or_dense,
+    traced,
+    writer_of,
+    written_function,
+)
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
+from nacre.compile.program.strided import ByStrides, OnViews, dense
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
-from nacre.interpret.stage import stage
 from nacre.interpret.tape import recorded, rule_of_call
-from nacre.ir.facts import same_type
-from nacre.ir.graph import Builder, Equation, Graph, has_effects
-from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
+from nacre.ir.graph import Equation, Graph, has_effects
+from nacre.ir.primitive import Host, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, PARTS, apply, plain_params
 from nacre.trace.value import Payload, Value, is_concrete, make
@@ -47,11 +54,7 @@ Function = Callable[..., Any]
 Types = tuple[TensorType, ...]
 RuleFor = Callable[[tuple[int, ...]], "Rule | None"]  # how it is recorded where these operands have nodes
 Target = Callable[[Sequence[Value]], Function]  # makes the target of an operation, for operands of its first call
-
-
-def dense(inputs: Sequence[Value]) -> bool:
-    """Whether no operand is a view."""
-    return all([x.layout is None for x in inputs])
+OnStrides = Callable[[Sequence[Value], Strides], "Function | None"]  # its native function for operands that are views
 
 
 class CachedOperation:
@@ -84,20 +87,6 @@ class CachedOperation:
             return found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
 
         return several
-
-
-class OnViews:
-    """The target of types that occurred only as views: it builds no program until dense operands come."""
-
-    __slots__ = ("general", "key", "operations", "target", "write")
-
-    def __init__(self, operations: Operations, key: object, general: Function, target: Target, write: Writer) -> None:
-        self.operations, self.key, self.general, self.target, self.write = operations, key, general, target, write
-
-    def __call__(self, *inputs: Value) -> Any:
-        if STATE.word or not dense(inputs):
-            return self.general(*inputs)
-        return self.operations.answer(self.key, inputs, self.general, self.target, self.write)  # by another target
 
 
 class Operations:
@@ -146,12 +135,13 @@ class Operations:
         if may_be_view(primitive) and not self._is_often(key):
             if not STATE.word and not isinstance(inputs[0].content, Payload):
                 strides = None if dense(inputs) else strides_of(inputs)
-                self.kinds.find(cast("Sequence[object]", key), _writer(primitive), strides)
+                self.kinds.find(cast("Sequence[object]", key), writer_of(primitive), strides)
             viewed = self._viewed(primitive, inputs, params)
             return general(*inputs) if viewed is None else viewed
-        return self.answer(key, inputs, general, target, _writer(primitive))
+        on_strides = self._on_strides(primitive, params, general)
+        return self.answer(key, inputs, general, target, writer_of(primitive), on_strides)
 
-    def first_function(self, key: object, function: Function, tensors: Sequence[Value]) -> Any:
+    def first_function(self, key: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call of a public function for which NATIVE has no target, and make the target.
 
         The key begins with the function's name.  The function itself must not look for the key in NATIVE.
@@ -162,9 +152,29 @@ class Operations:
 
         def write(types: Sequence[TensorType], params: Mapping[str, Any], strides: Strides | None) -> Written | None:
             """The function for other sizes of operands."""
-            return _written_function(function, tuple(types), strides)
+            return written_function(function, tuple(types), strides)
 
-        return self.answer(key, tensors, function, lambda tensors: self._fused(function, tensors), write)
+        def on_strides(tensors: Sequence[Value], strides: Strides) -> Function | None:
+            """The native function for tensors of these strides."""
+            graph = traced(function, tuple([x.type for x in tensors]))
+            if graph is None or all([may_be_view(e.primitive) for e in graph.equations]):
+                return None
+            found = self.kinds.find(key, write, strides)
+            made = None if found is None or found[0].program is None else found[0].program.at(found[1])
+            made = made or program(graph, strides_or_dense(graph.input_types, strides))
+            return entry(made, function, strided=True)
+
+        def target(tensors: Sequence[Value]) -> Function:
+            """The native function for dense tensors."""
+            return self._fused(function, tensors, on_strides)
+
+        return self.answer(key, tensors, function, target, write, on_strides)
+
+    def first_often(self, key: Any, function: Function, tensors: Sequence[Value]) -> Any:
+        """The same for a function whose key has many values, as places have; calls that are rare have no target."""
+        if STATE.word or not STATE.usual or self._is_often(key):
+            return self.first_function(key, function, tensors)
+        return function(*tensors)
 
     def first_with_number(self, key: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
         """The same for a function that contains a Python number, whose target is made at the second call.
@@ -185,7 +195,15 @@ class Operations:
         """The answer of an operation that is known for all sizes; None where that does not serve the call."""
         return None if STATE.word or not STATE.usual else self.kinds.served(key, inputs)
 
-    def answer(self, key: Any, inputs: Sequence[Value], general: Function, target: Target, write: Writer) -> Any:
+    def answer(
+        self,
+        key: Any,
+        inputs: Sequence[Value],
+        general: Function,
+        target: Target,
+        write: Writer,
+        on_strides: OnStrides,
+    ) -> Any:
         """Make the target of a key and call it; calls that no native code supports go to `general`.
 
         Where the operation is known for all sizes, a target is made for those that come often alone.
@@ -210,10 +228,13 @@ class Operations:
 
             def of_sizes() -> Function:
                 """The target for these sizes."""
-                return _as_program(sized.at(numbers), inputs, lambda active: operation.rule(active, numbers), general)
+                rule = partial(operation.rule, numbers=numbers)
+                return _as_program(sized.at(numbers), inputs, rule, general, on_strides)
 
             return self._fill(key, of_sizes)(*inputs)
-        made: Function = OnViews(self, key, general, target, write)  # it has no code, so each thread may make one
+        answer = partial(self.answer, general=general, target=target, write=write, on_strides=on_strides)
+        # it has no code, so each thread may make one
+        made: Function = OnViews(general, on_strides, lambda *inputs: answer(key, inputs))
         if len(NATIVE) < REMEMBERED:
             made = NATIVE.setdefault(key, made)
         found = self.kinds.find(key, write, strides_of(inputs))
@@ -238,16 +259,29 @@ class Operations:
             return general
         operation = self._operation(key, primitive, types, params)
         recording = _recording(inputs, lambda active: rule_for(primitive, params, types, active))
-        return operation.native(recording.fallback(general), recording)
+        made = ByStrides(recording.fallback(general), self._on_strides(primitive, params, general))
+        return operation.native(made, recording)
 
-    def _fused(self, function: Function, tensors: Sequence[Value]) -> Function:
+    def _on_strides(self, primitive: Primitive, params: Mapping[str, Any], general: Function) -> OnStrides:
+        """What makes the native functions of a primitive for operands that are views."""
+
+        def made(inputs: Sequence[Value], strides: Strides) -> Function | None:
+            """The native function for operands of these strides."""
+            if primitive.multiple or may_be_view(primitive) or primitive.expansion is not None:
+                return None
+            types = tuple([x.type for x in inputs])
+            return entry(self._built(primitive, types, params, strides), general, strided=True)
+
+        return made
+
+    def _fused(self, function: Function, tensors: Sequence[Value], on_strides: OnStrides) -> Function:
         """The target of a public function: its primitive's, or that of all its equations as one program."""
-        graph = _traced(function, tuple([x.type for x in tensors]))
+        graph = traced(function, tuple([x.type for x in tensors]))
         if graph is None:
             return function
-        single = _single(graph)
+        single = single_equation(graph)
         if single is None:
-            return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function)
+            return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function, on_strides)
         primitive, params = single.primitive, single.params
         key = (primitive, *[x.type for x in tensors], *params.items())
 
@@ -273,7 +307,7 @@ class Operations:
     ) -> Rule | None:
         """How an equation on plain operands is recorded where some of them have nodes."""
         if not (primitive.multiple or primitive.effects):
-            found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive))
+            found = self.kinds.find((primitive, *types, *params.items()), writer_of(primitive))
             if found is not None:
                 with suppress(NoRule):
                     return found[0].rule(active, found[1])
@@ -329,7 +363,7 @@ class Operations:
         """The program of an operation that is known for all sizes, and the numbers of its symbols; None for others."""
         if primitive.multiple:
             return None
-        found = self.kinds.find((primitive, *types, *params.items()), _writer(primitive), strides)
+        found = self.kinds.find((primitive, *types, *params.items()), writer_of(primitive), strides)
         return None if found is None or found[0].program is None else (found[0].program, found[1])
 
     def _built(
@@ -339,8 +373,8 @@ class Operations:
         found = self._for_all_sizes(primitive, types, params, strides)
         if found is not None:
             return found[0].at(found[1])
-        layouts = [s or row_major(t.shape) for s, t in zip(strides or [None] * len(types), types, strict=True)]
-        return program(_graph(primitive, types, params), layouts)  # type: ignore[arg-type]
+        layouts = None if strides is None else strides_or_dense(types, strides)
+        return program(graph_of(primitive, types, params), layouts)
 
     def _act(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run a host call, or an operation with effects.  No program is cached: it would keep the functions alive."""
@@ -350,7 +384,7 @@ class Operations:
         types = tuple([x.type for x in inputs])
         if isinstance(primitive.lowering, Host):
             return call_now(primitive, params, inputs, primitive.result_types(types, params))
-        return tuple(self.execute(_graph(primitive, types, params), inputs))
+        return tuple(self.execute(graph_of(primitive, types, params), inputs))
 
     def _operation(self, key: object, primitive: Primitive, types: Types, params: Mapping[str, Any]) -> CachedOperation:
         """The entry for dense operands, with its program."""
@@ -409,40 +443,9 @@ class Operations:
         return CachedOperation(primitive, types, executable, general, strided=True)
 
 
-def may_be_view(primitive: Primitive) -> bool:
-    """Whether the result of a primitive may be a view of its operand."""
-    low = primitive.lowering
-    return isinstance(low, Element) and low.view is not None and not low.resized
-
-
-def _written(primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None) -> Written | None:
-    """A primitive with one result: its program, or the view that it is."""
-    if primitive.multiple or primitive.effects or primitive.expansion is not None:
-        return None
-    graph = _graph(primitive, types, params)
-    layouts = [None if s is None else Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
-    inputs = [make(t, None, layout) for t, layout in zip(types, layouts, strict=True)]
-    viewed = view(primitive, inputs, params, graph.output_types[0])
-    return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))
-
-
-def _writer(primitive: Primitive) -> Writer:
-    """The writer of a primitive for other sizes of operands and parameters."""
-    return lambda types, params, strides: _written(primitive, tuple(types), params, strides)
-
-
-def _written_function(function: Function, types: Types, strides: Strides | None) -> Written | None:
-    """A public function with one result."""
-    graph = _traced(function, types)
-    if graph is None:
-        return None
-    single = _single(graph)
-    if single is not None:
-        return _written(single.primitive, types, single.params, strides)
-    return Written(graph, lambda active: fused_rule(graph, active))
-
-
-def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFor, function: Function) -> Function:
+def _as_program(
+    executable: Executable, inputs: Sequence[Value], derived: RuleFor, function: Function, on_strides: OnStrides
+) -> Function:
     """The target of a function that is one program, made at its call on these inputs."""
     rule_for = cache(derived)
 
@@ -458,7 +461,7 @@ def _as_program(executable: Executable, inputs: Sequence[Value], derived: RuleFo
         return y if rule is None else recorded(rule, inputs, y)
 
     recording = _recording(inputs, rule_for)
-    return entry(executable, recording.fallback(general), recording)
+    return entry(executable, ByStrides(recording.fallback(general), on_strides), recording)
 
 
 def _report_leftover(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
@@ -467,33 +470,9 @@ def _report_leftover(primitive: Primitive, inputs: Sequence[Value], params: Mapp
     return leftover.content.interpreter.process(primitive, inputs, params)
 
 
-def _graph(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Graph:
-    """The graph of one primitive on operands of these types."""
-    builder = Builder(primitive.name)
-    return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
-
-
 def _recording(inputs: Sequence[Value], rule: RuleFor) -> Recording:
     """The recording of an operation, which knows the rule for these operands from the start."""
     recording = Recording(len(inputs), rule)
     if STATE.gradients:
         recording.learn(inputs)
     return recording
-
-
-def _traced(function: Function, types: Types) -> Graph | None:
-    """The graph of a public function; None if it has an error, other operands, or returns its own in another object."""
-    try:
-        trace = stage(lambda *xs: [function(*xs)], types, "operator")
-        equations = trace.graph.equations
-    except Error:  # which a call raises again
-        return None
-    computes = not all(e.primitive.simplify is same_type and e.inputs[0].type is e.outputs[0].type for e in equations)
-    return trace.graph if computes and not trace.captures and not trace.variables else None
-
-
-def _single(graph: Graph) -> Equation | None:
-    """The graph's one equation, if it reads all inputs in order."""
-    e, *more = graph.equations
-    whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
-    return e if whole and not e.primitive.multiple else None

@@ -1,0 +1,248 @@
+"""Public functions that are one operation: on tensors, a function with its settings has one native target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from math import copysign, isnan
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import DType
+from nacre.base.errors import Error
+from nacre.compile.program.executor import OPERATIONS
+from nacre.trace.bind import NATIVE
+
+F = TypeVar("F", bound=Callable[..., Any])
+MOST: Final = 1024  # combinations of types that are remembered
+JOINED: Final = 8  # most tensors in a sequence whose function is one operation
+PLAIN: Final = frozenset((type(None), bool, int, str, DType))  # settings whose equality is that of their meanings
+SEQUENCES: Final = frozenset((list, tuple))
+INTEGRAL: Final = frozenset((int, type(None)))  # the parts of slices
+ELSEWHERE: Final = object()
+UNHASHABLE: Final = (TypeError, Error)
+
+_target = NATIVE.get  # of an operation by its function, types and settings
+
+
+def one_program(operands: int | None = 1, often: bool = False) -> Callable[[F], F]:
+    """A decorator of a function of tensors and settings with one result, which is one operation on tensors.
+
+    The first `operands` arguments are its tensors; with None, the first is a sequence of them.  Calls with other
+    operands, and with settings that are not plain, run the function itself.  So do calls with `often` until the same
+    settings have come several times: they have many values, or the result may be a view.
+    """
+
+    def decorated(function: F) -> F:
+        """The function with targets."""
+        alone = operands == 1 and has_one_parameter(function)
+        made = _of_sequence if operands is None else _alone if alone else _of_one if operands == 1 else _of_several
+        return cast("F", wraps(function)(made(_Operation(function, operands or 1, often))))
+
+    return decorated
+
+
+class _Operation(NamedTuple):
+    """A function of tensors, how many it has, and whether only settings that come often have a target."""
+
+    function: Callable[..., Any]
+    operands: int
+    often: bool
+
+    def first(self, key: tuple[Any, ...], given: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
+        """Answer a call for which there is no target, and make the target if all settings are plain."""
+        function, more = self.function, given[self.operands :]
+        if not _are_plain(more) or not _are_plain(settings.values()):
+            return function(*given, **settings)
+
+        def of_tensors(*xs: Any) -> Any:
+            """The function with these settings."""
+            return function(*xs, *more, **settings)
+
+        return self.answer(key, of_tensors, given[: self.operands])
+
+    def answer(self, key: tuple[Any, ...], of_tensors: Callable[..., Any], tensors: tuple[Any, ...]) -> Any:
+        """The result of a function of tensors alone, whose target is made."""
+        first = OPERATIONS.first_often if self.often else OPERATIONS.first_function
+        return first(key, of_tensors, tensors)
+
+
+def has_one_parameter(function: Callable[..., Any]) -> bool:
+    """Whether a function takes one argument alone."""
+    code = function.__code__
+    return code.co_argcount == 1 and not code.co_kwonlyargcount and not code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+
+
+def _alone(operation: _Operation) -> Callable[..., Any]:
+    function = operation.function
+
+    def called(x: Any, /) -> Any:
+        """The function of one tensor, without settings."""
+        if type(x) is not Tensor:
+            return function(x)
+        native = _target((function, x.type))
+        return operation.answer((function, x.type), function, (x,)) if native is None else native(x)
+
+    return called
+
+
+def _of_one(operation: _Operation) -> Callable[..., Any]:
+    function = operation.function
+
+    def called(*given: Any, **settings: Any) -> Any:
+        """The function of one tensor."""
+        if not given or type(x := given[0]) is not Tensor:
+            return function(*given, **settings)
+        key = (function, x.type)
+        if settings or len(given) > 1:
+            key = (function, x.type, *_parts(given[1:], settings))
+        try:
+            native = _target(key)
+        except UNHASHABLE:
+            return function(*given, **settings)
+        return operation.first(key, given, settings) if native is None else native(x)
+
+    return called
+
+
+def _of_several(operation: _Operation) -> Callable[..., Any]:
+    function, count = operation.function, operation.operands
+
+    def called(*given: Any, **settings: Any) -> Any:
+        """The function of several tensors."""
+        if len(given) < count:
+            return function(*given, **settings)
+        if count == 2 and len(given) == 2 and not settings:
+            x, y = given
+            if type(x) is Tensor and type(y) is Tensor:
+                native = _target((function, x.type, y.type))
+                if native is not None:
+                    return native(x, y)
+        key: list[Any] = [function]
+        for x in given[:count]:
+            if type(x) is not Tensor:
+                return function(*given, **settings)
+            key.append(x.type)
+        if settings or len(given) > count:
+            key += _parts(given[count:], settings)
+        try:
+            native = _target(tuple(key))
+        except UNHASHABLE:
+            return function(*given, **settings)
+        return operation.first(tuple(key), given, settings) if native is None else native(*given[:count])
+
+    return called
+
+
+def _of_sequence(operation: _Operation) -> Callable[..., Any]:
+    function = operation.function
+
+    def called(*given: Any, **settings: Any) -> Any:
+        """The function of a sequence of tensors."""
+        xs: Any = given[0] if given else None
+        if type(xs) not in SEQUENCES or not 0 < len(xs) <= JOINED:
+            return function(*given, **settings)
+        key: list[Any] = [function]
+        for x in xs:
+            if type(x) is not Tensor:
+                return function(*given, **settings)
+            key.append(x.type)
+        more = given[1:]
+        if settings or more:
+            key += _parts(more, settings)
+        try:
+            native = _target(tuple(key))
+        except UNHASHABLE:
+            return function(*given, **settings)
+        if native is not None:
+            return native(*xs)
+        if not _are_plain(more) or not _are_plain(settings.values()):
+            return function(*given, **settings)
+        return operation.answer(tuple(key), lambda *parts: function(parts, *more, **settings), tuple(xs))
+
+    return called
+
+
+def of_key(function: F) -> F:
+    """A decorator of `index`: x[key] is one operation of x, and of a tensor that is the key.
+
+    Integers and slices have many values, so a key of these has a target once it has come several times.
+    """
+
+    def called(*given: Any) -> Any:
+        """x[key]."""
+        if len(given) != 2 or type(x := given[0]) is not Tensor:
+            return function(*given)
+        key = given[1]
+        if type(key) is Tensor:
+            target = function, x.type, key.type
+            native = _target(target)
+            return OPERATIONS.first_function(target, function, given) if native is None else native(x, key)
+        part = _place(key)
+        if part is ELSEWHERE:
+            return function(*given)
+        target = function, x.type, ("key", part)
+        native = _target(target)
+        if native is not None:
+            return native(x)
+        return OPERATIONS.first_often(target, partial(_at, function, key), (x,))
+
+    return cast("F", wraps(function)(called))
+
+
+def _at(function: Callable[..., Any], key: Any, x: Any) -> Any:
+    return function(x, key)
+
+
+def _place(key: Any) -> Any:
+    """An integer, a slice of integers, None, `...`, or a tuple of these, as a part of a key; ELSEWHERE for others."""
+    kind = type(cast("object", key))
+    if kind is int or key is None or key is ...:
+        return key
+    if kind is slice:
+        start, stop, step = cast("tuple[object, ...]", (key.start, key.stop, key.step))
+        if INTEGRAL.issuperset((type(start), type(stop), type(step))):
+            return slice, start, stop, step
+        return ELSEWHERE
+    if kind is not tuple:
+        return ELSEWHERE
+    parts = tuple(map(_place, key))
+    return ELSEWHERE if ELSEWHERE in parts else parts
+
+
+def _parts(more: tuple[Any, ...], settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The parts of a key for settings: names, types and values; equal numbers of other types differ."""
+    values = (*more, *settings.values()) if more else tuple(settings.values())
+    kinds = tuple(map(type, values))
+    if kinds not in _simple and not _are_simple(kinds, values):
+        return ([],)  # which no dictionary takes
+    return (*settings, kinds, values)
+
+
+_simple: set[tuple[type, ...]] = set()  # types of settings whose equality is that of their meanings
+
+
+def _are_simple(kinds: tuple[type, ...], values: tuple[Any, ...]) -> bool:
+    """Whether equal settings of these types mean the same; zeros of floats and numbers in tuples may not."""
+    for kind, value in zip(kinds, values, strict=True):
+        if (kind is tuple and not _is_whole(value)) or (kind is float and not value and copysign(1.0, value) < 0):
+            return False
+    if not {tuple, float} & set(kinds) and len(_simple) < MOST:
+        _simple.add(kinds)
+    return True
+
+
+def _are_plain(settings: Iterable[Any]) -> bool:
+    """Whether settings that are equal, of one type, mean the same."""
+    for value in settings:
+        kind = type(cast("object", value))
+        number = kind is float and not isnan(value)
+        if not (number or kind in PLAIN or (kind is tuple and _is_whole(value))):
+            return False
+    return True
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a tuple has whole numbers and such tuples alone."""
+    return all([type(n) is int or (type(n) is tuple and _is_whole(n)) for n in value])

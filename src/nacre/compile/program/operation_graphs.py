@@ -1,0 +1,83 @@
+"""Operations as graphs: of a primitive, and of a public function; for given operands, and for all sizes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nacre.base.errors import Error
+from nacre.base.types import TensorType, row_major
+from nacre.compile.program.kinds import Strides, Writer, Written
+from nacre.interpret.evaluate import view
+from nacre.interpret.pullback import rule_for
+from nacre.interpret.reverse import fused_rule
+from nacre.interpret.stage import stage
+from nacre.ir.facts import same_type
+from nacre.ir.graph import Builder, Equation, Graph
+from nacre.ir.primitive import Element, Layout, Primitive
+from nacre.trace.value import make
+
+Function = Callable[..., Any]
+Types = tuple[TensorType, ...]
+
+
+def strides_or_dense(types: Types, strides: Strides) -> list[tuple[int, ...]]:
+    """The strides of operands, dense ones included."""
+    return [s or row_major(t.shape) for s, t in zip(strides, types, strict=True)]  # type: ignore[misc]
+
+
+def may_be_view(primitive: Primitive) -> bool:
+    """Whether the result of a primitive may be a view of its operand."""
+    low = primitive.lowering
+    return isinstance(low, Element) and low.view is not None and not low.resized
+
+
+def written(primitive: Primitive, types: Types, params: Mapping[str, Any], strides: Strides | None) -> Written | None:
+    """A primitive with one result: its program, or the view that it is."""
+    if primitive.multiple or primitive.effects or primitive.expansion is not None:
+        return None
+    graph = graph_of(primitive, types, params)
+    layouts = [None if s is None else Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
+    inputs = [make(t, None, layout) for t, layout in zip(types, layouts, strict=True)]
+    viewed = view(primitive, inputs, params, graph.output_types[0])
+    return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))
+
+
+def writer_of(primitive: Primitive) -> Writer:
+    """The writer of a primitive for other sizes of operands and parameters."""
+    return lambda types, params, strides: written(primitive, tuple(types), params, strides)
+
+
+def written_function(function: Function, types: Types, strides: Strides | None) -> Written | None:
+    """A public function with one result."""
+    graph = traced(function, types)
+    if graph is None:
+        return None
+    single = single_equation(graph)
+    if single is not None:
+        return written(single.primitive, types, single.params, strides)
+    return Written(graph, lambda active: fused_rule(graph, active))
+
+
+def graph_of(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Graph:
+    """The graph of one primitive on operands of these types."""
+    builder = Builder(primitive.name)
+    return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
+
+
+def traced(function: Function, types: Types) -> Graph | None:
+    """The graph of a public function; None if it has an error, other operands, or returns its own in another object."""
+    try:
+        trace = stage(lambda *xs: [function(*xs)], types, "operator")
+        equations = trace.graph.equations
+    except Error:  # which a call raises again
+        return None
+    computes = not all(e.primitive.simplify is same_type and e.inputs[0].type is e.outputs[0].type for e in equations)
+    return trace.graph if computes and not trace.captures and not trace.variables else None
+
+
+def single_equation(graph: Graph) -> Equation | None:
+    """The graph's one equation, if it reads all inputs in order."""
+    e, *more = graph.equations
+    whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
+    return e if whole and not e.primitive.multiple else None
