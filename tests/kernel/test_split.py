@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,6 +37,14 @@ kernel c(x: f32[N, 5]) -> (y: f32[5]):
       accumulate sum s <- x[i, j]
     y[j] = neg(s[])
 """
+PLACE = """\
+kernel a(x: {t}[N]) -> (y: i64[]):
+  alloc m: {t}[]
+  alloc at: i64[]
+  for i in N:
+    accumulate {op} m, at <- x[i], i
+  y[] = at[]
+"""
 
 
 def halves(text: str) -> tuple[Kernel, tuple[Kernel, Kernel]]:
@@ -63,6 +73,17 @@ def test_rows(n: int, dtype: DType, op: str) -> None:
     same_bits(SUM.format(t=dtype.short, op=op), numbers((n,), dtype, n, special=n % 2 == 1))
 
 
+@given(
+    n=st.integers(0, 200), dtype=st.sampled_from((float32, float64, int32)), op=st.sampled_from(("argmax", "argmin"))
+)
+@settings(max_examples=30, deadline=None)
+def test_places(n: int, dtype: DType, op: str) -> None:
+    text = PLACE.format(t=dtype.short, op=op)
+    same_bits(text, numbers((n,), dtype, n, special=n % 2 == 1))
+    least = -math.inf if dtype.is_float else -(1 << 31)
+    same_bits(text, np.full(n, least if op == "argmax" else -least - (not dtype.is_float), dtype.numpy))
+
+
 @given(n=st.integers(0, 40))
 @settings(max_examples=15, deadline=None)
 def test_columns(n: int) -> None:
@@ -80,8 +101,6 @@ def test_negative_zeros_are_preserved() -> None:
         "kernel k(x: f32[N]) -> (y: f32[N]):\n  parallel for i in N:\n    y[i] = x[i]\n",
         "kernel k(x: f32[9]) -> (y: f32[]):\n  alloc s: f32[]\n  for i in 9:\n    accumulate sum s <- "
         "x[i]\n  y[] = s[]\n",
-        "kernel k(x: f32[N]) -> (y: i64[]):\n  alloc s: f32[]\n  alloc k: i64[]\n  for i in N:\n"
-        "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n",
     ),
 )
 def test_other_kernels_are_not_split(text: str) -> None:

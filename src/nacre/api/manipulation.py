@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api.arranging.margins import padded
+from nacre.api.arranging.repeat_counts import repeat_counts
 from nacre.api.elementwise.one_program import one_program
 from nacre.api.operands import (
     Scalar,
@@ -16,7 +17,6 @@ from nacre.api.operands import (
     as_tensor,
     distinct,
     meet,
-    numbers,
     scalar,
     shape_of,
     spread,
@@ -28,11 +28,10 @@ from nacre.api.tensor import Axes, Tensor
 from nacre.base.arguments import few, is_whole, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, lower, product
-from nacre.base.errors import ArgumentError, DTypeError, KindError, ShapeError, TraceError, explain
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import Shape, agreeing, normal_axes, normal_axis, show_shape
 from nacre.base.types import broadcast_shapes as common_shape
 from nacre.interpret.evaluate import from_numpy
-from nacre.runtime.buffer import require_room
 from nacre.trace.iteration import Stackable
 from nacre.trace.value import Value, is_concrete
 
@@ -458,7 +457,7 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     at = normal_axis(axis, _rank(held), "repeat")
     shape = held.type.shape
     if not is_whole(repeats) or isinstance(repeats, Value | np.ndarray):
-        counts = _counts(as_tensor(repeats), shape[at])
+        counts = repeat_counts(as_tensor(repeats), shape[at])
         if counts.size != 1 or shape[at] == 1:
             return picking.take(held, from_numpy(np.repeat(np.arange(counts.size), counts)), at)
         repeats = int(counts[0])
@@ -468,30 +467,6 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, *, axis: int | None = No
     wide = (*shape[: at + 1], count, *shape[at + 1 :])
     axes = tuple(k if k <= at else k + 1 for k in range(len(shape)))
     return view.reshape(view.broadcast(held, wide, axes), (*shape[:at], shape[at] * count, *shape[at + 1 :]))
-
-
-def _counts(repeats: Any, size: Size) -> np.ndarray:
-    """The counts of `repeat`, a vector of one or `size` numbers."""
-    if not repeats.type.dtype.is_integer:
-        raise DTypeError(f"repeat: repeats must be integers; got {repeats.type}; use astype")
-    if repeats.type.rank > 1 or repeats.type.size not in (1, size):
-        raise ShapeError(f"repeat: repeats must be one number, or one for each of {size} elements; got {repeats.type}")
-    if not is_concrete(repeats):
-        raise TraceError(_COUNTS.format(type=repeats.type))
-    counts = numbers(repeats, "repeat").reshape(-1)
-    if counts.size and counts.min() < 0:
-        raise ArgumentError(f"repeat: repeats must be at least 0; got {counts.min()}")
-    require_room(int(counts.sum(dtype=np.float64)) * 8)  # a sum of integers might wrap
-    return counts.astype(np.int64)
-
-
-_COUNTS = explain(
-    "repeat: a count for each element must be a known number; got a traced tensor of type {type}",
-    "@nc.jit\ndef f(x, counts):\n    return nc.repeat(x, counts)",
-    "The size of the result depends on the counts, which a compiled function does not know in advance.",
-    "places = numpy.repeat(numpy.arange(x.size), counts)     # outside\n\n"
-    "@nc.jit\ndef f(x, places):\n    return x[places]",
-)
 
 
 @one_program(often=True)

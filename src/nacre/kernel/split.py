@@ -31,7 +31,7 @@ from nacre.kernel.ast import (
     size_expr,
 )
 from nacre.kernel.dependence import accumulated, written
-from nacre.kernel.order import empty, identity
+from nacre.kernel.order import NO_INDEX, empty, identity
 from nacre.kernel.rewrite import substitute
 
 BLOCK = 1 << 15  # elements of the reduced axis in a block
@@ -55,7 +55,7 @@ def split(kernel: Kernel, block: int = BLOCK) -> tuple[Kernel, Kernel] | None:
     folds = [s for s in loops[0].body if isinstance(s, Accumulate)]
     names = {a for s in folds for a in s.accumulators}
     before = body[: body.index(loops[0])]
-    if any(len(s.accumulators) != 1 for s in folds) or any(not isinstance(s, Alloc) for s in before):
+    if any(not isinstance(s, Alloc) for s in before):
         return None
     if {s.buffer.name for s in before if isinstance(s, Alloc)} != names:
         return None
@@ -82,7 +82,9 @@ class _Split:
         block: int,
     ) -> None:
         self.kernel, self.chain, self.loop, self.block = kernel, chain, loop, block
-        self.scalars, self.ops = scalars, {s.accumulators[0]: s.op for s in folds}
+        self.scalars, self.folds = scalars, folds
+        self.ops = {a: s.op for s in folds for a in s.accumulators}
+        self.positions = {s.accumulators[1] for s in folds if len(s.accumulators) > 1}  # of argmax and argmin
         self.blocks: Size = loop.extent // block
         self.rest: Size = loop.extent - self.blocks * block
         kept = tuple(s.extent for s in chain)
@@ -126,9 +128,10 @@ class _Split:
             replace(s, accumulators=tuple(rests[a].name for a in s.accumulators)) if isinstance(s, Accumulate) else s
             for s in rest.body
         )
+        leaves = {b.name: self.leaf(b, _scalar(rests[b.name])) for b in self.scalars}
         parts = tuple(
-            Accumulate(self.ops[b.name], (sums[b.name].name,), (self.leaf(b, _scalar(rests[b.name])),))
-            for b in self.scalars
+            Accumulate(s.op, tuple(sums[a].name for a in s.accumulators), tuple(leaves[a] for a in s.accumulators))
+            for s in self.folds
         )
         return (
             *map(Alloc, rests.values()),
@@ -141,14 +144,14 @@ class _Split:
 
     def leaf(self, b: Buffer, rest: Load) -> Expr:
         """A leaf of the tree of blocks: the result of a block, or for the last leaf that of the rest, maybe empty."""
-        absent = Const(identity(self.ops[b.name], b.dtype), b.dtype)
+        absent = Const(NO_INDEX if b.name in self.positions else identity(self.ops[b.name], b.dtype), b.dtype)
         last = apply("select", apply("eq", size_expr(self.rest), const(0)), absent, rest)
         block = Load(self.parts[b.name].name, self.place, b.dtype)
         return apply("select", apply("lt", self.number, size_expr(self.blocks)), block, last)
 
     def result(self, b: Buffer, tree: Load) -> Expr:
         """The result of the whole reduction; the tree of an absent leaf differs from the empty reduction."""
-        nothing = Const(empty(self.ops[b.name], b.dtype), b.dtype)
+        nothing = Const(NO_INDEX if b.name in self.positions else empty(self.ops[b.name], b.dtype), b.dtype)
         return apply("select", apply("eq", size_expr(self.loop.extent), const(0)), nothing, tree)
 
 

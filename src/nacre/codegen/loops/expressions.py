@@ -16,7 +16,7 @@ from nacre.base.dtypes import bool_
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.loops.accumulators import Accumulators
-from nacre.codegen.loops.interleaved import every_second, load_both, part_of, store_both
+from nacre.codegen.loops.interleaved import every_second, load_both, load_sparse, part_of, store_both
 from nacre.codegen.loops.operations import constant, memory, operate
 from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.affine import Affine, Scope, offset
@@ -46,7 +46,8 @@ class Storage:
 class Place:
     """The place of an access: `one` element, a `row` of lanes, a row `back`wards, or an address for `each` lane.
 
-    `pairs` is a row of every second element, the address that of the first lane.
+    `pairs` is a row of every second element, the address that of the first lane.  So is `sparse`, where the elements
+    between the lanes are not needed, and that behind the last lane may not exist.
     """
 
     kind: str
@@ -332,8 +333,8 @@ class Values:
         """v in every lane, if the other value is a vector."""
         return self.widened(v) if lanes_of(other.ty) > 1 else v
 
-    def place(self, storage: Storage, index: Sequence[Expr], pairs: bool = False) -> Place:
-        """The place of the elements at an index; `pairs` where the access can take those."""
+    def place(self, storage: Storage, index: Sequence[Expr], pairs: bool = False, sparse: bool = False) -> Place:
+        """The place of the elements at an index; `pairs` and `sparse` where the access can take those."""
         f, element = self.f, storage.element
         form = offset(storage.buffer, index, self.known())
         start = storage.pointer
@@ -354,8 +355,8 @@ class Values:
             return Place("one" if stride == 0 else "row", pointer)
         if not moving and storage.lanes > 1:
             return Place("row", pointer)
-        if pairs and not steps and storage.lanes == 1 and stride == 2:
-            return Place("pairs", pointer)
+        if (pairs or sparse) and not steps and storage.lanes == 1 and stride == 2:
+            return Place("pairs" if pairs else "sparse", pointer)
         return Place("each", self._each(storage, pointer, steps, stride))
 
     def displaced(self, pointer: Val, element: str, constant: Size) -> Val:
@@ -394,10 +395,12 @@ class Values:
         if (e.buffer, e.index) in self.tiles and self.tile_row is not None:
             return self._from_tile(e, self.tile_row)
         part = part_of(storage.buffer, e.index)
-        place = self.place(storage, e.index, pairs=part is not None)
+        place = self.place(storage, e.index, pairs=part is not None, sparse=self.mask is None)
         ty = scalar if place.kind == "one" else vec(scalar, self.lanes)
         if place.kind == "pairs" and part is not None:
             v = every_second(f, self._both(e, f.gep(place.pointer, -part, scalar)), part)
+        elif place.kind == "sparse":
+            v = load_sparse(f, place.pointer, scalar, self.lanes)
         elif place.kind == "one":
             v = f.load(self._harmless(place.pointer, bits_of(scalar)), scalar)
         elif place.kind == "each":

@@ -1,7 +1,7 @@
-"""Accesses of pairs whose two parts are adjacent, as those of complex numbers: whole vectors, whose lanes are divided.
+"""Accesses of every second element, as of the parts of complex numbers: whole vectors, whose lanes are divided.
 
-Lanes that read every second element would need an address each.  Instead both parts of all lanes are loaded at once,
-and the loads of either part share them; two stores of both parts are one.
+Lanes that read every second element would need an address each.  Instead, where the elements are pairs, both parts of
+all lanes are loaded at once, and the loads of either part share them; two stores of both parts are one.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ def load_both(f: Function, pointer: Val, scalar: str, lanes: int, mask: Val | No
     if mask is None:
         return f.load(pointer, ty)
     return f.masked_load(pointer, interleaved(f, mask, mask), ty, Val("zeroinitializer", ty))
+
+
+def load_sparse(f: Function, pointer: Val, scalar: str, lanes: int) -> Val:
+    """Every second element, as many as lanes, by two vectors that overlap: none is read behind the last lane's."""
+    first = f.load(pointer, vec(scalar, lanes))
+    last = f.load(f.gep(pointer, lanes - 1, scalar), vec(scalar, lanes))
+    return f.shuffle(first, last, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
 
 def store_both(f: Function, first: Val, second: Val, pointer: Val, mask: Val | None) -> None:

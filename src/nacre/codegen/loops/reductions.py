@@ -86,6 +86,24 @@ class Reduction:
         better = self._better(f, a, b)
         return [f.select(better, y, x) for x, y in zip(a, b, strict=True)]
 
+    def follow(self, f: Function, a: Sequence[Val], b: Sequence[Val]) -> list[Val]:
+        """The state a followed by an element b, whose index is greater than all of a."""
+        if not self.picks:
+            return self.combine(f, a, b)
+        first = f.icmp("eq", a[1], f.const(a[1].ty, NO_INDEX))
+        better = f.or_(first, self._passes(f, a[0], b[0]))
+        return [f.select(better, y, x) for x, y in zip(a, b, strict=True)]
+
+    def _passes(self, f: Function, a: Val, b: Val) -> Val:
+        """Whether b is the first NaN, or greater (less) than a."""
+        if self.dtype in (float32, float64):  # one comparison for a greater number or a NaN
+            return f.and_(f.fcmp("ugt" if self.op == "argmax" else "ult", b, a), f.fcmp("ord", a, a))
+        passed = operate(f, "gt" if self.op == "argmax" else "lt", [b, a], self.dtype, self.dtype)
+        if not self.dtype.is_float:
+            return passed
+        nan_a, nan_b = (operate(f, "isnan", [v], self.dtype, self.dtype) for v in (a, b))
+        return f.and_(f.or_(passed, nan_b), f.xor(nan_a, f.const(nan_a.ty, True)))
+
     def _beyond(self, f: Function, a: Val, b: Val) -> Val:
         """The greater (less) of two numbers, zeros by their sign; any value if one is NaN."""
         at_once = larger(f, a, b, smaller=self.op == "min")

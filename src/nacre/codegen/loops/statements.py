@@ -125,7 +125,7 @@ class Statements:
         fold = self.accumulators.folds[s.accumulators[0]]
         new = fold.element([self.values.row(v) for v in s.values])
         if not fold.is_tree:
-            new = fold.combine(self.f, self.accumulators.current(fold.slots), new)
+            new = fold.follow(self.f, self.accumulators.current(fold.slots), new)
         for name, v in zip(fold.slots, new, strict=True):
             self.set_state(name, v)
 

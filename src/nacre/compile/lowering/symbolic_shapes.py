@@ -1,6 +1,7 @@
 """Kernels for any size and constant: sizes and strides become symbols, constants become scalar operands.
 
-Sizes 0 and 1 and the stride −1 stay, because dense, broadcast and reversed axes need different code.  Layers of
+Sizes 0 and 1 and the stride −1 stay, because dense, broadcast and reversed axes need different code.  So does the
+stride 2 of a last axis, whose rows are read as whole vectors.  Layers of
 different widths, eager operations on different shapes, and scalings by different factors then share one kernel.
 """
 
@@ -32,6 +33,7 @@ from nacre.kernel.ast import (
 )
 
 GENERAL_NAME = "nacre_kernel"
+SPARSE = 2  # the stride of every second element
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class _Symbols:
     def buffer(self, b: Buffer) -> Buffer:
         """The buffer with symbols for its sizes."""
         strides = None if b.strides is None else tuple(map(self, b.strides))
+        if b.strides and b.strides[-1] == SPARSE:
+            strides = (*(strides or ())[:-1], SPARSE)
         return replace(b, shape=tuple(map(self, b.shape)), strides=strides)
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
