@@ -1,27 +1,34 @@
 """The time of common calls beside NumPy's and PyTorch's, at small, middle and large sizes, eager and compiled.
 
     python3 run.py bench calls [--peer PYTHON] [--only NAME ...] [--sizes N ...] [--rounds N] [--json FILE]
+    python3 run.py bench calls --table FILE ... [--page PAGE]
 
 A cell has Nacre's least time in microseconds, and its ratio to the faster of the two others: of the least times, and,
 in brackets, of the medians.  Below 1 Nacre is faster.  NumPy and Nacre take turns in one process.  PyTorch, in the
 Python that is given, runs eagerly in a process of its own, in the same turns.  Results are compared with NumPy's.
+
+`--json` adds the times to those in the file, so that calls may be measured one after another.  `--table` writes the
+ratios of the least times into a page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 SIZES = (10, 10**4, 10**7)
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 WARM = 50  # calls before the first that is measured, unless they are long
 LIBRARIES = ("numpy", "nacre", "torch")
 Times = dict[str, list[float]]  # seconds by contender
@@ -146,6 +153,9 @@ CASES: dict[str, Case] = {
     "s @ r": alike("s @ r"),
     "w @ w": alike("w @ w"),
     "outer": alike("m.outer(r, r)"),
+    # functions of NumPy that Nacre calls
+    "eigvalsh": alike("m.linalg.eigvalsh(w)"),
+    "svdvals": alike("m.linalg.svdvals(w)"),
 }
 TRACED = ("x[b]", "nonzero", "unique", "zeros", "arange", "linspace")  # no compiled form: no operands, or unknown sizes
 INEXACT = ("linspace", "argmax", "argsort", "prod")  # results that may differ in dtype, or among equal elements
@@ -264,20 +274,72 @@ def cell(times: Times, contender: str) -> str:
     return f"{min(times[contender]) * 1e6:.3g} µs, {least:.2f} ({middle:.2f})"
 
 
+def ratio(times: Times, contender: str) -> float | None:
+    """The ratio of the least times of a contender and of the faster of the others."""
+    if contender not in times:
+        return None
+    return min(times[contender]) / min(min(times[library]) for library in ("numpy", "torch") if library in times)
+
+
+def table(every: dict[str, dict[str, Times]]) -> list[str]:
+    """A row of ratios for each call, in Markdown."""
+    heads = [f"{int(n):,}: eager, compiled" for n in map(str, SIZES)]
+    lines = ["", f"| call | {' | '.join(heads)} |", f"|---{'|---' * len(heads)}|"]
+    for name in CASES:
+        if name not in every:
+            continue
+        cells: list[str] = []
+        for size in map(str, SIZES):
+            pair = [ratio(every[name].get(size, {}), contender) for contender in ("nacre", "compiled")]
+            cells.append(", ".join("–" if r is None else f"{r:.3g}" for r in pair))
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def write_table(files: Sequence[str], page: Path) -> None:
+    """Write the table of measured times into a page; a later file counts where several have a call."""
+    every: dict[str, dict[str, Times]] = {}
+    for file in files:
+        for name, sizes in json.loads(Path(file).read_text(encoding="utf-8"))["calls"].items():
+            every.setdefault(name, {}).update(sizes)
+    lines = "\n".join(table(every))
+    text = page.read_text(encoding="utf-8")
+    written, count = re.subn(
+        r"(<!-- calls -->\n).*?(<!-- called -->)", lambda m: f"{m[1]}{lines}\n{m[2]}", text, flags=re.S
+    )
+    if not count:
+        raise SystemExit(f"calls: the page must have <!-- calls --> and <!-- called -->; got {page}")
+    page.write_text(written, encoding="utf-8")
+
+
+def add(file: Path, name: str, found: dict[int, Times]) -> None:
+    """Add the times of a call to those in a file."""
+    held: dict[str, dict[str, Times]] = {}
+    if file.exists():
+        held = json.loads(file.read_text(encoding="utf-8"))["calls"]
+    held.setdefault(name, {}).update({str(n): times for n, times in found.items()})
+    file.write_text(json.dumps({"calls": held}), encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Measure, and print one table."""
+    """Measure, and print one table, or write it into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", help="a Python that has torch")
     parser.add_argument("--only", nargs="+", default=[], help="names of calls")
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.002, help="the least time of a round")
-    parser.add_argument("--json", help="a file for all times")
+    parser.add_argument("--json", type=Path, help="a file to which all times are added")
+    parser.add_argument("--table", nargs="+", help="files of times for the table of a page; nothing is measured")
+    parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     np.seterr(all="ignore")
     if given.serve:
         serve(sys.stdin)
+        return 0
+    if given.table:
+        write_table(given.table, given.page)
         return 0
     if unknown := set(given.only) - set(CASES):
         parser.error(f"calls must be of {', '.join(CASES)}; got {', '.join(sorted(unknown))}")
@@ -285,14 +347,12 @@ def main(arguments: Sequence[str]) -> int:
     sizes = {size: operands(size) for size in given.sizes}
     heads = [f"{n}, {how}" for n in sizes for how in ("eager", "compiled")]
     print(f"| call | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
-    every: dict[str, dict[int, Times]] = {}
     for name in given.only or CASES:
-        every[name] = {n: measured(name, n, arrays, given.rounds, given.seconds, peer) for n, arrays in sizes.items()}
-        cells = [cell(times, how) for times in every[name].values() for how in ("nacre", "compiled")]
+        found = {n: measured(name, n, arrays, given.rounds, given.seconds, peer) for n, arrays in sizes.items()}
+        cells = [cell(times, how) for times in found.values() for how in ("nacre", "compiled")]
         print(f"| `{name}` | {' | '.join(cells)} |", flush=True)
-    if given.json:
-        with open(given.json, "w", encoding="utf-8") as file:
-            json.dump({"calls": every}, file)
+        if given.json:
+            add(given.json, name, found)
     return 0
 
 

@@ -56,6 +56,7 @@ from nacre.trace.variable import Variable, scope
 Scalar = bool | int | float | complex | Dim
 HALF = 65504  # the greatest float16
 TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | MutableSequence[Any] | tuple[Any, ...] | memoryview
+SCALARS, ARRAYS = (bool, int, float, complex, Dim), (np.ndarray, np.generic)  # each call would make unions again
 DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
 
@@ -64,7 +65,7 @@ _constants: dict[tuple[DType, Any], Value] = {}
 
 def is_scalar(x: object) -> bool:
     """Whether x is a Python number, or a symbolic size."""
-    return isinstance(x, bool | int | float | complex | Dim)
+    return isinstance(x, SCALARS)
 
 
 def default_float(x: Any) -> Any:
@@ -141,7 +142,7 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
         x = x.value
     if isinstance(x, Value):
         return x if dtype is None or x.type.dtype is dtype else pointwise.cast(x, dtype)
-    if isinstance(x, np.ndarray | np.generic):
+    if isinstance(x, ARRAYS):
         return _from_array(np.asanyarray(cast("np.ndarray", x)), dtype)
     if is_scalar(x):
         return scalar(x, dtype or natural_dtype(x))

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from nacre.api.elementwise.apply import require
+from nacre.api.elementwise.one_program import one_program
 from nacre.api.manipulation import concat, cut
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, spread
 from nacre.api.primitives import parts, picking, pointwise, reduce, search, sorting, view
@@ -45,6 +46,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+@one_program(2)
 def isin(x: TensorLike, values: TensorLike, /, *, invert: bool = False) -> Tensor:
     """Whether each element of x equals one of the values; with `invert`, whether it equals none.
 

@@ -116,6 +116,8 @@ class Operations:
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Answer a call of `bind` for which NATIVE has no target, and make the target."""
+        if isinstance(primitive.lowering, Host):
+            return apply(primitive, inputs, params)
         found = self._served(key, inputs)
         if found is not None:
             return found

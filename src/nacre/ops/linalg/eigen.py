@@ -70,11 +70,16 @@ def _rotated(vectors: Value, t: Value) -> Value:
 
 
 def _numpy_eigh(a: Any) -> tuple[Any, ...]:
-    return tuple(computed("eigh", np.linalg.eigh, np.tril(a)))
+    return tuple(computed("eigh", np.linalg.eigh, _lower(a)))
 
 
 def _numpy_eigvalsh(a: Any) -> tuple[Any]:
-    return (computed("eigvalsh", np.linalg.eigvalsh, np.tril(a)),)
+    return (computed("eigvalsh", np.linalg.eigvalsh, _lower(a)),)
+
+
+def _lower(a: Any) -> Any:
+    """A matrix of which LAPACK reads the lower triangle, without the upper one where that is not finite."""
+    return a if np.isfinite(a).all() else np.tril(a)
 
 
 eigh_p = numpy_primitive("eigh", _eigh_type, _numpy_eigh, _eigh_tangents)
