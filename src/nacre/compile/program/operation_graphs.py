@@ -15,7 +15,7 @@ from nacre.interpret.stage import stage
 from nacre.ir.facts import same_type
 from nacre.ir.graph import Builder, Equation, Graph
 from nacre.ir.primitive import Element, Layout, Primitive
-from nacre.trace.value import make
+from nacre.trace.value import Value, make
 
 Function = Callable[..., Any]
 Types = tuple[TensorType, ...]
@@ -81,3 +81,16 @@ def single_equation(graph: Graph) -> Equation | None:
     e, *more = graph.equations
     whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
     return e if whole and not e.primitive.multiple else None
+
+
+def view_of(graph: Graph) -> Value | None:
+    """The view of a dense operand that a chain of equations with one operand each makes; None if it needs a copy."""
+    if len(graph.inputs) != 1:
+        return None
+    at, held = graph.inputs[0], make(graph.input_types[0], None)
+    for e in graph.equations:
+        found = view(e.primitive, (held,), e.params, e.outputs[0].type) if e.inputs == (at,) else None
+        if found is None:
+            return None
+        at, held = e.outputs[0], found
+    return held if list(graph.outputs) == [at] else None

@@ -31,6 +31,7 @@ from nacre.compile.program.operation_graphs import (
     single_equation,
     strides_or_dense,
     traced,
+    view_of,
     writer_of,
     written_function,
 )
@@ -48,6 +49,7 @@ from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, PARTS, apply, plain_params
 from nacre.trace.value import Payload, Value, is_concrete, make
 
+SETTINGS = 64  # settings of a function and a type, such as places, that have targets
 REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are prepared again
 
 Function = Callable[..., Any]
@@ -102,6 +104,7 @@ class Operations:
         self.numbers: set[object] = set()  # operations with a Python number that were called once
         self.kinds = Kinds()
         self.calls: dict[object, int] = {}  # of operations without an entry
+        self.often: dict[object, int] = {}  # targets of functions for one type, by settings that have many values
         self.turns = Turns()  # one thread makes an entry that several need at the same time
         forget_on_change(self.forget)
 
@@ -109,6 +112,7 @@ class Operations:
         """Drop all entries, because code is compiled in another way from now on."""
         self.numbers.clear()
         self.calls.clear()
+        self.often.clear()
         self.kinds.forget()
         self.turns.clear(self.known, NATIVE)
 
@@ -174,9 +178,10 @@ class Operations:
 
     def first_often(self, key: Any, function: Function, tensors: Sequence[Value]) -> Any:
         """The same for a function whose key has many values, as places have; calls that are rare have no target."""
-        if STATE.word or not STATE.usual or self._is_often(key):
-            return self.first_function(key, function, tensors)
-        return function(*tensors)
+        if STATE.word or not STATE.usual or not self._is_often(key) or self.often.get(key[:2], 0) >= SETTINGS:
+            return function(*tensors)
+        self.often[key[:2]] = self.often.get(key[:2], 0) + 1
+        return self.first_function(key, function, tensors)
 
     def first_with_number(self, key: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
         """The same for a function that contains a Python number, whose target is made at the second call.
@@ -282,6 +287,12 @@ class Operations:
         if graph is None:
             return function
         single = single_equation(graph)
+        if single is None and all([may_be_view(e.primitive) for e in graph.equations]):
+            viewed = view_of(graph)
+            if viewed is None:
+                return function
+            recording = _recording(tensors, lambda active: fused_rule(graph, active))
+            return view_entry(tensors[0].type, viewed, recording.fallback(function), recording)
         if single is None:
             return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function, on_strides)
         primitive, params = single.primitive, single.params
