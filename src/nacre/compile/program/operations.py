@@ -287,10 +287,8 @@ class Operations:
         if graph is None:
             return function
         single = single_equation(graph)
-        if single is None and all([may_be_view(e.primitive) for e in graph.equations]):
-            viewed = view_of(graph)
-            if viewed is None:
-                return function
+        viewed = view_of(graph) if single is None else None
+        if viewed is not None:
             recording = _recording(tensors, lambda active: fused_rule(graph, active))
             return view_entry(tensors[0].type, viewed, recording.fallback(function), recording)
         if single is None:
