@@ -196,7 +196,8 @@ def repetitions(run: Callable[[], Any], seconds: float) -> int:
 
 
 def timed(run: Callable[[], Any], count: int) -> float:
-    """The seconds of a call, of many in a row."""
+    """The seconds of a call, of many in a row; behind one call, as another library's has used caches and threads."""
+    run()
     begin = time.perf_counter()
     for _ in range(count):
         run()
@@ -291,7 +292,7 @@ def table(every: dict[str, dict[str, Times]]) -> list[str]:
         cells: list[str] = []
         for size in map(str, SIZES):
             pair = [ratio(every[name].get(size, {}), contender) for contender in ("nacre", "compiled")]
-            cells.append(", ".join("–" if r is None else f"{r:.3g}" for r in pair))
+            cells.append(", ".join("–" if r is None else f"{r:.2f}" for r in pair))
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return [*lines, ""]
 
