@@ -31,7 +31,7 @@ from nacre.api.other_names.methods import made
 from nacre.api.standard import sets
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
-from nacre.base.boundary import public_class, publish, publish_all
+from nacre.base.boundary import public_class, publish, publish_all, undecorated
 from nacre.base.dims import Dim
 from nacre.base.hints import mark_absent
 from nacre.base.porting.functions import NACRE
@@ -64,7 +64,7 @@ MODULES = (
 
 def required(function: Any) -> tuple[str, ...]:
     """The names of the parameters of a function that have no default."""
-    code = getattr(function, "__wrapped__", function).__code__
+    code = undecorated(function).__code__
     return code.co_varnames[: code.co_argcount - len(getattr(function, "__defaults__", None) or ())]
 
 

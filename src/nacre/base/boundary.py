@@ -307,11 +307,19 @@ def _constructor(function: Function) -> Function:
     return update_wrapper(__init__, function)
 
 
+def undecorated(function: Any) -> FunctionType:
+    """The function that its decorators call."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
 def _speaks(function: object) -> TypeGuard[FunctionType]:
     """Whether this is an unwrapped function that takes more than tensors; tensors are checked by the operations."""
     if not isinstance(function, FunctionType) or function in _made:
         return False
-    if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
+    own = undecorated(function)
+    if own.__defaults__ and own.__code__.co_posonlyargcount < own.__code__.co_argcount:
         return True  # a caller may use another library's keywords
     if function.__name__ in WIDER or _is_activation(function):
         return True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from math import copysign, isnan
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from nacre.api.tensor import Tensor
+from nacre.base.boundary import undecorated
 from nacre.base.dtypes import DType
 from nacre.base.errors import Error
 from nacre.compile.program.executor import OPERATIONS
@@ -70,8 +70,8 @@ class _Operation(NamedTuple):
 
 def has_one_parameter(function: Callable[..., Any]) -> bool:
     """Whether a function takes one argument alone."""
-    code = function.__code__
-    return code.co_argcount == 1 and not code.co_kwonlyargcount and not code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+    code = undecorated(function).__code__
+    return code.co_argcount == 1 and not code.co_kwonlyargcount
 
 
 def _alone(operation: _Operation) -> Callable[..., Any]:
