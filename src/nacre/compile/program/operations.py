@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any, cast
 
 from nacre.base.cached_property import cached_property
-from nacre.base.errors import Error
 from nacre.base.locks import Turns
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
@@ -25,16 +24,16 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.compile.program.functions import ExaminedFunctions, single, traced
 from nacre.compile.program.kinds import Kinds, Strides, Writer, Written, strides_of
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
+from nacre.interpret.anomalies.detector import is_examined
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
 from nacre.interpret.reverse import fused_rule
-from nacre.interpret.stage import stage
 from nacre.interpret.tape import recorded, rule_of_call
-from nacre.ir.facts import same_type
 from nacre.ir.graph import Builder, Equation, Graph, has_effects
 from nacre.ir.primitive import Element, Host, Layout, Primitive, RangeCheck
 from nacre.runtime.executable import Executable
@@ -112,6 +111,7 @@ class Operations:
         self.known: dict[object, CachedOperation] = {}
         self.numbers: set[object] = set()  # operations with a Python number that were called once
         self.kinds = Kinds()
+        self.examined = ExaminedFunctions()
         self.calls: dict[object, int] = {}  # of operations without an entry
         self.turns = Turns()  # one thread makes an entry that several need at the same time
         forget_on_change(self.forget)
@@ -121,6 +121,7 @@ class Operations:
         self.numbers.clear()
         self.calls.clear()
         self.kinds.forget()
+        self.examined.forget()
         self.turns.clear(self.known, NATIVE)
 
     # ---- the first call of operand types, for `bind` and the public functions
@@ -159,6 +160,7 @@ class Operations:
         found = self._served(key, tensors)
         if found is not None:
             return found
+        function = self.examined.within(key, function)
 
         def write(types: Sequence[TensorType], params: Mapping[str, Any], strides: Strides | None) -> Written | None:
             """The function for other sizes of operands."""
@@ -175,7 +177,7 @@ class Operations:
         if kind in self.numbers:
             return self.first_function(key, function, tensors)
         result = function(*tensors)
-        if not STATE.word and STATE.usual:
+        if (not STATE.word or is_examined()) and STATE.usual:
             if len(self.numbers) >= REMEMBERED:
                 self.numbers.clear()
             self.numbers.add(kind)
@@ -242,13 +244,13 @@ class Operations:
 
     def _fused(self, function: Function, tensors: Sequence[Value]) -> Function:
         """The target of a public function: its primitive's, or that of all its equations as one program."""
-        graph = _traced(function, tuple([x.type for x in tensors]))
+        graph = traced(function, tuple([x.type for x in tensors]))
         if graph is None:
             return function
-        single = _single(graph)
-        if single is None:
+        one = single(graph)
+        if one is None:
             return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function)
-        primitive, params = single.primitive, single.params
+        primitive, params = one.primitive, one.params
         key = (primitive, *[x.type for x in tensors], *params.items())
 
         def general(*inputs: Value) -> Any:
@@ -433,12 +435,12 @@ def _writer(primitive: Primitive) -> Writer:
 
 def _written_function(function: Function, types: Types, strides: Strides | None) -> Written | None:
     """A public function with one result."""
-    graph = _traced(function, types)
+    graph = traced(function, types)
     if graph is None:
         return None
-    single = _single(graph)
-    if single is not None:
-        return _written(single.primitive, types, single.params, strides)
+    one = single(graph)
+    if one is not None:
+        return _written(one.primitive, types, one.params, strides)
     return Written(graph, lambda active: fused_rule(graph, active))
 
 
@@ -479,21 +481,3 @@ def _recording(inputs: Sequence[Value], rule: RuleFor) -> Recording:
     if STATE.gradients:
         recording.learn(inputs)
     return recording
-
-
-def _traced(function: Function, types: Types) -> Graph | None:
-    """The graph of a public function; None if it has an error, other operands, or returns its own in another object."""
-    try:
-        trace = stage(lambda *xs: [function(*xs)], types, "operator")
-        equations = trace.graph.equations
-    except Error:  # which a call raises again
-        return None
-    computes = not all(e.primitive.simplify is same_type and e.inputs[0].type is e.outputs[0].type for e in equations)
-    return trace.graph if computes and not trace.captures and not trace.variables else None
-
-
-def _single(graph: Graph) -> Equation | None:
-    """The graph's one equation, if it reads all inputs in order."""
-    e, *more = graph.equations
-    whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
-    return e if whole and not e.primitive.multiple else None
