@@ -119,11 +119,12 @@ class ExaminingExecutor:
 
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph on concrete values, and examine its equations' results."""
-        if STATE.detector is None:
+        detector: Detector | None = STATE.detector
+        if detector is None:
             return self.executor.execute(graph, inputs)
-        if not all(t.static for t in graph.input_types):
+        if ("flagged", detector.kinds) not in graph.kept and not all(t.static for t in graph.input_types):
             return self.execute_at(graph, inputs, solve(graph.input_types, [x.type.shape for x in inputs]))  # type: ignore[arg-type]
-        return self._run(graph, inputs, STATE.detector)
+        return self._run(graph, inputs, detector)
 
     def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
         """Run a graph for given numbers of its symbols, and examine its equations' results."""
