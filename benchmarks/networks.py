@@ -50,13 +50,13 @@ def limits(document: dict[str, Any]) -> Ceilings:
 
 
 def kept(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the page shows of a processor's reports; of a network in several of them, the one with the least time."""
+    """What the page shows of a processor's reports; of a network in several of them, the quickest run."""
     roof = highest([limits(d) for d in documents])
     entries: dict[str, dict[str, Any]] = {}
     for name in (w.name for w in NETWORKS):
         runs = [d["workloads"][name] for d in documents if name in d["workloads"]]
         if runs:
-            entries[name] = network(min(runs, key=lambda r: r["least"]), roof)
+            entries[name] = network(min(runs, key=lambda r: r["whole"]), roof)
     if not entries:
         raise ArgumentError("networks: reports of `nacre bench` with one of the networks are required; got none")
     rates = ", ".join(f"{size >> 10:,} KiB {rate / 1e9:.0f}" for size, rate in roof.bandwidths)
@@ -67,15 +67,17 @@ def kept(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def network(run: dict[str, Any], roof: Ceilings) -> dict[str, Any]:
-    """A network's times in milliseconds, its floor, and its large kernels; those of one kind are one."""
+    """A network's least time of a call or a profiled run, its floor, in milliseconds, and its large kernels.
+
+    Kernels of one kind are one.
+    """
     rows = [{**r, "floor": roof.floor(r["flops"], r["bytes"], r["dtype"])} for r in run["kernels"] if r["seconds"]]
     main = max(rows, key=lambda r: r["flops"])["dtype"]
     kinds = [list(same) for _, same in groupby(sorted(rows, key=kind), kind)]
     spent = {id(same): sum(r["seconds"] for r in same) for same in kinds}
     large = [s for s in kinds if spent[id(s)] > LARGE * run["walked"]]
     return {
-        "least": round(run["least"] * 1e3, 3),
-        "median": round(run["median"] * 1e3, 3),
+        "least": round(min(run["least"], run["whole"]) * 1e3, 3),
         "floor": round(roof.floor(run["flops"], run["traffic"], main) * 1e3, 3),
         "by kernels": round(sum(r["floor"] for r in rows) / run["walked"], 3),
         "kernels": [
@@ -119,10 +121,10 @@ def cause(name: str, kernel: dict[str, Any], known: Sequence[tuple[re.Pattern[st
 
 def tables(found: dict[str, Any]) -> Iterator[str]:
     """The tables of a processor, in Markdown."""
-    yield from ["", "| network | least / median, ms | floor, ms | share | kernel by kernel |", "|---|---|---|---|---|"]
+    yield from ["", "| network | least, ms | floor, ms | share | kernel by kernel |", "|---|---|---|---|---|"]
     for name, n in found["networks"].items():
         yield (
-            f"| `{name}`: {WORKLOADS[name].title} | {digits(n['least'])} / {digits(n['median'])} | {digits(n['floor'])} | "
+            f"| `{name}`: {WORKLOADS[name].title} | {digits(n['least'])} | {digits(n['floor'])} | "
             f"{n['floor'] / n['least']:.0%} | {n['by kernels']:.0%} |"
         )
     yield from ["", f"Limits ({found['limits']}).", ""]

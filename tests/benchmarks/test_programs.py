@@ -107,7 +107,7 @@ def bench_of(least: float, f32: float) -> dict[str, object]:
     flops = {"f32": f32, "f64": f32 / 2}
     return {
         "workloads": {
-            "vit": {"least": least, "median": 2 * least, "flops": 3e9, "traffic": 1e6, "walked": 0.01, "kernels": rows}
+            "vit": {"least": least, "whole": 2 * least, "flops": 3e9, "traffic": 1e6, "walked": 0.01, "kernels": rows}
         },
         "ceilings": {"isa": "avx512", "threads": 2, "flops": flops, "bandwidths": [[1 << 14, 8e11], [1 << 28, 1e10]]},
     }
@@ -118,7 +118,6 @@ def test_networks_have_shares_of_the_roof_and_causes(monkeypatch: pytest.MonkeyP
     found = networks.kept([bench_of(0.02, 5e11), bench_of(0.01, 4e11)])
     assert found["networks"]["vit"] == {
         "least": 10.0,
-        "median": 20.0,
         "floor": 6.0,
         "by kernels": 0.6,
         "kernels": [
@@ -129,11 +128,11 @@ def test_networks_have_shares_of_the_roof_and_causes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(networks, "causes", lambda: [(re.compile("^vit: gelu"), "few bytes")])
     page = networks.page("Before.\n<!-- networks -->\nold\n<!-- networks end -->\nAfter.\n", {"One": found})
     assert "old" not in page and page.endswith("\nAfter.\n") and "### One" in page
-    assert re.search(r"`vit`: training step of .* \| 10 / 20 \| 6 \| 60% \| 60% \|", page)
+    assert re.search(r"`vit`: training step of .* \| 10 \| 6 \| 60% \| 60% \|", page)
     assert "| vit | `contract+add` | 2 | 80% | 75% |  |" in page
     assert "| vit | `gelu` | 1 | 20% | 0% | few bytes |" in page
     monkeypatch.setattr(networks, "causes", lambda: [])
-    with pytest.raises(ArgumentError, match="a cause in causes.toml is required for gelu of vit"):
+    with pytest.raises(ArgumentError, match=r"a cause in causes\.toml is required for gelu of vit"):
         list(networks.tables(found))
     with pytest.raises(ArgumentError, match="got none"):
         networks.kept([{**bench_of(1, 1e11), "workloads": {}}])
@@ -144,4 +143,4 @@ def test_the_page_shows_the_networks_that_were_measured() -> None:
     text = networks.PAGE.read_text(encoding="utf-8")
     data = json.loads(networks.DATA.read_text(encoding="utf-8"))
     assert networks.page(text, data) == text, "python3 run.py bench networks"
-    assert all(set(found["networks"]) == {w.name for w in NETWORKS} for found in data.values())
+    assert all(set(found["networks"]) <= {w.name for w in NETWORKS} for found in data.values())
