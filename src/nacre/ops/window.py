@@ -329,9 +329,9 @@ def _hit(window: WindowGeometry, axis: int, index: Expr, tap: Expr, count: Size)
 
     Taps are counted from the last, so that windows ascend.
     """
-    if window.covers(axis):
-        return const(0), Const(True, bool_)
     size = window.size[axis]
+    if isinstance(size, Dim) or window.covers(axis):
+        return const(0), Const(True, bool_)
     back = apply("sub", const(size - 1), tap)
     low, step = window.padding[axis][0], window.stride[axis]
     offset = apply("sub", index_add(index, const(low)), back)
