@@ -220,6 +220,16 @@ def nest_of(fusion: Fusion, e: Equation, low: Nest) -> FusedNest:
     return FusedNest(e, low, Kernel(kernel.name, inputs, outputs, kernel.body), tuple(views), e.outputs)
 
 
+def by_generators(isa: Isa, finishing: Finishing) -> Finishing:
+    """The clusters behind equations that a generator writes; where a nest is chosen, its kernel IR decides."""
+    return {
+        cluster: (node, keeps)
+        for cluster, (node, keeps) in finishing.items()
+        if not isinstance(node.equations[0].primitive.lowering, Nest)
+        or chosen_nest(node.equations[0], kernel_for(isa, node.equations[0])) is None
+    }
+
+
 def chosen_nest(e: Equation, kernel: RegisteredKernel | None) -> Nest | None:
     """The nest that computes an equation: that of a registered kernel, or its own; None for another kernel."""
     low = e.primitive.lowering if kernel is None else kernel.build

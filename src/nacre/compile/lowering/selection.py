@@ -13,7 +13,7 @@ from nacre.compile.fusion.fuse import fuse
 from nacre.compile.fusion.gemm_epilogue import epilogues
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
-from nacre.compile.fusion.nest import FusedNest, chosen_nest, nest_clusters, nest_of
+from nacre.compile.fusion.nest import FusedNest, by_generators, chosen_nest, nest_clusters, nest_of
 from nacre.compile.fusion.window import prologues
 from nacre.compile.lowering import attention as attention  # registers its kernels
 from nacre.compile.lowering import sized_convolution as sized_convolution  # registers its kernels
@@ -58,7 +58,7 @@ class KernelSelection:
 
     def write(self) -> None:
         """Write the launches of the graph, in order."""
-        finishing = epilogues(self.fusion)
+        finishing = by_generators(self.launches.isa, epilogues(self.fusion))
         prologue_of = prologues(self.fusion, self.launches.isa, finishing)
         early = set(prologue_of.values())
         nests = nest_clusters(self.fusion, self.launches.isa, finishing, early)
