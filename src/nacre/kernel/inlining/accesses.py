@@ -175,9 +175,14 @@ class AccessPlace:
     loops: tuple[For, ...]
 
     @property
-    def is_fast(self) -> bool:
-        """Whether iterations around it run as lanes of vectors, and on several threads."""
-        return any(s.vector for s in self.loops) and any(s.parallel for s in self.loops)
+    def in_vectors(self) -> bool:
+        """Whether iterations around it run as lanes of vectors."""
+        return any(s.vector for s in self.loops)
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether iterations around it run on several threads."""
+        return any(s.parallel for s in self.loops)
 
     @property
     def iteration(self) -> tuple[Stmt, ...]:
