@@ -1,7 +1,7 @@
 """Nests with pointwise clusters: a cluster that only a nest reads is computed where the nest reads it, and one that
 reads a result is computed where the nest stores it.
 
-The kernel IR of the nest shows what is possible, whoever wrote it.  A cluster before a nest needs inputs of which each
+The kernel IR of the nest decides, whoever wrote it.  A cluster before a nest needs inputs of which each
 element is read once, or a few times if it is cheap.  A cluster behind it needs a result of which each element is
 stored once.  Each element is computed as without fusion, but without a pass through memory.
 """

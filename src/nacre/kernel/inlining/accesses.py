@@ -1,4 +1,4 @@
-"""Proofs about the elements that a kernel accesses: each one is stored once, or is read so many times at most."""
+"""Proofs about the elements that a kernel accesses: each one is stored once, or is read a few times at most."""
 
 from __future__ import annotations
 
