@@ -343,3 +343,45 @@ def test_nests_of_the_package() -> None:
         ),
     )
     assert len(labels(lambda x: nc.exp(double(nc.sin(x))), x)) == 1
+
+
+def random_program(seed: int) -> Any:
+    """A function of two tensors of [6, 40]: kernels, elementwise operations, products, reductions and views."""
+    steps = [tuple(map(int, row)) for row in np.random.default_rng(seed).integers(0, 1 << 30, (14, 4))]
+
+    def f(x: Any, w: Any) -> Any:
+        known = [x, w]
+        for what, a, b, c in steps:
+            u, v = known[-1 - a % min(4, len(known))], known[b % len(known)]
+            found = (
+                lambda u=u, v=v: u * 0.5 + v,
+                lambda u=u, v=v: nc.maximum(u, v) - 1,
+                lambda u=u: nc.exp(nc.minimum(u, 1.0)),
+                lambda u=u: squares(u * 0.125),
+                lambda u=u: row_sums(u) * 0.0625,
+                lambda u=u, v=v: blurred(u) + v,
+                lambda u=u: backwards(u),
+                lambda u=u: inner_only(u),
+                lambda u=u, c=c: parts(u)[c % 2].astype(nc.float32),
+                lambda u=u, v=v: u - v.sum(axis=1, keepdims=True) * 0.01,
+                lambda u=u, v=v: ((u @ v.T) * 0.01) @ v,
+                lambda u=u: u[:, ::-1],
+                lambda u=u: nc.cumulative_sum(u, axis=1) * 0.01,
+                lambda u=u: recurrence(u) * 0.01,
+            )
+            known.append(found[what % len(found)]())
+        return (*known[-2:], *(known[b % len(known)] for _, _, b, c in steps[:4] if c % 3 == 0))
+
+    return f
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int) -> None:
+    labels(random_program(seed), rand(6, 40), rand(6, 40) * 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 400, 20))
+def test_many_random_programs(first: int) -> None:
+    for seed in range(first, first + 20):
+        labels(random_program(seed), rand(6, 40), rand(6, 40) * 0.5)
