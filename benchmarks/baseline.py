@@ -1,4 +1,4 @@
-"""The work that the standard workloads hold, counted, against what it was when `baseline.json` was written.
+"""The work that the workloads of `nacre bench` hold, counted, against what it was when `baseline.json` was written.
 
     python3 run.py bench baseline            compare, and exit with 1 where a count has grown
     python3 run.py bench baseline --write    keep today's counts
@@ -19,7 +19,6 @@ from pathlib import Path
 
 from nacre.compile.pipeline import compile_graph
 from nacre.examples.workloads import WORKLOADS
-from nacre.examples.workloads.standard import STANDARD
 from nacre.inspect.work import work
 from nacre.native.engine import cross_target
 
@@ -56,7 +55,7 @@ def main() -> int:
     given = parser.parse_args()
     kept, fine = load(), True
     for size in ("tiny",) if given.tiny else ("tiny", "full"):
-        now = {name: counts(name, size == "tiny") for name in (w.name for w in STANDARD)}
+        now = {name: counts(name, size == "tiny") for name in WORKLOADS}
         for name, found in now.items():
             faults = list(grown(found, kept.get(size, {}).get(name, found)))
             fine &= not faults

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from nacre.examples.workloads import WORKLOADS
+from nacre.examples.workloads.networks import NETWORKS
 from nacre.examples.workloads.standard import STANDARD
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -35,8 +37,14 @@ def test_tiny_workloads_have_not_grown(name: str) -> None:
     check(name, "tiny")
 
 
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", [w.name for w in NETWORKS])
+def test_tiny_networks_have_not_grown(name: str) -> None:
+    check(name, "tiny")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [w.name for w in STANDARD])
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads_have_not_grown(name: str) -> None:
     check(name, "full")
 

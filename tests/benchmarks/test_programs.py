@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.test_baseline import FOLDER, program
+from nacre.base.errors import ArgumentError
+from nacre.examples.workloads.networks import NETWORKS
 
 
 @pytest.mark.slow
@@ -91,3 +94,53 @@ def test_the_report_writes_each_processor_and_charts_the_first() -> None:
     drawn = report.chart("One <core>", data["One"])
     assert "1.50 × PyTorch" in drawn and "One &lt;core&gt;" in drawn and "prefers-color-scheme: dark" in drawn
     assert json.loads(report.as_json(data)) == data
+
+
+def kernel(label: str, milliseconds: float, flops: float, nbytes: float = 1e3) -> dict[str, object]:
+    """A kernel in a report of `nacre bench`."""
+    return {"label": label, "dtype": "f32", "flops": flops, "bytes": nbytes, "seconds": milliseconds / 1e3}
+
+
+def bench_of(least: float, f32: float) -> dict[str, object]:
+    """A report of `nacre bench vit` with three kernels."""
+    rows = [kernel("contract+add", 6, 2e9), kernel("contract+add", 2, 1e9), kernel("gelu", 2, 0, 1e3)]
+    flops = {"f32": f32, "f64": f32 / 2}
+    return {
+        "workloads": {
+            "vit": {"least": least, "whole": 2 * least, "flops": 3e9, "traffic": 1e6, "walked": 0.01, "kernels": rows}
+        },
+        "ceilings": {"isa": "avx512", "threads": 2, "flops": flops, "bandwidths": [[1 << 14, 8e11], [1 << 28, 1e10]]},
+    }
+
+
+def test_networks_have_shares_of_the_roof_and_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = program("networks")
+    found = networks.kept([bench_of(0.02, 5e11), bench_of(0.01, 4e11)])
+    assert found["networks"]["vit"] == {
+        "least": 10.0,
+        "floor": 6.0,
+        "by kernels": 0.6,
+        "kernels": [
+            {"kind": "contract+add", "times": 2, "part": 0.8, "share": 0.75},
+            {"kind": "gelu", "times": 1, "part": 0.2, "share": 0.0},
+        ],
+    }
+    monkeypatch.setattr(networks, "causes", lambda: [(re.compile("^vit: gelu"), "few bytes")])
+    page = networks.page("Before.\n<!-- networks -->\nold\n<!-- networks end -->\nAfter.\n", {"One": found})
+    assert "old" not in page and page.endswith("\nAfter.\n") and "### One" in page
+    assert re.search(r"`vit`: training step of .* \| 10 \| 6 \| 60% \| 60% \|", page)
+    assert "| vit | `contract+add` | 2 | 80% | 75% |  |" in page
+    assert "| vit | `gelu` | 1 | 20% | 0% | few bytes |" in page
+    monkeypatch.setattr(networks, "causes", lambda: [])
+    with pytest.raises(ArgumentError, match=r"a cause in causes\.toml is required for gelu of vit"):
+        list(networks.tables(found))
+    with pytest.raises(ArgumentError, match="got none"):
+        networks.kept([{**bench_of(1, 1e11), "workloads": {}}])
+
+
+def test_the_page_shows_the_networks_that_were_measured() -> None:
+    networks = program("networks")
+    text = networks.PAGE.read_text(encoding="utf-8")
+    data = json.loads(networks.DATA.read_text(encoding="utf-8"))
+    assert networks.page(text, data) == text, "python3 run.py bench networks"
+    assert all(set(found["networks"]) <= {w.name for w in NETWORKS} for found in data.values())

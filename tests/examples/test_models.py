@@ -1,4 +1,4 @@
-"""The networks of `nacre.examples.models`: their docstrings, other sizes, the cache, and padding."""
+"""The networks of `nacre.examples.models`: docstrings, same bits, other sizes, the cache, and padding."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import nn
+from examples.small_networks import NETWORKS, scores
+from nacre import nn, optim
 from nacre.examples.models import bert, experts, llama, lstm, mobilenet, unet, vit
+from nacre.nn import functional as F
 
 PARAMETERS = {  # those of the published models
     vit.VisionTransformer: 86_567_656,
@@ -37,6 +39,46 @@ def test_the_default_sizes_are_those_of_the_published_models(kind: Any) -> None:
 def test_the_small_mobilenet_has_the_size_of_the_published_one() -> None:
     model = mobilenet.MobileNetV3(mobilenet.SMALL, 1024)
     assert sum(math.prod(p.shape) for p in model.parameters()) == 2_542_856
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_three_updates_have_the_same_bits_eagerly_and_compiled(name: str) -> None:
+    """Scores, losses, all gradients, and the weights and statistics behind them, for data of several sizes."""
+    small = NETWORKS[name]
+
+    def trained(compiled: bool) -> dict[str, np.ndarray]:
+        nc.random.seed(5)
+        model, rng, found = small.make(), np.random.default_rng(6), dict[str, np.ndarray]()
+        optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+
+        def step(y: nc.Tensor, *inputs: nc.Tensor) -> tuple[Any, ...]:
+            predicted = scores(model(*inputs))
+            loss = small.loss(F, predicted, y)
+            loss.backward()
+            gradients = {n: p.grad for n, p in model.named_parameters()}
+            optimizer.step()
+            optimizer.zero_grad()
+            return predicted, loss, gradients
+
+        run = nc.jit(step) if compiled else step
+        for k in range(3):
+            y, inputs = small.data(rng, k)
+            predicted, loss, gradients = run(*map(single, (y, *inputs)))
+            state = {"scores": predicted, "loss": loss, **gradients}
+            state |= {f"state {n}": v for n, v in model.state_dict().items()}
+            found |= {f"{n} of step {k}": v.numpy().copy() for n, v in state.items()}
+        return found
+
+    eager, compiled = trained(False), trained(True)
+    assert eager.keys() == compiled.keys()
+    assert not [n for n, v in eager.items() if not np.array_equal(v, compiled[n])]
+    assert all(np.isfinite(v).all() for v in eager.values())
+
+
+def single(x: np.ndarray) -> nc.Tensor:
+    """A tensor of float32 or int64."""
+    return nc.asarray(x.astype(np.float32) if x.dtype.kind == "f" else x)
 
 
 @pytest.mark.slow

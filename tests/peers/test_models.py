@@ -3,115 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import nn, optim
-from nacre.examples.models import bert, experts, llama, lstm, mobilenet, unet, vit
+from examples.small_networks import BERT, LLAMA, NETWORKS, ROWS, scores
+from nacre import optim
+from nacre.examples.models.llama import Llama, LlamaCache
 from nacre.nn import functional as F
 
 torch = pytest.importorskip("torch")
 
 from peers import torch_models as twins  # noqa: E402 - it needs PyTorch
 
-ROWS = (
-    mobilenet.Bottleneck(3, 16, 16, False, False, 1),
-    mobilenet.Bottleneck(5, 40, 24, True, True, 2),
-    mobilenet.Bottleneck(5, 72, 24, True, False, 1),
-)
-LLAMA = llama.LlamaConfig(50, 24, 40, 2, 6, 2)
 EPSILON = 1e-3  # of AdamW: far above the rounding errors in gradients that are 0, as those of the keys' biases
-BERT = bert.BertConfig(50, 24, 2, 3, 40, 20, dropout=0.0)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A network and its twin, its inputs, and the shape and the number of its targets' classes.
-
-    Without classes, the targets are numbers.  `tolerance` is relative to the largest number.
-    """
-
-    ours: Callable[[], nn.Module]
-    theirs: Callable[[], Any]
-    inputs: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
-    targets: tuple[int, ...]
-    classes: int
-    channels: int = -1  # the axis of the classes
-    tolerance: float = 1e-10
-
-
-def images(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    return lambda rng: (rng.standard_normal(shape),)
-
-
-def tokens(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    return lambda rng: (rng.integers(1, 50, shape),)
-
-
-def padded(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    lengths = np.array([7, 4, 6])
-    mask = (np.arange(7) < lengths[:, None]).astype(np.int64)
-    return rng.integers(1, 50, mask.shape) * mask, mask
-
-
-def mixture(way: Any) -> Pair:
-    return Pair(
-        lambda: experts.MixtureOfExperts(8, 12, 4, 2, way, room=None),
-        lambda: twins.MixtureOfExperts(8, 12, 4, 2),
-        images(3, 5, 8),
-        (3, 5, 8),
-        0,
-    )
-
-
-PAIRS = {
-    "vit": Pair(
-        lambda: vit.VisionTransformer(16, 4, 2, 24, 3, 40, 0.0, 7),
-        lambda: twins.VisionTransformer(16, 4, 2, 24, 3, 40, 7),
-        images(3, 3, 16, 16),
-        (3,),
-        7,
-    ),
-    "mobilenet": Pair(
-        lambda: mobilenet.MobileNetV3(ROWS, 32, 7, 0.0),
-        lambda: twins.MobileNetV3(ROWS, 32, 7),
-        images(3, 3, 20, 20),
-        (3,),
-        7,
-        tolerance=1e-9,  # PyTorch's derivative of hardsigmoid has float32's sixth also for float64
-    ),
-    "unet": Pair(lambda: unet.UNet(2, 3, 4), lambda: twins.UNet(2, 3, 4), images(2, 2, 37, 50), (2, 37, 50), 3, 1),
-    "lstm": Pair(
-        lambda: lstm.LstmLanguageModel(50, 12, 16, 2, 0.0),
-        lambda: twins.LstmLanguageModel(50, 12, 16, 2),
-        tokens(6, 3),
-        (6, 3),
-        50,
-    ),
-    "llama": Pair(lambda: llama.Llama(LLAMA), lambda: twins.Llama(LLAMA), tokens(3, 9), (3, 9), 50, tolerance=1e-6),
-    "bert": Pair(lambda: bert.BertForMaskedLM(BERT), lambda: twins.BertForMaskedLM(BERT), padded, (3, 7), 50),
-    "experts by onehot": mixture("onehot"),
-    "experts by scatter": mixture("scatter"),
-    "experts by gather": mixture("gather"),
+TWINS: dict[str, Callable[[], Any]] = {
+    "vit": lambda: twins.VisionTransformer(16, 4, 2, 24, 3, 40, 7),
+    "mobilenet": lambda: twins.MobileNetV3(ROWS, 32, 7),
+    "unet": lambda: twins.UNet(2, 3, 4),
+    "lstm": lambda: twins.LstmLanguageModel(50, 12, 16, 2),
+    "llama": lambda: twins.Llama(LLAMA),
+    "bert": lambda: twins.BertForMaskedLM(BERT),
+    **{f"experts by {way}": lambda: twins.MixtureOfExperts(8, 12, 4, 2) for way in ("onehot", "scatter", "gather")},
 }
-
-
-def scores(found: Any) -> Any:
-    """What a network returns, without its state."""
-    return found[0] if isinstance(found, tuple) else found
-
-
-def loss_of(f: Any, pair: Pair, found: Any, y: Any) -> Any:
-    """The loss by the functions of a library."""
-    if not pair.classes:
-        return f.mse_loss(found, y)
-    if pair.channels == -1:
-        return f.cross_entropy(found.reshape(-1, pair.classes), y.reshape(-1))
-    return f.cross_entropy(found, y)
+TOLERANCES = {  # relative to the largest number
+    "mobilenet": 1e-9,  # PyTorch's derivative of hardsigmoid has float32's sixth also for float64
+    "llama": 1e-6,
+}
 
 
 def compare(ours: Any, theirs: Any, tolerance: float, name: str) -> None:
@@ -120,11 +40,11 @@ def compare(ours: Any, theirs: Any, tolerance: float, name: str) -> None:
     np.testing.assert_allclose(ours.numpy(), expected, 0, tolerance * max(1e-3, np.abs(expected).max()), err_msg=name)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_values_gradients_and_three_updates_are_pytorchs(name: str) -> None:
-    pair, rng = PAIRS[name], np.random.default_rng(1)
+    small, tolerance, rng = NETWORKS[name], TOLERANCES.get(name, 1e-10), np.random.default_rng(1)
     torch.manual_seed(1)
-    twin, model = pair.theirs().double(), pair.ours().double()
+    twin, model = TWINS[name]().double(), small.make().double()
     model.load_state_dict(twin.state_dict())
     twin.load_state_dict({k: torch.from_numpy(v.numpy().copy()) for k, v in model.state_dict().items()})
     theirs = dict(twin.named_parameters())
@@ -135,30 +55,47 @@ def test_values_gradients_and_three_updates_are_pytorchs(name: str) -> None:
     @nc.jit
     def step(y: nc.Tensor, *inputs: nc.Tensor) -> tuple[Any, ...]:
         found = scores(model(*inputs))
-        loss = loss_of(F, pair, found, y)
+        loss = small.loss(F, found, y)
         loss.backward()
         gradients = {n: p.grad for n, p in model.named_parameters()}
         update.step()
         update.zero_grad()
         return found, loss, gradients
 
-    for _ in range(3):
-        inputs = pair.inputs(rng)
-        y = rng.integers(0, pair.classes, pair.targets) if pair.classes else rng.standard_normal(pair.targets)
+    for k in range(3):
+        y, inputs = small.data(rng, k)
         found, loss, gradients = step(nc.asarray(y), *map(nc.asarray, inputs))
         expected = scores(twin(*map(torch.from_numpy, inputs)))
-        their_loss = loss_of(torch.nn.functional, pair, expected, torch.from_numpy(y))
+        their_loss = small.loss(torch.nn.functional, expected, torch.from_numpy(y))
         their_loss.backward()
-        compare(found, expected, pair.tolerance, "values")
-        compare(loss, their_loss, pair.tolerance, "loss")
+        compare(found, expected, tolerance, "values")
+        compare(loss, their_loss, tolerance, "loss")
         for n, p in theirs.items():
-            compare(gradients[n], p.grad, 100 * pair.tolerance, n)
+            compare(gradients[n], p.grad, 100 * tolerance, n)
         their_update.step()
         their_update.zero_grad()
         for n, p in twin.state_dict().items():
-            compare(model.state_dict()[n], p, 100 * pair.tolerance, n)
+            compare(model.state_dict()[n], p, 100 * tolerance, n)
     model.eval(), twin.eval()
-    inputs = pair.inputs(rng)
+    _, inputs = small.data(rng, 3)
     with nc.no_grad():
         found = scores(nc.jit(model)(*map(nc.asarray, inputs)))
-    compare(found, scores(twin(*map(torch.from_numpy, inputs))), 100 * pair.tolerance, "values of the trained network")
+    compare(found, scores(twin(*map(torch.from_numpy, inputs))), 100 * tolerance, "values of the trained network")
+
+
+def test_tokens_behind_a_cache_have_pytorchs_values() -> None:
+    """A beginning of five tokens, then one after the other, beside the twin that reads all of them at once."""
+    torch.manual_seed(2)
+    twin = twins.Llama(LLAMA).double()
+    model, cache = Llama(LLAMA).double(), LlamaCache(LLAMA, 2, 10, nc.float64)
+    model.load_state_dict(twin.state_dict())
+    ids = np.random.default_rng(3).integers(0, 50, (2, 9))
+
+    @nc.jit
+    @nc.no_grad()
+    def read(ids: nc.Tensor, position: nc.Tensor) -> nc.Tensor:
+        return model(ids, cache, position)
+
+    given = nc.asarray(ids)
+    parts = [read(given[:, :5], nc.tensor(0)), *(read(given[:, k : k + 1], nc.tensor(k)) for k in range(5, 9))]
+    compare(nc.concat(parts, axis=1), twin(torch.from_numpy(ids)), TOLERANCES["llama"], "values")

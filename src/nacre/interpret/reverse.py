@@ -185,7 +185,7 @@ def fused_rule(graph: Graph, active: Positions) -> Rule | None:
 
     None if the result does not depend on the operands `active`.
     """
-    back = reverse(graph, active)
+    back = own_reverse(graph, active)
     if not back.traced:
         return None
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)

@@ -85,6 +85,11 @@ class WindowGeometry:
         )
         return (*self.shape[:2], *spatial)
 
+    def covers(self, axis: int) -> bool:
+        """Whether one window covers the whole axis, without padding, as each symbolic one does."""
+        size, length = self.size[axis], self.shape[axis + 2]
+        return isinstance(size, Dim) or (size == length and self.padding[axis] == (0, 0) and self.dilation[axis] == 1)
+
     def position(self, axis: int, out: Expr, tap: Expr) -> Expr:
         """The image index, maybe outside the image, of a window's tap along a spatial axis."""
         moved = index_add(index_mul(out, const(self.stride[axis])), index_mul(tap, const(self.dilation[axis])))
@@ -325,7 +330,7 @@ def _hit(window: WindowGeometry, axis: int, index: Expr, tap: Expr, count: Size)
     Taps are counted from the last, so that windows ascend.
     """
     size = window.size[axis]
-    if isinstance(size, Dim):  # one window covers the axis
+    if isinstance(size, Dim) or window.covers(axis):
         return const(0), Const(True, bool_)
     back = apply("sub", const(size - 1), tap)
     low, step = window.padding[axis][0], window.stride[axis]
@@ -346,7 +351,7 @@ def _sum_grad_kernel(types: Types, results: Types, shape: Shape, **params: Any) 
     column, column_hit = _hit(window, 1, Q, KW, g.shape[3])
     element = convert(Load("g", (N, C, row, column), g.dtype), wide)
     add = If(column_hit, (Store("total", (), apply("add", total, element)),))
-    taps, across = (1 if isinstance(s, Dim) else s for s in window.size)
+    taps, across = (1 if window.covers(axis) else s for axis, s in enumerate(window.size))
     taps = For("i", taps, (If(row_hit, (For("j", across, (add,)),)),))
     body = (*begin, taps, Store("y", (N, C, R, Q), convert(total, g.dtype)))
     return Kernel("window_sum_grad", (_buffer("g", g),), (_buffer("y", y),), _over(y.shape, body))

@@ -72,6 +72,10 @@ class Executor(Protocol):
         """Run a graph on concrete values."""
         ...
 
+    def execute_on_views(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Run a graph of fixed sizes on concrete values, of which views are not copied."""
+        ...
+
     def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
         """Run a graph for given numbers of its symbols, always in the same order."""
         ...

@@ -92,11 +92,6 @@ def checked_kinds(operation: str, kinds: Any) -> Kinds:
     raise ArgumentError(f'{operation}: kinds must be "all" or some of {", ".join(KINDS)}; got {kinds!r}')
 
 
-def is_examined() -> bool:
-    """Whether operations are examined, and no transformation is in progress."""
-    return STATE.detector is not None and STATE.interpreters[-1] is STATE.detector
-
-
 def traced_with_places() -> AnomalyDetection:
     """A context in which functions are traced with the paths of modules in their equations' sources."""
     return AnomalyDetection(ALL)

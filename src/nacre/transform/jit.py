@@ -32,6 +32,7 @@ from nacre.codegen.entry.points import begin_step
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.executor import EXECUTOR
 from nacre.compile.program.tune import tune, wanted
+from nacre.interpret.anomalies.detector import is_examined
 from nacre.interpret.pullback import NoRule
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import refuse_arguments
@@ -47,7 +48,7 @@ from nacre.trace.modes import gradients
 from nacre.trace.reads import note_captures
 from nacre.trace.value import Value, give_up, is_concrete
 from nacre.trace.variable import Variable
-from nacre.transform.anomalies import AnomalyDetection, checked_kinds, is_examined
+from nacre.transform.anomalies import AnomalyDetection, checked_kinds
 from nacre.transform.arguments import name_of, require_function
 from nacre.transform.autograph.conversions import Conversions
 from nacre.transform.changing_numbers import ChangingNumbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,6 +12,8 @@ import nacre as nc
 from nacre import nn, optim, optimize
 from nacre.base.errors import AnomalyError, ArgumentError, KindError, StateError
 from nacre.base.state import STATE
+from nacre.compile.program.executor import EXECUTOR
+from nacre.interpret.anomalies.detector import ExaminingExecutor
 from nacre.interpret.anomalies.kinds import KINDS
 from nacre.trace.bind import PARTS
 from transform.anomalies.broken import BROKEN
@@ -248,3 +251,63 @@ def test_functions_are_decorated() -> None:
         f(nc.zeros(1))
     with pytest.raises(KindError, match="only a function can be decorated"):
         nc.detect_anomalies()(nn.Linear)
+
+
+def line_of(run: Callable[[], object]) -> tuple[str, str, int, bool]:
+    """The kind, the operation, the line (counted from the first one of the function), and whether it is backward."""
+    with pytest.raises(AnomalyError) as caught, nc.detect_anomalies():
+        run()
+    found = caught.value.anomaly
+    first = run.__code__.co_firstlineno
+    return found.kind, found.operation, int(found.line.split(" (")[0].rsplit(":", 1)[1]) - first, found.backward
+
+
+def test_a_function_of_several_operations_is_one_program_and_reports_the_line_of_its_call() -> None:
+    runs: list[str] = []
+
+    def forward() -> None:
+        F.layer_norm(nc.arange(4.0), 4, eps=0.0)
+        F.layer_norm(nc.ones(4), 4, eps=0.0)
+
+    def backward() -> None:
+        x, y = nn.Parameter(nc.arange(4.0)), nn.Parameter(nc.zeros(4))
+        a = nc.hypot(x, x + 1.0)
+        b = nc.std(y)
+        (a.sum() + b).backward()
+
+    for _ in range(3):
+        assert line_of(forward) == ("division", "rsqrt", 2, False)
+        assert line_of(backward) == ("division", "div", 3, True)
+
+    x = nn.Parameter(nc.arange(4.0))
+    with nc.detect_anomalies():
+        y = F.layer_norm(x, 4)
+        F.layer_norm(x, 4)
+        run = ExaminingExecutor.execute
+
+        def counted(self: ExaminingExecutor, graph: nc.Graph, inputs: Sequence[nc.Tensor]) -> list[nc.Tensor]:
+            runs.append(graph.name)
+            return run(self, graph, inputs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ExaminingExecutor, "execute", counted)
+            patch.setattr(ExaminingExecutor, "evaluate", None)
+            examined = F.layer_norm(x, 4)
+    assert runs == ["operator"]
+    assert np.array_equal(examined.numpy(), y.numpy()) and np.array_equal(y.numpy(), F.layer_norm(x, 4).numpy())
+
+
+def test_views_are_examined_without_copies() -> None:
+    x = nc.arange(6.0).reshape((2, 3)) + 1.0
+    expected = (nc.log(x.T) @ nc.ones((2, 2)) * nc.broadcast_to(x[0, 1], (3, 2))).numpy()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the operand was copied")
+
+    with nc.detect_anomalies(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EXECUTOR, "dense", refuse)
+        found = nc.log(x.T) @ nc.ones((2, 2)) * nc.broadcast_to(x[0, 1], (3, 2))
+        with pytest.raises(AnomalyError) as caught:
+            nc.log((x - 1.0).T)
+    assert np.array_equal(found.numpy(), expected)
+    assert (caught.value.anomaly.kind, caught.value.anomaly.count) == ("division", 1)

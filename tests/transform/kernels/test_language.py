@@ -358,6 +358,47 @@ def swap(x, i, j, *, factor=2.0):
 affine = lambda a, b=3: a * a + b  # noqa: E731
 
 
+def first_above(x, limit):
+    for k in range(x.shape[0]):
+        if x[k] > limit:
+            return k
+    return -1
+
+
+def nearest_square(n):
+    k = 0
+    while True:
+        for _step in range(3):
+            if k * k >= n:
+                return k * k
+            k += 1
+        if k > 100:
+            return 0
+    return -1
+
+
+@case(numbers(9), out=lambda x: (x.shape, np.int64))
+def returns_of_helpers_in_loops(x, out):
+    for i in nc.prange(x.shape[0]):
+        out[i] = first_above(x, x[i] * 2) + 10 * nearest_square(i * 3)
+
+
+@case(numbers(4, 5), out=lambda x: x)
+def returns_in_loops(x, out):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] > 1.5:
+                return
+            out[i, j] = x[i, j]
+        k = 0
+        while k < 5:
+            if x[i, k] < -1.75:
+                return
+            k += 1
+        out[i, 0] = k
+    out[0, 0] = 7
+
+
 @case(numbers(4), out=lambda x: x)
 def uses_helpers(x, out):
     for i in range(len(x)):

@@ -288,9 +288,9 @@ def counter_behind(x, out):
     out[i] = 2
 
 
-@wrong(line="return", says="must not return out of a loop")
-def returns_in_a_loop(x, out):
-    for i in range(x.shape[0]):
+@wrong(line="for i in nc.prange(x.shape[0]):", says="must run all of its rounds")
+def returns_in_a_parallel_loop(x, out):
+    for i in nc.prange(x.shape[0]):
         if x[i] > 2:
             return
         out[i] = 1
@@ -418,3 +418,20 @@ def test_a_dtype_is_no_description_of_outputs() -> None:
 
     with pytest.raises(nc.KindError, match=r"out of copied must be a type, a shape and a dtype.*got nacre.float32"):
         nc.kernel(out=nc.float32)(copied)(X)
+
+
+def sometimes(x):
+    while x > 1:
+        if x > 5:
+            return
+        x -= 1
+    return x
+
+
+def test_a_function_that_returns_a_number_returns_one_in_its_loops() -> None:
+    @nc.kernel(out=lambda x: x)
+    def first(x, out):
+        out[0] = sometimes(x[0])
+
+    with pytest.raises(nc.GraphError, match=r"must return a number on each way"):
+        first(nc.ones(3))

@@ -40,7 +40,7 @@ from nacre.kernel.order_window import Window, window
 from nacre.native.isa import Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function
-from nacre.ops.window import window_max_grad_p, window_max_p, window_sum_grad_p, window_sum_p
+from nacre.ops.window import WindowGeometry, window_max_grad_p, window_max_p, window_sum_grad_p, window_sum_p
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class WindowFamily:
     halves: bool = True  # images of half types
     columns: bool = False  # results of one column, for which a nest vectorises over planes
     fuses: bool = True  # clusters before and after it
+    single: bool = True  # one window over the whole image
 
     def match(self, isa: Isa, e: Equation) -> bool:
         """Whether the generator writes the kernels of an equation."""
@@ -93,6 +94,9 @@ def window_of(family: WindowFamily, e: Equation) -> Window | None:
     about = window(
         channels, height, width, p["size"], stride=p["stride"], padding=p["padding"], dilation=p.get("dilation", (1, 1))
     )
+    over = WindowGeometry(image.shape, p["size"], p["stride"], p["padding"], p.get("dilation", (1, 1)))
+    if not family.single and over.covers(0) and over.covers(1):
+        return None
     return None if about.columns.out == 1 and not family.columns else about
 
 
@@ -233,7 +237,8 @@ MAX = WindowFamily("max_forward", ("x",), "y")
 MAX_GRAD = WindowFamily("max_grad", ("dy", "x"), "dx", backward=True, halves=False)
 MAX_BLOCKED = WindowFamily("blocked_max_forward", ("x",), "y", columns=True, fuses=False)  # which no nest serves
 SUM = WindowFamily("sum_forward", ("x",), "y")
-SUM_GRAD = WindowFamily("sum_grad", ("dy",), "dx", backward=True, columns=True)
+# One number for the whole image is repeated by a nest.
+SUM_GRAD = WindowFamily("sum_grad", ("dy",), "dx", backward=True, columns=True, single=False)
 
 register_kernel(window_max_p, "*", MAX.match, MAX.build, MAX.fuse)
 register_kernel(window_max_grad_p, "*", MAX_GRAD.match, MAX_GRAD.build, MAX_GRAD.fuse)

@@ -36,6 +36,15 @@ def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int
     return None if found is None else form.take(found, atoms)
 
 
+def lower_apart(fusion: Fusion, node: Node, name: str) -> Lowered:
+    """The kernel of a pointwise cluster over the axes of its domain, none of which are merged."""
+    form = _Form(fusion, node)
+    key = name, "apart", form.key
+    if key not in fusion.lowered:
+        fusion.lowered[key] = lowering.lower_apart(fusion, node, name), form.atoms
+    return form.take(*fusion.lowered[key])
+
+
 class _Form:
     """The form of a cluster, and its values in the order of their numbers."""
 

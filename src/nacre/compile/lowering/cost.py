@@ -43,22 +43,22 @@ def round_cost(kernel: Kernel, lanes: int) -> int:
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
         vector = body[0].vector
         body = body[0].body
-    total = _scalar(body, lanes)
+    total = scalar_cost(body, lanes)
     return max(1, total if vector else total * lanes)
 
 
-def _scalar(body: Sequence[Stmt], lanes: int) -> int:
+def scalar_cost(body: Sequence[Stmt], lanes: int = 1) -> int:
     """Instructions of a body; its loops run one iteration at a time, or one for each lane."""
     total = instructions([s for s in body if not isinstance(s, For | If | While)])
     for s in body:
         match s:
             case For():
-                inner = _rounds(s.extent) * _scalar(s.body, lanes)
+                inner = _rounds(s.extent) * scalar_cost(s.body, lanes)
                 total += -(-inner // lanes) if s.vector else inner
             case If():
-                total += 1 + _scalar(s.body, lanes) + _scalar(s.orelse, lanes)
+                total += 1 + scalar_cost(s.body, lanes) + scalar_cost(s.orelse, lanes)
             case While():
-                total += UNKNOWN * _scalar(s.body, lanes)
+                total += UNKNOWN * scalar_cost(s.body, lanes)
             case Accumulate():
                 total += sum(map(work, s.values))
             case _:
@@ -82,13 +82,13 @@ def typical(size: Size) -> int:
     return size.evaluate({s.name: min(max(s.low, TYPICAL), s.high) for s in size.symbols()})
 
 
-def work(e: Expr) -> int:
-    """A rough count of an expression's instructions."""
+def work(e: Expr, access: int = ACCESS) -> int:
+    """A rough count of an expression's instructions; a load counts as `access`."""
     match e:
         case Apply():
             own = 20 if e.op in HEAVY else 8 if e.op in ("div", "sqrt", "idiv", "rem") else 1
-            return own + sum(map(work, e.args))
+            return own + sum([work(a, access) for a in e.args])
         case Load():
-            return ACCESS
+            return access
         case _:
             return 0

@@ -459,6 +459,14 @@ def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int
     return _Lowering(fusion, node, name, groups).build()
 
 
+def lower_apart(fusion: Fusion, node: Node, name: str) -> Lowered:
+    """The kernel of a pointwise cluster over the axes of its domain, none of which are merged."""
+    assert node.domain is not None
+    found = _Lowering(fusion, node, name, [(k,) for k in range(len(node.domain))])
+    found.identity = tuple(Index(f"c{k}") for k in range(len(node.domain)))
+    return found.build()
+
+
 def copy_kernel(type: TensorType, strides: tuple[Size, ...], dtype: DType, name: str) -> Kernel:
     """A kernel that copies a strided view to dense memory."""
     index = tuple(Index(f"c{k}") for k in range(type.rank))

@@ -13,6 +13,7 @@ from nacre.compile.fusion.fuse import fuse
 from nacre.compile.fusion.gemm_epilogue import epilogues
 from nacre.compile.fusion.graph import Node
 from nacre.compile.fusion.materialisation import Fusion, View
+from nacre.compile.fusion.nest import FusedNest, by_generators, chosen_nest, nest_clusters, nest_of
 from nacre.compile.fusion.window import prologues
 from nacre.compile.lowering import attention as attention  # registers its kernels
 from nacre.compile.lowering import sized_convolution as sized_convolution  # registers its kernels
@@ -57,23 +58,29 @@ class KernelSelection:
 
     def write(self) -> None:
         """Write the launches of the graph, in order."""
-        finishing = epilogues(self.fusion)
+        finishing = by_generators(self.launches.isa, epilogues(self.fusion))
         prologue_of = prologues(self.fusion, self.launches.isa, finishing)
         early = set(prologue_of.values())
-        nodes = sequence(self.fusion, finishing)
+        nests = nest_clusters(self.fusion, self.launches.isa, finishing, early)
+        nodes = sequence(self.fusion, {**finishing, **nests.later})
         for k, node in enumerate(nodes):
             progress("writing kernel", k, len(nodes))
             if node in finishing:
                 product, keeps = finishing[node]
                 self.fused(product, prologue_of.get(product), node, keeps)
                 continue
+            if node in nests.later:
+                self.nest(nests.made[nests.later[node][0]])
+                continue
             if not node.opaque:
-                if node not in early:
+                if node not in early and node not in nests.computed:
                     self.cluster(node)
                 continue
             (e,) = node.equations
             if node in prologue_of:
                 self.fused(node, prologue_of[node])
+            elif node in nests.made:
+                self.nest(nests.made[node])
             elif isinstance(e.primitive.lowering, Flow):
                 write_flow(self, e)
             elif isinstance(e.primitive.lowering, Host):
@@ -111,36 +118,34 @@ class KernelSelection:
         self.launches.nest(blocks, lowered.reads, numbers, lowered.cost, label + " (blocks)", node.equations)
         self.launches.nest(rest, [*lowered.reads, *partial], writes, lowered.cost, label, node.equations)
 
-    def explicit(self, e: Equation, low: Nest) -> None:
-        """Launch an equation that has its own nest, which reads operands in place."""
-        types = tuple(x.type for x in e.inputs)
-        kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
-        views = [self.fusion.views[x] for x in e.inputs]
+    def nest(self, n: FusedNest) -> None:
+        """Launch an equation that has its own nest, which reads operands in place, with the clusters around it."""
+        e, low = n.equation, n.nest
         if low.onto is not None:
-            held, start = e.inputs[low.onto].type, views.pop(low.onto)
+            held, start = e.inputs[low.onto].type, self.fusion.views[e.inputs[low.onto]]
             copy = copy_kernel(held, start.strides, held.dtype, "copy")
             self.launches.nest(copy, [start], [self.values.number(e.outputs[0])], 2, "copy", [e], idle=True)
-        inputs = tuple(type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
-        outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
-        kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
-        before = [zeros_before(kernel, b) for b in outputs] if low.partial else []
-        for v, zeros in zip(e.outputs, before, strict=False):
+        partial = low.partial
+        results = zip(n.writes, n.kernel.outputs, strict=True)
+        before = [(v, zeros_before(n.kernel, b)) for v, b in results if partial and v not in n.complete]
+        for v, zeros in before:
             if zeros is not None:
                 self.launches.nest(zeros, [], [self.values.number(v)], 2, "zeros", [e])
-        cost = round_cost(kernel, self.launches.isa.lanes("float"))
-        writes = [self.values.number(v) for v in e.outputs]
-        form = NestForm(in_place=not any(before), optimised=low.optimised)
-        self.launches.nest(kernel, views, writes, cost, e.primitive.name, [e], form=form)
+        cost = round_cost(n.kernel, self.launches.isa.lanes("float"))
+        writes = [self.values.number(v) for v in n.writes]
+        form = NestForm(in_place=not any(zeros for _, zeros in before), optimised=low.optimised)
+        self.launches.nest(n.kernel, n.reads, writes, cost, n.label, n.equations, form=form)
 
     # ---- registered kernels
 
     def kernel(self, e: Equation) -> None:
         """Launch an equation with its own kernel: a registered one, or its nest."""
-        found, low = kernel_for(self.launches.isa, e), e.primitive.lowering
+        found = kernel_for(self.launches.isa, e)
+        nest = chosen_nest(e, found)
         if found is not None and not isinstance(found.build, Nest):
             self.attempt(e, found.build, _label(e))
-        elif isinstance(nest := low if found is None else found.build, Nest):
-            self.explicit(e, nest)
+        elif nest is not None:
+            self.nest(nest_of(self.fusion, e, nest))
         else:
             isa = self.launches.isa.name
             raise CompileError(f"compile: no kernel is registered that serves {e.primitive.name} on {isa}")

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from nacre.base.dims import Size
 from nacre.kernel.ast import Buffer, For, Index, Kernel, Stmt, Store, index_add, size_expr, zero_of
 from nacre.kernel.bounds import stored_box, written_first
+from nacre.kernel.dependence import loaded
+from nacre.kernel.inlining.accesses import stored_once
 
 
 def zeros_before(kernel: Kernel, b: Buffer) -> Kernel | None:
     """The kernel that stores zeros before another one runs; None if that one stores each element of the result."""
-    if written_first(kernel.body, b):
+    if written_first(kernel.body, b) or (b.name not in loaded(kernel.body) and stored_once(kernel, {b.name})):
         return None
     box = stored_box(kernel, b)
     found = zero_kernel(b) if box is None else border_kernel(b, box)

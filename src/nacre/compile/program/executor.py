@@ -12,12 +12,14 @@ from typing import Any
 from nacre.base.locks import Turns
 from nacre.base.progress import compiling
 from nacre.base.state import STATE
+from nacre.base.types import row_major
 from nacre.codegen.entry.points import entry, sweep_function
 from nacre.codegen.entry.pulls import may_sweep, native_pull
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.compile.program.kinds import strides_of
 from nacre.compile.program.operations import Operations
-from nacre.compile.program.sized import OFTEN, SizedProgram, answer
+from nacre.compile.program.sized import OFTEN, SizedProgram, answer, run_fixed
 from nacre.interpret.pullback import Pull, Rule
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import FixedGraph
@@ -52,6 +54,20 @@ class CompilingExecutor:
         if runner is None:
             runner = graph.kept[key] = self.runner(graph)
         return runner(inputs)
+
+    def execute_on_views(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Run a graph of fixed sizes, compiled for the strides of its inputs, of which none is copied."""
+        strides = strides_of(inputs)
+        key = "entry", strides, STATE.numerics, generation()
+        native = graph.kept.get(key)
+        if native is None:
+            layouts = [s or row_major(x.type.shape) for s, x in zip(strides, inputs, strict=True)]
+            with compiling(graph.name):
+                executable = program(graph, layouts)  # type: ignore[arg-type]
+            native = entry(executable, lambda *xs: answer(run_fixed(executable, xs)), False, strided=True)
+            graph.kept[key] = native
+        found = native(*inputs)
+        return list(found) if len(graph.outputs) > 1 else [found]
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
         """A callable that runs a graph: a native entry if its shapes are fixed, else one for each sizes of inputs."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nacre.base.errors import Error
 from nacre.base.types import TensorType, row_major
+from nacre.compile.program.functions import single, traced
 from nacre.compile.program.kinds import Strides, Writer, Written
 from nacre.interpret.evaluate import view
 from nacre.interpret.pullback import rule_for
 from nacre.interpret.reverse import fused_rule
-from nacre.interpret.stage import stage
-from nacre.ir.facts import same_type
-from nacre.ir.graph import Builder, Equation, Graph
+from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import Element, Layout, Primitive
 from nacre.trace.value import Value, make
 
@@ -53,9 +51,9 @@ def written_function(function: Function, types: Types, strides: Strides | None) 
     graph = traced(function, types)
     if graph is None:
         return None
-    single = single_equation(graph)
-    if single is not None:
-        return written(single.primitive, types, single.params, strides)
+    one = single(graph)
+    if one is not None:
+        return written(one.primitive, types, one.params, strides)
     return Written(graph, lambda active: fused_rule(graph, active))
 
 
@@ -63,24 +61,6 @@ def graph_of(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> G
     """The graph of one primitive on operands of these types."""
     builder = Builder(primitive.name)
     return builder.finish(builder.add(primitive, [builder.input(t) for t in types], params))
-
-
-def traced(function: Function, types: Types) -> Graph | None:
-    """The graph of a public function; None if it has an error, other operands, or returns its own in another object."""
-    try:
-        trace = stage(lambda *xs: [function(*xs)], types, "operator")
-        equations = trace.graph.equations
-    except Error:  # which a call raises again
-        return None
-    computes = not all(e.primitive.simplify is same_type and e.inputs[0].type is e.outputs[0].type for e in equations)
-    return trace.graph if computes and not trace.captures and not trace.variables else None
-
-
-def single_equation(graph: Graph) -> Equation | None:
-    """The graph's one equation, if it reads all inputs in order."""
-    e, *more = graph.equations
-    whole = not more and e.inputs == graph.inputs and e.outputs == graph.outputs
-    return e if whole and not e.primitive.multiple else None
 
 
 def view_of(graph: Graph) -> Value | None:

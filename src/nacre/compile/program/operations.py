@@ -24,19 +24,19 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.compile.program.functions import ExaminedFunctions, single, traced
 from nacre.compile.program.kinds import Kinds, Strides, Writer, Written, strides_of
 from nacre.compile.program.operation_graphs import (
     graph_of,
     may_be_view,
-    single_equation,
     strides_or_dense,
-    traced,
     view_of,
     writer_of,
     written_function,
 )
 from nacre.compile.program.sized import OFTEN, Numbers, SizedProgram, counted, run_fixed
 from nacre.compile.program.strided import ByStrides, OnViews, dense
+from nacre.interpret.anomalies.detector import is_examined
 from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
@@ -103,6 +103,7 @@ class Operations:
         self.known: dict[object, CachedOperation] = {}
         self.numbers: set[object] = set()  # operations with a Python number that were called once
         self.kinds = Kinds()
+        self.examined = ExaminedFunctions()
         self.calls: dict[object, int] = {}  # of operations without an entry
         self.often: dict[object, int] = {}  # targets of functions for one type, by settings that have many values
         self.turns = Turns()  # one thread makes an entry that several need at the same time
@@ -114,6 +115,7 @@ class Operations:
         self.calls.clear()
         self.often.clear()
         self.kinds.forget()
+        self.examined.forget()
         self.turns.clear(self.known, NATIVE)
 
     # ---- the first call of operand types, for `bind` and the public functions
@@ -155,6 +157,7 @@ class Operations:
         found = self._served(key, tensors)
         if found is not None:
             return found
+        function = self.examined.within(key, function)
 
         def write(types: Sequence[TensorType], params: Mapping[str, Any], strides: Strides | None) -> Written | None:
             """The function for other sizes of operands."""
@@ -192,7 +195,7 @@ class Operations:
         if kind in self.numbers:
             return self.first_function(key, function, tensors)
         result = function(*tensors)
-        if not STATE.word and STATE.usual:
+        if (not STATE.word or is_examined()) and STATE.usual:
             if len(self.numbers) >= REMEMBERED:
                 self.numbers.clear()
             self.numbers.add(kind)
@@ -286,14 +289,14 @@ class Operations:
         graph = traced(function, tuple([x.type for x in tensors]))
         if graph is None:
             return function
-        single = single_equation(graph)
-        viewed = view_of(graph) if single is None else None
+        one = single(graph)
+        viewed = view_of(graph) if one is None else None
         if viewed is not None:
             recording = _recording(tensors, lambda active: fused_rule(graph, active))
             return view_entry(tensors[0].type, viewed, recording.fallback(function), recording)
-        if single is None:
+        if one is None:
             return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function, on_strides)
-        primitive, params = single.primitive, single.params
+        primitive, params = one.primitive, one.params
         key = (primitive, *[x.type for x in tensors], *params.items())
 
         def general(*inputs: Value) -> Any:

@@ -11,8 +11,8 @@ In the first two, an expert has room for a share of the tokens; those beyond it 
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
 
 import nacre as nc
 from nacre import nn
@@ -67,11 +67,12 @@ class MixtureOfExperts(nn.Module):
         mixed = {"onehot": self.by_onehot, "scatter": self.by_scatter, "gather": self.by_gather}[self.way]
         return mixed(tokens, shares, experts).reshape(x.shape)
 
-    def rows(self, tokens: int) -> int:
-        """The number of tokens for which an expert has room."""
+    def rows(self, tokens: Any) -> Any:
+        """The number of tokens for which an expert has room, in whole numbers: a compiled program serves any number."""
         if self.room is None:
             return tokens
-        return min(tokens, math.ceil(self.room * tokens * self.chosen / self.count))
+        share = Fraction(self.room).limit_denominator(1000) * self.chosen / self.count
+        return min(tokens, -(-tokens * share.numerator // share.denominator))
 
     def places(self, experts: nc.Tensor) -> nc.Tensor:
         """The number of earlier tokens with the same expert [tokens, chosen]; first choices come before second ones."""
@@ -81,7 +82,7 @@ class MixtureOfExperts(nn.Module):
 
     def by_onehot(self, x: nc.Tensor, shares: nc.Tensor, experts: nc.Tensor) -> nc.Tensor:
         """[tokens, width], shares and experts [tokens, chosen] → [tokens, width]."""
-        rows = self.rows(int(x.shape[0]))
+        rows = self.rows(x.shape[0])
         picked = F.one_hot(experts, self.count).astype(x.dtype)
         placed = (self.places(experts)[..., None] == nc.arange(rows)).astype(x.dtype)
         sent = nc.einsum("tke,tkr->ter", picked, placed)
@@ -92,7 +93,7 @@ class MixtureOfExperts(nn.Module):
     def by_scatter(self, x: nc.Tensor, shares: nc.Tensor, experts: nc.Tensor) -> nc.Tensor:
         """[tokens, width], shares and experts [tokens, chosen] → [tokens, width]."""
         width = x.shape[1]
-        rows, places = self.rows(int(x.shape[0])), self.places(experts)
+        rows, places = self.rows(x.shape[0]), self.places(experts)
         fits = places < rows
         row = nc.where(fits, experts * rows + places, self.count * rows)  # the last row is for those without room
         sent = nc.zeros((self.count * rows + 1, width), dtype=x.dtype)

@@ -113,13 +113,18 @@ class ExaminingExecutor:
         results = self._run(graph, inputs, detector)
         return tuple(results) if primitive.multiple else results[0]
 
+    def execute_on_views(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """As the executor's; examined graphs run by `execute`."""
+        return self.executor.execute_on_views(graph, inputs)
+
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph on concrete values, and examine its equations' results."""
-        if STATE.detector is None:
+        detector: Detector | None = STATE.detector
+        if detector is None:
             return self.executor.execute(graph, inputs)
-        if not all(t.static for t in graph.input_types):
+        if ("flagged", detector.kinds) not in graph.kept and not all(t.static for t in graph.input_types):
             return self.execute_at(graph, inputs, solve(graph.input_types, [x.type.shape for x in inputs]))  # type: ignore[arg-type]
-        return self._run(graph, inputs, STATE.detector)
+        return self._run(graph, inputs, detector)
 
     def execute_at(self, graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
         """Run a graph for given numbers of its symbols, and examine its equations' results."""
@@ -135,13 +140,12 @@ class ExaminingExecutor:
         self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], kinds: Kinds
     ) -> Graph | None:
         """The graph of an operation; None if there is nothing to examine."""
-        types = tuple([x.type for x in inputs])
-        key = primitive, types, tuple(params.items()), kinds
+        key = (primitive, kinds, *[x.type for x in inputs], *params.items())
         if isinstance(primitive.lowering, Flow):
-            return _one_equation(primitive, types, params)
+            return _one_equation(primitive, tuple([x.type for x in inputs]), params)
         found = _graphs.get(key, _UNKNOWN)
         if found is _UNKNOWN:
-            graph = _one_equation(primitive, types, params)
+            graph = _one_equation(primitive, tuple([x.type for x in inputs]), params)
             if len(_graphs) >= REMEMBERED:
                 _graphs.clear()
             found = _graphs[key] = graph if _has_flag(with_flag(graph, kinds)) else None
@@ -149,24 +153,32 @@ class ExaminingExecutor:
 
     def _run(self, graph: Graph, inputs: Sequence[Value], detector: Detector) -> list[Value]:
         """Run a graph of fixed sizes with a flag, and search for the first anomaly if it is true."""
-        if graph.calls_host:  # which must not run twice
-            return self._search(detector).run(graph, inputs)
-        place, form = ("unusual", detector.kinds), ("flagged", detector.kinds)
-        flagged = graph.kept.get(form)
+        form = "flagged", detector.kinds
+        flagged: Graph | None = graph.kept.get(form, _UNKNOWN)
+        if flagged is _UNKNOWN:
+            flagged = graph.kept[form] = self._flagged(graph, detector.kinds)
         if flagged is None:
-            flagged = graph.kept[form] = with_flag(graph, detector.kinds, graph.kept.get(place, frozenset()))
-        if not _has_flag(flagged):
             return self.executor.execute(graph, inputs)
+        if flagged is graph:  # which calls the host
+            return self._search(detector).run(graph, inputs)
+        viewed = any([x.layout is not None for x in inputs])
         try:
-            *results, flag = self.executor.execute(flagged, inputs)
+            results = (self.executor.execute_on_views if viewed else self.executor.execute)(flagged, inputs)
         except Error:  # a check failed, perhaps because of an anomaly before
             self._search(detector).run(graph, inputs)
             raise
-        if bool(to_numpy(flag)):
+        if memoryview(results.pop().content)[0]:
             self._search(detector).run(graph, inputs)
-            graph.kept[place] = frozenset(k for k, x in enumerate(inputs) if _is_unusual(x))
+            graph.kept["unusual", detector.kinds] = frozenset(k for k, x in enumerate(inputs) if _is_unusual(x))
             graph.kept.pop(form, None)
         return results
+
+    def _flagged(self, graph: Graph, kinds: Kinds) -> Graph | None:
+        """A graph with a flag; None if it has nothing to examine, the graph itself if it must not run twice."""
+        if graph.calls_host:
+            return graph
+        found = with_flag(graph, kinds, graph.kept.get(("unusual", kinds), frozenset()))
+        return found if _has_flag(found) else None
 
     def _search(self, detector: Detector) -> Search:
         return Search(self.executor, detector.kinds, detector.place, detector.backward)
@@ -183,6 +195,11 @@ def _has_flag(graph: Graph) -> bool:
 
 def _is_unusual(x: Value) -> bool:
     return x.type.dtype.is_differentiable and not bool(np.isfinite(to_numpy(x)).all())
+
+
+def is_examined() -> bool:
+    """Whether operations are examined, and no transformation is in progress."""
+    return STATE.detector is not None and STATE.interpreters[-1] is STATE.detector
 
 
 # ---- the mode

@@ -46,7 +46,10 @@ class Rounds:
 
     def place(self, name: str) -> Expr:
         """What the loop counts with, in the iteration that an index of kernel IR has."""
-        return index_add(size_expr(self.start.size or 0), index_mul(Const(self.step, int64), Index(name)))
+        return index_add(
+            size_expr(0 if self.start.size is None else self.start.size),
+            index_mul(Const(self.step, int64), Index(name)),
+        )
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Pointwise code inside of other kernels: where it may be, and the kernels with it."""
