@@ -163,11 +163,11 @@ CASES = {
         axis=1,
     ),
     "lstm": Case(
-        lambda m: m.LstmLanguageModel(5000, 512, 512, 2, 0.0),
-        lambda m: m.LstmLanguageModel(5000, 512, 512, 2),
+        lambda m: m.LstmLanguageModel(10000, 650, 650, 2, 0.0),
+        lambda m: m.LstmLanguageModel(10000, 650, 650, 2),
         "lstm",
-        _tokens(5000, 35, 20),
-        _classes(5000, 35, 20),
+        _tokens(10000, 35, 20),
+        _classes(10000, 35, 20),
     ),
     "llama": Case(
         lambda m: m.Llama(m.LlamaConfig(*LlamaSizes())),
