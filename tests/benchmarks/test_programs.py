@@ -44,6 +44,24 @@ def test_common_calls_make_a_table(capsys: pytest.CaptureFixture[str], tmp_path:
         calls.main(["--only", "unknown"])
 
 
+@pytest.mark.slow
+def test_the_models_make_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    models, file = program("models"), tmp_path / "models.json"
+    line = ["--only", "experts-gather-few", "--modes", "infer", "--rounds", "1", "--seconds", "0", "--json", str(file)]
+    assert models.main(line) == 0
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert head.startswith("| least / median ms, peak MiB | nacre | torch |")
+    assert row.startswith("| experts-gather-few, infer | ") and row.endswith(" | – | – | – |")
+    assert json.loads(file.read_text())["experts-gather-few, infer"]["nacre"]["peak"] > 0
+
+
+def test_the_models_are_compared_with_the_best_other() -> None:
+    models = program("models")
+    times = {"nacre": (2.0, 4.0, 10.0), "torch": (3.0, 3.0, 9.0), "inductor": (5.0, 6.0, 30.0)}
+    found = {k: {"least": a, "median": b, "peak": c} for k, (a, b, c) in times.items()}
+    assert list(models.cells(found))[2:] == ["–", "5000.00 / 6000.00, 30", "1.50", "**0.75**", "**0.90**"]
+
+
 RESULTS = {
     "versions": {"nacre@x:Y": "0.1", "torch": "2", "ort": "1"},
     "cases": {

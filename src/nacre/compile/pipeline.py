@@ -21,6 +21,7 @@ from nacre.compile.lowering.selection import KernelSelection
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.checks import place_checks
+from nacre.compile.passes.grouped_products import group_products
 from nacre.compile.passes.matrix_blocks import divide_matrices
 from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.products import narrow_halves
@@ -126,6 +127,12 @@ PASSES: tuple[Pass, ...] = (
         "scalar-loops",
         "iterations of a loop over scalars are one kernel, which has the carry in registers",
         fuse_scalar_loops,
+        bodies=True,
+    ),
+    GraphPass(
+        "grouped-products",
+        "rows of products with matrices that indices select are grouped by matrix",
+        group_products,
         bodies=True,
     ),
     GraphPass("strip-mining", "a large product that is only reduced is a loop over strips of it", strip_mine),

@@ -41,7 +41,13 @@ from nacre.codegen.gemm.prefetch import emit_prefetch
 from nacre.codegen.gemm.prefetch_epilogue import emit_epilogue_prefetch
 from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import emit_tile, tile_shape
-from nacre.codegen.gemm.work_items import common_slots, emit_items, emit_kernel, shared_names
+from nacre.codegen.gemm.work_items import (
+    common_slots,
+    emit_grouped_kernel,
+    emit_items,
+    emit_kernel,
+    shared_names,
+)
 from nacre.native.isa import Isa
 from nacre.native.text import ModuleText
 
@@ -89,6 +95,7 @@ def gemm(
     level: bool = False,
     gemv: bool = False,
     matrix: DType | None = None,
+    groups: bool = False,
     name: str = "contract",
 ) -> tuple[ModuleText, Gemm]:
     """Write the kernel of C = epilogue(A·B) for factors of a dtype.
@@ -101,6 +108,9 @@ def gemm(
     It may take B as a `matrix` of a narrower type, whose elements the dtype holds exactly; A is then the row.  The
     module `include`s that of `shared_parts`, which kernels that differ only in their epilogues have in common.
 
+    With `groups`, each group of rows has a matrix B of its own: the slot `Starts` is the address of the groups' first
+    rows, and of their end.
+
     Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
     for an unknown operand kind or outputs without an epilogue.
     """
@@ -108,7 +118,7 @@ def gemm(
     arithmetic = layout.numbers
     spec = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(spec)
-    slots = Slots((*common_slots(gemv), *epilogue_slots(spec), *BLOCKING))
+    slots = Slots((*common_slots(gemv), *(("Starts",) if groups else ()), *epilogue_slots(spec), *BLOCKING))
     module = ModuleText(name)
     module.include(shared_parts(isa, dtype, gemv, matrix)[-1])
     slow = not gemv and is_slow(arithmetic, spec)
@@ -118,7 +128,7 @@ def gemm(
         emit_epilogue_prefetch(module, arithmetic, spec, slots)
     if slow:
         emit_pipelined_epilogue(module, layout, spec, slots)
-    emit_kernel(module, name, layout, spec, slots, gemv)
+    (emit_grouped_kernel if groups else emit_kernel)(module, name, layout, spec, slots, gemv)
     return module, Gemm(name, slots.names, layout.tiling(not spec.in_place(arithmetic), gemv))
 
 

@@ -258,3 +258,15 @@ def product_cuts(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> tu
     m, n, k, batch, am, ak, bk, bn = sizes
     plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
     return tuple([Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans])
+
+
+def grouped_cut(tiling: GemmTiling, sizes: tuple[int, ...], threads: int) -> Cut:
+    """How a product whose groups of rows have a matrix each is divided (sizes: m n k groups a.m a.k b.k b.n).
+
+    An item is a block of columns for all rows of a group; the GEMV kernel takes `FEW` of them at a time.
+    """
+    m, n, k, groups, *strides = sizes
+    rows = FEW if tiling.gemv else max(1, m)
+    plan = make_plan(tiling, min(rows, _up(m, groups) or 1), n, k, 1, threads, contiguous(*strides))
+    scratch = _scratch(tiling, rows, plan.columns, 2 * rows, False, False) if tiling.gemv else plan.scratch
+    return Cut(groups * _up(n, plan.columns), 1, scratch, (rows, plan.columns, 0))

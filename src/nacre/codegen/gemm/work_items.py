@@ -62,9 +62,19 @@ def emit_kernel(
     module: ModuleText, name: str, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, gemv: bool
 ) -> None:
     """Write the kernel, which passes its descriptor to the function that all products of its type share."""
+    f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, isa=layout.numbers.isa)
+    how = _descriptor(f, module, layout, epilogue, slots, gemv)
+    items, _, _ = shared_names(layout, gemv)
+    f.call(items, "void", [f["args"], how, f["lo"], f["hi"], f["scratch"]])
+    f.ret()
+
+
+def _descriptor(
+    f: Function, module: ModuleText, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, gemv: bool
+) -> Val:
+    """Write a kernel's descriptor to its stack; returns the address."""
     numbers = layout.numbers
-    f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, isa=numbers.isa)
-    items, _, store_sums = shared_names(layout, gemv)
+    _, _, store_sums = shared_names(layout, gemv)
     plain = epilogue.is_plain(numbers)
     functions = (
         (store_sums if plain else "merge"),
@@ -76,7 +86,29 @@ def emit_kernel(
     how = f.alloca("i64", len(descriptor), align=8)
     for k, value in enumerate(descriptor):
         f.store(value, f.gep(how, k, "i64"))
-    f.call(items, "void", [f["args"], how, f["lo"], f["hi"], f["scratch"]])
+    return how
+
+
+def emit_grouped_kernel(
+    module: ModuleText, name: str, layout: ScratchLayout, epilogue: GemmEpilogue, slots: Slots, gemv: bool
+) -> None:
+    """Write the kernel whose items number blocks of columns fastest, then groups of rows.
+
+    The rows from Starts[g] to Starts[g + 1] are group g, and matrix g of B is their factor.
+    """
+    f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, isa=layout.numbers.isa)
+    how = _descriptor(f, module, layout, epilogue, slots, gemv)
+    _, block, _ = shared_names(layout, gemv)
+    n, rows, columns, starts = (slots.load(f, s) for s in ("n", "rows", "columns", "Starts"))
+    down = _blocks(f, n, columns)
+    with f.loop("item", f["lo"], f["hi"]) as loop:
+        group = _quotient(f, loop.index, down)
+        n0 = f.mul(f.sub(loop.index, f.mul(group, down)), columns)
+        n1 = f.smin(f.add(n0, columns), n)
+        start, stop = (f.load(f.gep(starts, g, "i64"), "i64") for g in (group, f.add(group, 1)))
+        with f.loop("row", start, stop, rows) as row:
+            m1 = f.smin(f.add(row.index, rows), stop)
+            f.call(block, "void", [f["args"], how, f["scratch"], group, f.i64(0), row.index, m1, n0, n1])
     f.ret()
 
 
