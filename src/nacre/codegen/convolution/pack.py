@@ -8,8 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, ceil_div, product, split, total
-from nacre.native.llvm_types import lanes_of
+from nacre.codegen.convolution.correlation import Correlation
+from nacre.codegen.convolution.sequence import (
+    ConvolutionStep,
+    Count,
+    SequenceKernel,
+    ceil_div,
+    panel_vectors,
+    product,
+    split,
+    total,
+)
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import bits_of, lanes_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 from nacre.runtime.plan import READY
@@ -142,6 +154,14 @@ class PanelLayout:
         return self.groups * self.panels * self.panel_size
 
 
+def panel_layout(isa: Isa, scalar: str, c: Correlation, block: int = CHANNEL_BLOCK) -> PanelLayout:
+    """The layout of a correlation's packed weights; `block` is the number of inputs of a block of channels."""
+    lanes = isa.lanes(scalar)
+    width = panel_vectors(c.outputs, lanes) * lanes
+    depth = max(1, min(block, c.inputs))
+    return PanelLayout(c.groups, c.outputs, c.inputs, c.kernel[0] * c.kernel[1], width, depth)
+
+
 @dataclass(frozen=True)
 class Packing:
     """The numbers by which weights are packed: those of a `PanelLayout`, and the strides of w.
@@ -159,14 +179,16 @@ class Packing:
     input_stride: Operand
     adjacent: bool
     whole: bool
+    buffer: str = "w"
 
     @staticmethod
-    def of(layout: PanelLayout, strides: tuple[int, int]) -> Packing:
-        """The numbers of a layout; the strides are those of output and input channels in w."""
+    def of(layout: PanelLayout, strides: tuple[int, int], buffer: str = "w") -> Packing:
+        """The numbers of a layout; the strides are those of output and input channels in the weights' buffer."""
         lane, channel = strides
         group = layout.outputs * layout.inputs * layout.taps
         adjacent, whole = lane == 1, channel == layout.taps
-        return Packing(layout.width, layout.taps, layout.panels, layout.outputs, group, lane, channel, adjacent, whole)
+        sizes = layout.width, layout.taps, layout.panels, layout.outputs
+        return Packing(*sizes, group, lane, channel, adjacent, whole, buffer)
 
 
 def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> ConvolutionStep:
@@ -213,7 +235,7 @@ def pack_channels(
     lane = product(f, p, about.width)
     first, end = channels
     source = f.gep(
-        k.pointers["w"],
+        k.pointers[about.buffer],
         total(f, product(f, group, about.group), product(f, lane, stride), product(f, first, about.input_stride)),
         k.scalar,
     )
@@ -260,15 +282,17 @@ def prefetch_memory(
     stride: Operand,
     rows: tuple[Operand, Operand],
     length: Operand,
+    scalar: str | None = None,
     *,
     to_write: bool = False,
 ) -> None:
     """Prefetch rows start … end of a matrix, to read or to write; the memory may be absent."""
-    f, line = k.f, 64 // k.element
+    f, scalar = k.f, scalar or k.scalar
+    line = 512 // bits_of(scalar)
     with f.loop("ask", *rows) as row:
-        start = f.gep(source, f.mul(row.index, stride), k.scalar)
+        start = f.gep(source, f.mul(row.index, stride), scalar)
         with f.loop("at", 0, length, line) as at:
-            prefetch_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+            prefetch_line(f, f.gep(start, at.index, scalar), to_write=to_write)
 
 
 def prefetch_line(f: Function, place: Val, *, to_write: bool = False) -> None:
