@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from nacre.codegen.convolution.sequence import ResultPlace
 from nacre.kernel import order_convolution as order
 from nacre.native import engine
 from nacre.native.engine import isa_of
-from nacre.native.isa import AVX512, BY_NAME, Isa
+from nacre.native.isa import AVX512, Isa
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function
 
@@ -119,5 +121,28 @@ def test_an_epilogue_receives_rounded_sums(result: str) -> None:
 def test_pairs_are_chosen_by_the_instruction_set() -> None:
     conv = square(20, 7, 18, 3, pad=1)
     for form in FORMS:
-        spaces = [set(getattr(convolve, form)(isa, "bfloat", conv).workspaces) for isa in (ISA, BY_NAME["avx512"])]
-        assert [any(name.endswith("least") for name in found) for found in spaces] == [True, False]
+        names = [[s.name for s in getattr(convolve, form)(isa, "bfloat", conv).steps] for isa in (ISA, AVX512)]
+        assert [any(name.startswith("convert") for name in found) for found in names] == [False, True]
+
+
+@pytest.mark.parametrize("form", ["forward", "input_grad"])
+@pytest.mark.parametrize("name", ["tiles of 14 and restarts", "groups", "1×1, chains of 16 blocks", "many panels"])
+def test_numpy_packs_weights_as_the_kernel_does(name: str, form: str) -> None:
+    conv, batch = SHAPES[name]
+    arrays = tensors(conv, batch, "bfloat16", 5)
+    arrays["w"].ravel()[::3] = 0
+    compiled = Compiled(getattr(convolve, form)(ISA, "bfloat", conv), ISA.name)
+    _, fill = compiled.steps.fills["panels"]
+    (function, slots, items, scratch, every), _ = compiled.bind(batch, arrays)
+    function(slots.ctypes.data, 0, items, scratch.ctypes.data)
+    found, made = fill(arrays["w"]), every["panels"].copy()
+    assert found is not None and found.nbytes == made.nbytes
+    assert np.array_equal(*(a[-8 * items :].view(np.int64) for a in (made, found)))
+    wanted, out = sums(form, conv, arrays).astype(BF16), arrays[FORMS[form][2]]
+    compiled.steps = replace(compiled.steps, workspaces={})
+    for panels in (made, found):
+        out.fill(np.nan)
+        every["panels"][:] = panels
+        function, slots, items, scratch, _ = compiled.bind(batch, every)[1]
+        function(slots.ctypes.data, 0, items, scratch.ctypes.data)
+        assert_same_bits(out, wanted)

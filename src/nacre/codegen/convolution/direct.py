@@ -96,7 +96,7 @@ class CorrelationKernel:
         fits = self.layout.panel_size * size <= PANEL_IN_CACHE
         self.packs = self.outer_panels and fits and pairs is None
         source, out = buffers
-        weights = ("w", "panels") if self.packs else ("panels",) if pairs is None else ("panels", "least")
+        weights = ("w", "panels") if self.packs else ("panels",)
         self.k = k = SequenceKernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
         self.source, self.panels, self.out, *self.operands = (
             k.pointers[name] for name in (source, "panels", out, *operands)

@@ -61,13 +61,13 @@ def through_float(
         )
         for s in wide.steps
     ]
-    widen = [conversion(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
-    last = [] if wide_result else [conversion(isa, output, float32, half, renamed[output.name], output.name)]
+    widen = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
+    last = [] if wide_result else [_convert(isa, output, float32, half, renamed[output.name], output.name)]
     spaces = {renamed[t.name]: t.bytes for t in halves}
     return Steps((*widen, *inner, *last), wide.workspaces | spaces, wide.packed)
 
 
-def conversion(isa: Isa, tensor: HalfTensor, source: DType, target: DType, a: str, b: str) -> ConvolutionStep:
+def _convert(isa: Isa, tensor: HalfTensor, source: DType, target: DType, a: str, b: str) -> ConvolutionStep:
     """The kernel that converts a tensor; each row is a work item."""
     k = SequenceKernel(isa, "float", f"convert_{a}", (a, b))
     f, whole = k.f, tensor.length // k.lanes * k.lanes

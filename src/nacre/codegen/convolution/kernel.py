@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from nacre.base.dtypes import bfloat16, float32
 from nacre.codegen.convolution.correlation import Correlation, forward_correlation, gradient_correlation
 from nacre.codegen.convolution.depthwise import write_depthwise
 from nacre.codegen.convolution.direct import CorrelationKernel
-from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, conversion, through_float
+from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
 from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels
-from nacre.codegen.convolution.pairs import channel_pairs, pack_pairs
+from nacre.codegen.convolution.pairs import channel_pairs, pack_pairs, packed_pairs
 from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, SequenceKernel, Steps
 from nacre.codegen.convolution.weight_gradient import has_pixel_pairs, pair_weight_steps, weight_steps
 from nacre.kernel.order_convolution import Convolution
@@ -41,8 +40,7 @@ def forward(
     c = forward_correlation(conv)
     strides = (c.inputs * conv.taps, conv.taps)
     if has_pairs(isa, scalar, c):
-        about = _weights(conv, "w"), strides, ("x", "y"), result or scalar
-        return _correlate_pairs(isa, c, *about, epilogue, operands)
+        return _correlate_pairs(isa, c, strides, ("x", "y"), result or scalar, epilogue, operands)
     if scalar in HALF_TYPES:
         return through_float(
             isa,
@@ -69,8 +67,7 @@ def input_grad(
     c = gradient_correlation(conv)
     strides = (conv.taps, c.outputs * conv.taps)
     if has_pairs(isa, scalar, c):
-        about = _weights(conv, "w"), strides, ("dy", "dx"), result or scalar
-        return _correlate_pairs(isa, c, *about, epilogue, operands)
+        return _correlate_pairs(isa, c, strides, ("dy", "dx"), result or scalar, epilogue, operands)
     if scalar in HALF_TYPES:
         return through_float(
             isa,
@@ -126,20 +123,17 @@ def has_pairs(isa: Isa, scalar: str, c: Correlation) -> bool:
 def _correlate_pairs(
     isa: Isa,
     c: Correlation,
-    weights: HalfTensor,
     strides: tuple[int, int],
     buffers: tuple[str, str],
     result: str,
     epilogue: ConvolutionEpilogue | None,
     operands: Sequence[str],
 ) -> Steps:
-    """Widen the weights, pack them as pairs, and correlate."""
+    """Pack the weights as pairs of channels, and correlate."""
     c, pairs = channel_pairs(isa, c)
     kernel = CorrelationKernel(isa, "float", c, strides, buffers, operands, epilogue, result=result, pairs=pairs)
-    widen = conversion(isa, weights, bfloat16, float32, "w", "w_wide")
-    blocks = pairs.layout.groups * pairs.layout.panels * pairs.layout.blocks
-    spaces = {"w_wide": weights.bytes, "panels": Count(4 * pairs.layout.size), "least": Count(8 * blocks)}
-    return Steps((widen, pack_pairs(isa, pairs, strides), kernel.write()), spaces)
+    fills = {"panels": ("w", partial(packed_pairs, pairs, strides))}
+    return Steps((pack_pairs(isa, pairs, strides), kernel.write()), {"panels": Count(pairs.nbytes)}, {}, fills)
 
 
 def _correlate(

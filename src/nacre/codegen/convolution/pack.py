@@ -179,16 +179,14 @@ class Packing:
     input_stride: Operand
     adjacent: bool
     whole: bool
-    buffer: str = "w"
 
     @staticmethod
-    def of(layout: PanelLayout, strides: tuple[int, int], buffer: str = "w") -> Packing:
-        """The numbers of a layout; the strides are those of output and input channels in the weights' buffer."""
+    def of(layout: PanelLayout, strides: tuple[int, int]) -> Packing:
+        """The numbers of a layout; the strides are those of output and input channels in w."""
         lane, channel = strides
         group = layout.outputs * layout.inputs * layout.taps
         adjacent, whole = lane == 1, channel == layout.taps
-        sizes = layout.width, layout.taps, layout.panels, layout.outputs
-        return Packing(*sizes, group, lane, channel, adjacent, whole, buffer)
+        return Packing(layout.width, layout.taps, layout.panels, layout.outputs, group, lane, channel, adjacent, whole)
 
 
 def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> ConvolutionStep:
@@ -230,17 +228,23 @@ def pack_channels(
     k: SequenceKernel, about: Packing, panel: Operand, channels: tuple[Operand, Operand], target: Val
 ) -> None:
     """Copy the input channels start … end of one panel, of all groups' panels."""
-    f, taps, stride = k.f, about.taps, about.lane_stride
+    f, stride = k.f, about.lane_stride
     group, p = split(f, panel, about.panels)
     lane = product(f, p, about.width)
     first, end = channels
     source = f.gep(
-        k.pointers[about.buffer],
+        k.pointers["w"],
         total(f, product(f, group, about.group), product(f, lane, stride), product(f, first, about.input_stride)),
         k.scalar,
     )
     lanes = f.smin(f.sub(f.i64(about.outputs), lane), about.width)
     count = f.sub(f.i64(end), first)
+    pack_rows(k, about, source, lanes, count, target)
+
+
+def pack_rows(k: SequenceKernel, about: Packing, source: Val, lanes: Val, count: Val, target: Val) -> None:
+    """Copy the first `count` input channels of some lanes, which begin at the source."""
+    f, taps, stride = k.f, about.taps, about.lane_stride
     if about.adjacent:
         _copy_lanes(k, about.width, source, target, lanes, count, about.input_stride)
     elif about.whole:
@@ -320,7 +324,12 @@ class Weights:
 
 
 def weights_of(
-    k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
+    k: SequenceKernel,
+    layout: PanelLayout,
+    strides: tuple[int, int],
+    panel: Operand,
+    channels: tuple[Operand, Operand],
+    scalar: str | None = None,
 ) -> Weights:
     """The place in w of the input channels start … end of one panel; panels of all groups are numbered together."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
@@ -334,7 +343,7 @@ def weights_of(
             product(f, lane, lane_stride),
             product(f, channels[0], input_stride),
         ),
-        k.scalar,
+        scalar or k.scalar,
     )
     lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
     count = f.sub(f.i64(channels[1]), channels[0])
