@@ -19,7 +19,7 @@ from nacre.native.llvm_values import Val
 
 
 @dataclass(frozen=True)
-class Run:
+class PairRun:
     """Successive pairs of a line; the first one begins at a column, which may be before the line."""
 
     column: int
@@ -42,14 +42,14 @@ class PixelPairs:
         return kw * self.columns.dilation - self.columns.low
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[PairRun, ...]:
         """The runs of a line of the image: from even columns and from odd ones, where taps read them."""
         distances = [self.distance(kw) for kw in range(self.columns.kernel)]
-        found: list[Run] = []
+        found: list[PairRun] = []
         for odd in (0, 1):
             same = [d for d in distances if d % 2 == odd]
             if same:
-                found.append(Run(min(same), self.results + (max(same) - min(same)) // 2))
+                found.append(PairRun(min(same), self.results + (max(same) - min(same)) // 2))
         return tuple(found)
 
     @property
@@ -76,7 +76,7 @@ class Lines:
     planes: int  # of an image
     rows: int
     size: int
-    runs: tuple[Run, ...]
+    runs: tuple[PairRun, ...]
     absent: int
 
     @property
@@ -96,7 +96,7 @@ def image_lines(pairs: PixelPairs, planes: int, rows: int) -> Lines:
 
 def result_lines(pairs: PixelPairs, planes: int, rows: int) -> Lines:
     """The lines of the result's cotangent."""
-    return Lines("dy", planes, rows, pairs.columns.out, (Run(0, pairs.results),), 0)
+    return Lines("dy", planes, rows, pairs.columns.out, (PairRun(0, pairs.results),), 0)
 
 
 def pack_lines(isa: Isa, lines: Lines) -> ConvolutionStep:
@@ -126,7 +126,7 @@ def pack_lines(isa: Isa, lines: Lines) -> ConvolutionStep:
     return k.finish([f"{lines.name}_pairs", f"{lines.name}_least"], Count(0, lines.planes), grain=grain)
 
 
-def _run(k: SequenceKernel, lines: Lines, run: Run, line: Val, to: Val, state: Sequence[Val]) -> list[Val]:
+def _run(k: SequenceKernel, lines: Lines, run: PairRun, line: Val, to: Val, state: Sequence[Val]) -> list[Val]:
     """Write one run of a line; vectors of which all pixels are inside are a loop."""
     f, vectors = k.f, ceil_div(run.pairs, k.lanes)
 
@@ -151,7 +151,7 @@ def _run(k: SequenceKernel, lines: Lines, run: Run, line: Val, to: Val, state: S
     return current
 
 
-def _edge(k: SequenceKernel, lines: Lines, run: Run, v: int, line: Val, to: Val, state: Sequence[Val]) -> list[Val]:
+def _edge(k: SequenceKernel, lines: Lines, run: PairRun, v: int, line: Val, to: Val, state: Sequence[Val]) -> list[Val]:
     """Write one vector of pairs, some of which may be outside of the line or of the run."""
     f, ty = k.f, vec("i16", 2 * k.lanes)
     first = run.column + 2 * v * k.lanes
