@@ -155,7 +155,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     GraphPass(
         "half-factors",
-        "products of two converted factors of a half type read these as they are",
+        "products of two converted factors of a half type, and convolutions of bfloat16, read these as they are",
         narrow_halves,
         bodies=True,
     ),

@@ -1,5 +1,5 @@
-"""The primitives that only the compiler creates: convolutions and maxima over blocks of channels, whole attentions, and
-checks of positions.
+"""The primitives that only the compiler creates: convolutions and maxima over blocks of channels, convolutions of half
+types with wider results, whole attentions, and checks of positions.
 
 They have no derivative and no batching rule, because differentiation and batching come before compilation.  Their
 kernels read half types or other layouts directly; the primitives that they replace need separate equations for that.
@@ -12,10 +12,10 @@ from typing import Any, Final
 from nacre.base.dtypes import DType, int64
 from nacre.base.errors import ArgumentError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import Primitive, RangeCheck, Template
+from nacre.ir.primitive import Primitive, RangeCheck, RuleKind, Template, register_rule
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.ops.check import require_bounds
-from nacre.ops.convolution import convolve_p
+from nacre.ops.convolution import convolve_p, input_grad_p, weight_grad_p
 from nacre.ops.window import window_max_p
 from nacre.ops.winograd import winograd_p
 
@@ -61,6 +61,27 @@ winograd_blocked_p = Primitive(
     "winograd_blocked", _convolution_type(winograd_p), Template("winograd_blocked"), takes_epilogue=True
 )
 window_max_blocked_p = Primitive("window_max_blocked", _maximum_type, Template("window_max_blocked"))
+
+# ---- half types
+
+
+def _widened_type(of: Primitive) -> Any:
+    def rule(*operands: TensorType, dtype: DType, **params: Any) -> TensorType:
+        """The type of a convolution or of a gradient whose sums are its result."""
+        return of.type_rule(*operands, **params).with_dtype(dtype)
+
+    return rule
+
+
+WIDENED: Final[RuleKind[Primitive]] = RuleKind("form for half types with results of a wider dtype")
+
+widened_convolve_p, widened_input_grad_p, widened_weight_grad_p = (
+    Primitive(f"widened_{p.name}", _widened_type(p), Template(f"widened_{p.name}"), takes_epilogue=p.takes_epilogue)
+    for p in (convolve_p, input_grad_p, weight_grad_p)
+)
+register_rule(convolve_p, WIDENED, widened_convolve_p)
+register_rule(input_grad_p, WIDENED, widened_input_grad_p)
+register_rule(weight_grad_p, WIDENED, widened_weight_grad_p)
 
 # ---- attention
 

@@ -116,3 +116,26 @@ def test_one_program_for_every_batch() -> None:
         x = rand(n, 20, 6, 6)
         np.testing.assert_array_equal(f(x, W, S).numpy(), F.relu(F.conv2d(x, W, S)).numpy())
     assert len(f.concrete_functions) == 1
+
+
+@pytest.mark.parametrize("name", ["two layers", *ENDINGS])
+def test_bits_in_autocast(name: str) -> None:
+    """Convolutions that read bfloat16 write it too, also through epilogues of other types."""
+
+    def two_layers(x: Any, w: Any, r: Any, s: Any, t: Any) -> Any:
+        """Two convolutions, the first with a bias and an activation."""
+        return F.conv2d(F.relu(F.conv2d(x, w, s, padding=1)), nc.permute_dims(w, (1, 0, 2, 3)), t[:20])
+
+    f, operands = nc.autocast(nc.bfloat16)(ENDINGS.get(name, two_layers)), [X, W, R, S, T]
+
+    def whole(*operands: Any) -> Any:
+        """The value and the gradients."""
+        value, gradients = nc.value_and_grad(lambda *xs: nc.sum(f(*xs) ** 2), (0, 1, 3))(*operands)
+        return value, *gradients
+
+    found, labels = launches(whole, operands)
+    for got, wanted in zip(found, whole(*operands), strict=True):
+        np.testing.assert_array_equal(got, wanted.numpy())
+    if name == "two layers":
+        for kind in ("widened_convolve+add+cast+le+select", "widened_convolve_input_grad+cast+select"):
+            assert any(s.startswith(kind) for s in labels), labels

@@ -125,8 +125,10 @@ def test_operands_with_another_layout_are_not_fused() -> None:
 
 
 def test_other_types_and_wide_windows() -> None:
-    half = nc.astype(X, nc.bfloat16)
-    assert len(check(lambda x: F.max_pool2d(F.relu(x * 2.0), 2) + 1.0, [half])) > 1
+    for half in (nc.astype(X, nc.bfloat16), nc.astype(X, nc.float16)):
+        for size, stride in ((2, None), (3, 2)):
+            assert len(check(lambda x, n=size, s=stride: F.max_pool2d(F.relu(x * 2.0), n, s) + 1.0, [half])) == 1
+            assert len(check(lambda x, n=size, s=stride: F.avg_pool2d(F.relu(x * 2.0), n, s) + 1.0, [half])) == 1
     check(lambda x: F.max_pool2d(x * 2, 2) + 1, [nc.astype(X * 10.0, nc.int32)])
     check(lambda x: F.max_pool2d(F.relu(x * 2.0), (1, 20)) + 1.0, [X])
     check(lambda x: F.max_pool2d(F.relu(x * 2.0), (37, 8), 8) + 1.0, [X])

@@ -103,6 +103,38 @@ def test_matrices_that_the_wider_type_does_not_represent_exactly_are_converted()
         gemm(BY_NAME["avx2"], dtypes.float64, gemv=True, matrix=dtypes.int8)
 
 
+@pytest.mark.parametrize(("dtype", "reads"), [(nc.bfloat16, True), (nc.float16, False)], ids=str)
+def test_convolutions_read_converted_bfloat16_as_it_is(dtype: Any, reads: bool) -> None:
+    rng = np.random.default_rng(0)
+    x, w = (nc.asarray(rng.standard_normal(s).astype(np.float32)).astype(dtype) for s in ((2, 6, 7, 5), (9, 6, 3, 3)))
+
+    def sums(x: Any, w: Any) -> Any:
+        return nc.nn.functional.conv2d(x.astype(nc.float32), w.astype(nc.float32), padding=1)
+
+    def gradients(x: Any, w: Any) -> Any:
+        return nc.grad(lambda x, w: nc.sum(sums(x, w).astype(dtype).astype(nc.float32) ** 2), (0, 1))(x, w)
+
+    for f, count in ((sums, 1), (gradients, 3)):
+        compiled = compile_graph(nc.jit(f).concrete(x, w).graph)
+        found = {e for s in compiled.stages for e in s.equations if e.primitive.name.startswith("widened_convolve")}
+        assert len(found) == (count if reads else 0)
+        for got, wanted in zip(nc.tree.leaves(nc.jit(f)(x, w)), nc.tree.leaves(f(x, w)), strict=True):
+            assert np.array_equal(got.numpy(), wanted.numpy())
+
+
+def test_convolutions_of_images_of_any_size_convert_bfloat16() -> None:
+    f = nc.jit(
+        lambda x, w: nc.nn.functional.conv2d(x.astype(nc.float32), w.astype(nc.float32)),
+        dynamic_shapes={"x": {2: nc.Dim("height", min=3, max=20)}},
+    )
+    rng = np.random.default_rng(0)
+    w = nc.asarray(rng.standard_normal((9, 6, 3, 3)).astype(np.float32)).astype(nc.bfloat16)
+    for height in (5, 9):
+        x = nc.asarray(rng.standard_normal((2, 6, height, 5)).astype(np.float32)).astype(nc.bfloat16)
+        alone = nc.nn.functional.conv2d(x.astype(nc.float32), w.astype(nc.float32))
+        assert np.array_equal(f(x, w).numpy(), alone.numpy())
+
+
 def test_widened_products_have_the_derivatives_and_batches_of_plain_ones() -> None:
     rng = np.random.default_rng(0)
     x = nc.asarray(rng.standard_normal((4, 1, 30)).astype(np.float32))

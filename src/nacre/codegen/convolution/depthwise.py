@@ -25,6 +25,7 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
+from nacre.native.llvm_types import scalar_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
@@ -245,11 +246,11 @@ class DepthwiseKernel:
 
     def _store(self, value: Val, offset: Val, mask: Val | None) -> None:
         """Send a vector through the epilogue to the output."""
-        k, f = self.k, self.k.f
+        f = self.k.f
         if self.epilogue is not None:
             place = ResultPlace(f.i64(self.channel), offset, mask, self.operands)
             value = self.epilogue(f, value, place)
-        store_lanes(f, value, f.gep(self.out, offset, k.scalar), mask)
+        store_lanes(f, value, f.gep(self.out, offset, scalar_of(value.ty)), mask)
 
     def _write_line(self, offset: Val) -> None:
         """Interleave the lines of the phases into one output row."""

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nacre.codegen.bfloat_pairs import multiply_halves, multiply_pairs
 from nacre.codegen.convolution.correlation import Correlation, TapRun, Tile, column_tiles, tap_runs, tile_runs
 from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import (
     Packing,
-    PanelLayout,
     Room,
     pack_channels,
     packed_room,
+    panel_layout,
     prefetch_run,
     prefetch_weights,
     weights_of,
 )
+from nacre.codegen.convolution.pairs import ChannelPairs
 from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
@@ -33,7 +35,6 @@ from nacre.codegen.convolution.sequence import (
     Count,
     SequenceKernel,
     ceil_div,
-    panel_vectors,
     product,
     read_along,
     round_up,
@@ -58,14 +59,6 @@ FEW_CHANNELS = 4  # channels of an image up to which no loop is written
 ALIAS = 2048  # plane strides that are a multiple of this many bytes use few cache sets
 
 
-def panel_layout(isa: Isa, scalar: str, c: Correlation) -> PanelLayout:
-    """The layout of a correlation's packed weights."""
-    lanes = isa.lanes(scalar)
-    width = panel_vectors(c.outputs, lanes) * lanes
-    depth = max(1, min(CHANNEL_BLOCK, c.inputs))
-    return PanelLayout(c.groups, c.outputs, c.inputs, c.kernel[0] * c.kernel[1], width, depth)
-
-
 def row_table(k: SequenceKernel, rows: Sequence[Taps]) -> Val:
     """A table of (first kh, number of taps, input row of the first) of every output row."""
     entries = [(taps[0][0], len(taps), taps[0][1]) if taps else (0, 0, 0) for taps in rows]
@@ -77,7 +70,8 @@ class CorrelationKernel:
     """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
 
     With `packs`, a thread packs each panel of w before it uses it: into its scratch, or into `panels`, memory that
-    stays packed between calls.  Otherwise another kernel has packed them.
+    stays packed between calls.  Otherwise another kernel has packed them.  With `pairs`, the images are bfloat16, an
+    input is a pair of channels, and another kernel has packed the weights.
     """
 
     def __init__(
@@ -90,13 +84,17 @@ class CorrelationKernel:
         operands: Sequence[str],
         epilogue: ConvolutionEpilogue | None,
         blocked: Blocked = PLANES,
+        result: str | None = None,
+        pairs: ChannelPairs | None = None,
     ) -> None:
-        self.c, self.layout = c, panel_layout(isa, scalar, c)
+        self.pairs = pairs
+        self.c, self.layout = c, panel_layout(isa, scalar, c) if pairs is None else pairs.layout
         self.strides, self.blocked = strides, blocked
         size = bits_of(scalar) // 8
         few_rows = c.inputs > 0 and c.groups * c.out_shape[0] < MIN_ITEMS <= c.groups * self.layout.panels
         self.outer_panels = self.layout.size * size > PANELS_IN_CACHE or few_rows
-        self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
+        fits = self.layout.panel_size * size <= PANEL_IN_CACHE
+        self.packs = self.outer_panels and fits and pairs is None
         source, out = buffers
         weights = ("w", "panels") if self.packs else ("panels",)
         self.k = k = SequenceKernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
@@ -108,6 +106,7 @@ class CorrelationKernel:
         self.vectors = self.layout.width // self.k.lanes
         self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
         self.names: dict[object, str] = {}
+        self.normal: Val | None = None  # whether the packed dot instruction is exact
         self._plan_row_panels()
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
@@ -121,6 +120,7 @@ class CorrelationKernel:
             self.layout.width,
             along,
             blocked.result,
+            result or scalar,
         )
 
     def _plan_row_panels(self) -> None:
@@ -142,7 +142,8 @@ class CorrelationKernel:
         k, c = self.k, self.c
         self.copied = round_up(self.row_panel_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]
-        self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4 and not self.blocked.source
+        aliases = plane * k.element % ALIAS == 0 and c.inputs > 4 and not self.blocked.source
+        self.copies = aliases or self.pairs is not None
         self.plane = plane
         self.pixel_step = CHANNEL_BLOCK if self.blocked.source else 1
         size = 0
@@ -172,7 +173,8 @@ class CorrelationKernel:
         if self.copies:
             self.span_table = k.table("band_rows", [v for b in range(self.row_panels) for v in self._span(b)])
         for tile in self.tiles:
-            self._micro_kernel(tile)
+            for apart in (False,) if self.pairs is None else (False, True):
+                self._micro_kernel(tile, apart)
         with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
             rest, row_panel = split(f, item.index, self.row_panels)
             if self.outer_panels:
@@ -222,10 +224,11 @@ class CorrelationKernel:
         return first, end
 
     def _copy_row_panel(self, row_panel: Operand) -> None:
-        """Select the input planes, or copy the row panel's input to planes that do not alias."""
+        """Select the input planes, or copy the row panel's input: to planes that do not alias, or to pairs."""
         k, c, f = self.k, self.c, self.k.f
         plane = c.in_shape[0] * c.in_shape[1]
-        self.input = f.gep(self.source, product(f, self.image, c.inputs * plane), k.scalar)
+        channels, stored = (c.inputs, k.scalar) if self.pairs is None else (self.pairs.channels, "i16")
+        self.input = f.gep(self.source, product(f, self.image, channels * plane), stored)
         self.first_row: Operand = 0
         if not self.copies:
             return
@@ -233,15 +236,23 @@ class CorrelationKernel:
         first, end = f.load(entry, "i64"), f.load(f.gep(entry, 1, "i64"), "i64")
         count = f.mul(f.sub(end, first), c.in_shape[1])
         copy = f.gep(f["scratch"], self.copied, k.scalar)
-        start = f.gep(self.input, f.mul(first, c.in_shape[1]), k.scalar)
-        with f.loop("channel", 0, c.inputs) as ch:
+        start = f.gep(self.input, f.mul(first, c.in_shape[1]), stored)
+        if self.pairs is None:
+            self._copy_planes(start, plane, count, copy)
+        else:
+            self.least = self.pairs.copy(k, start, plane, count, copy, self.plane)
+        self.input, self.first_row = copy, first
+
+    def _copy_planes(self, start: Val, plane: int, count: Val, copy: Val) -> None:
+        """Copy the first `count` pixels of each plane."""
+        k, f = self.k, self.k.f
+        with f.loop("channel", 0, self.c.inputs) as ch:
             a = f.gep(start, f.mul(ch.index, plane), k.scalar)
             b = f.gep(copy, f.mul(ch.index, self.plane), k.scalar)
             with f.loop("at", 0, count, k.lanes) as at:
                 mask = f.lane_mask(f.sub(count, at.index), k.lanes)
                 value = f.masked_load(f.gep(a, at.index, k.scalar), mask, k.vector)
                 f.store(value, f.gep(b, at.index, k.scalar))
-        self.input, self.first_row = copy, first
 
     def _row_panel(self, row_panel: Operand, panel: Operand) -> None:
         """Compute one row panel for one weight panel, and write it out."""
@@ -251,6 +262,8 @@ class CorrelationKernel:
         end = f.smin(total(f, start, self.row_panel_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
         rows = start, end
+        if self.pairs is not None:
+            self.normal = self.pairs.are_normal(k, index, self.least)
         if self.room is not None:
             room = self.room
             space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
@@ -322,25 +335,29 @@ class CorrelationKernel:
             with f.loop("tile", 0, times) as t:
                 column = total(f, product(f, t.index, tile.pixels * self.c.phase), tile.column)
                 base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
-                f.call(
-                    self.names[tile.shape],
-                    "void",
-                    [
-                        f.gep(a, product(f, base, self.pixel_step), k.scalar),
-                        b,
-                        f.gep(target, product(f, column, self.layout.width), k.scalar),
-                        count,
-                        *blocks,
-                    ],
-                )
+                arguments = [
+                    f.gep(a, product(f, base, self.pixel_step), k.scalar),
+                    b,
+                    f.gep(target, product(f, column, self.layout.width), k.scalar),
+                    count,
+                    *blocks,
+                ]
+                if self.normal is None:
+                    f.call(self.names[tile.shape, False], "void", arguments)
+                    continue
+                with f.when(self.normal):
+                    f.call(self.names[tile.shape, False], "void", arguments)
+                with f.when(f.xor(self.normal, f.const("i1", True))):
+                    f.call(self.names[tile.shape, True], "void", arguments)
 
     # ---- the register tile
 
-    def _micro_kernel(self, tile: Tile) -> None:
-        """Write the micro-kernel of a tile's shape, unless there is one."""
-        if tile.shape in self.names:
+    def _micro_kernel(self, tile: Tile, apart: bool) -> None:
+        """Write the micro-kernel of a tile's shape, unless there is one; it may multiply the halves of pairs apart."""
+        if (tile.shape, apart) in self.names:
             return
-        name = self.names[tile.shape] = f"tile_{len(self.names)}"
+        name = self.names[tile.shape, apart] = f"tile_{len(self.names)}"
+        self.apart = apart
         k, layout = self.k, self.layout
         f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
         span = restart_blocks(layout.taps)
@@ -416,8 +433,14 @@ class CorrelationKernel:
             value = f.load(f.gep(a, pixel * self.c.reach * self.pixel_step, k.scalar), k.scalar)
             spread = f.splat(value, k.lanes)
             for v, weight in enumerate(lanes):
-                result.append(f.fma(spread, weight, sums[i * self.vectors + v]))
+                result.append(self._multiply_add(f, spread, weight, sums[i * self.vectors + v]))
         return result
+
+    def _multiply_add(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """a · b + c, or the sum with the products of both halves of pairs."""
+        if self.pairs is None:
+            return f.fma(a, b, c)
+        return multiply_halves(f, a, b, c) if self.apart else multiply_pairs(f, self.k.isa, a, b, c)
 
     # ---- output
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nacre.base.records import dataclass
+from nacre.codegen.bfloat_pairs import round_to_bfloat
 from nacre.codegen.convolution.pack import joined, prefetch_memory, transposed
 from nacre.codegen.convolution.sequence import (
     ConvolutionEpilogue,
@@ -13,9 +14,19 @@ from nacre.codegen.convolution.sequence import (
     in_block,
     product,
     total,
+    written_type,
 )
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.native.llvm_types import lanes_of, scalar_of, vec
 from nacre.native.llvm_values import Operand, Val
+from nacre.native.text import Function
+
+
+def rounded(f: Function, value: Val, result: str) -> Val:
+    """Sums rounded once to the type of the result; bfloat16 as integers, which every back end can mask."""
+    if scalar_of(value.ty) == result:
+        return value
+    return f.bitcast(round_to_bfloat(f, value), vec("i16", lanes_of(value.ty)))
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class PixelWriter:
     width: int
     along: tuple[Val, ...]
     blocked: bool
+    result: str  # the type to which sums are rounded, before the epilogue
 
     def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
         """The index in the result of a pixel of a channel of an image and group (`planes`)."""
@@ -50,14 +62,15 @@ class PixelWriter:
         The channels of a block are adjacent, so each channel prefetches its share.
         """
         k, f = self.k, self.k.f
+        stored = written_type(self.epilogue) or self.result
         for pointer in (self.out, *self.along):
-            start, writes = f.gep(pointer, offset, k.scalar), pointer is self.out
+            start, writes = f.gep(pointer, offset, stored), pointer is self.out
             if not self.blocked:
-                prefetch_memory(k, start, self.plane, rows, count, to_write=writes)
+                prefetch_memory(k, start, self.plane, rows, count, stored, to_write=writes)
                 continue
             with f.loop("share", *rows) as row:
-                share = f.gep(start, in_block(f, row.index, self.plane, count), k.scalar)
-                prefetch_memory(k, share, 0, (0, 1), count, to_write=writes)
+                share = f.gep(start, in_block(f, row.index, self.plane, count), stored)
+                prefetch_memory(k, share, 0, (0, 1), count, stored, to_write=writes)
 
     def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""
@@ -67,13 +80,14 @@ class PixelWriter:
         elif self.epilogue is not None:
             self._planes(by_pixel, count, channels, channel, offset)
         else:
-            target = f.gep(self.out, offset, self.k.scalar)
+            target = f.gep(self.out, offset, self.result)
             f.call(self._function(), "void", [by_pixel, count, channels, target, f.i64(self.plane)])
 
     def _function(self) -> str:
         """The function that writes pixels to planes of any size; without an epilogue, kernels share it."""
         k = self.k
         name = f"write_{self.width}" if self.outputs % self._piece == 0 else f"write_{self.width}_each"
+        name = name if self.result == k.scalar else f"{name}_{self.result}"
         if name not in k.module.functions:
             f = k.internal(name, {"pixels": "ptr", "count": "i64", "channels": "i64", "target": "ptr", "plane": "i64"})
             inside = replace(self, k=k.inside(f), out=f["target"], plane=f["plane"])
@@ -129,10 +143,11 @@ class PixelWriter:
 
     def _vector(self, value: Val, place: ResultPlace) -> None:
         """Send one vector of a channel's results to the output."""
-        k, f = self.k, self.k.f
+        f = self.k.f
+        value = rounded(f, value, self.result)
         if self.epilogue is not None:
             value = self.epilogue(f, value, place)
-        to = f.gep(self.out, place.offset, k.scalar)
+        to = f.gep(self.out, place.offset, scalar_of(value.ty))
         if place.mask is None:
             f.store(value, to)
         else:

@@ -102,7 +102,7 @@ class GeneralCorrelationKernel:
         self.columns = self.phase_columns * c.columns.phases  # of a part of a row
         out = k.pointers[self.out]
         result = k.f.mul(self.result_rows, self.result_columns)
-        self.writer = PixelWriter(k, out, (), None, result, c.outputs, layout.width, (), False)
+        self.writer = PixelWriter(k, out, (), None, result, c.outputs, layout.width, (), False, k.scalar)
 
     def write(self) -> GeneralStep:
         """Write the whole kernel."""

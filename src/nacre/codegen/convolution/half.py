@@ -40,18 +40,21 @@ def through_float(
     output: HalfTensor,
     *,
     epilogue: bool = False,
+    result: str | None = None,
 ) -> Steps:
-    """The steps of an operation in a half type, made from its float32 steps.
+    """The steps of an operation on a half type, made from its float32 steps; the result may be `result`, float32.
 
-    Raises ArgumentError with an epilogue, which would receive results that are not rounded yet.
+    Raises ArgumentError with an epilogue of half results, which would receive results that are not rounded yet.
     """
-    if epilogue:
+    wide_result = result == "float"
+    if epilogue and not wide_result:
         raise ArgumentError(
             "convolve: the results of an epilogue must be float32 or float64; got "
             f"{HALF_TYPES[scalar].name}; run it as a separate kernel"
         )
     half, wide = HALF_TYPES[scalar], steps("float")
-    renamed = {t.name: f"{t.name}_wide" for t in (*inputs, output)}
+    halves = inputs if wide_result else (*inputs, output)
+    renamed = {t.name: f"{t.name}_wide" for t in halves}
     inner = [
         replace(
             s, buffers=tuple(renamed.get(b, b) for b in s.buffers), writes=tuple(renamed.get(b, b) for b in s.writes)
@@ -59,9 +62,9 @@ def through_float(
         for s in wide.steps
     ]
     widen = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
-    round_result = _convert(isa, output, float32, half, renamed[output.name], output.name)
-    spaces = {renamed[t.name]: t.bytes for t in (*inputs, output)}
-    return Steps((*widen, *inner, round_result), wide.workspaces | spaces, wide.packed)
+    last = [] if wide_result else [_convert(isa, output, float32, half, renamed[output.name], output.name)]
+    spaces = {renamed[t.name]: t.bytes for t in halves}
+    return Steps((*widen, *inner, *last), wide.workspaces | spaces, wide.packed)
 
 
 def _convert(isa: Isa, tensor: HalfTensor, source: DType, target: DType, a: str, b: str) -> ConvolutionStep:

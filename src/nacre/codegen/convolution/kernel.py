@@ -16,8 +16,9 @@ from nacre.codegen.convolution.direct import CorrelationKernel
 from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
 from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels
+from nacre.codegen.convolution.pairs import channel_pairs, pack_pairs, packed_pairs
 from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, SequenceKernel, Steps
-from nacre.codegen.convolution.weight_gradient import weight_steps
+from nacre.codegen.convolution.weight_gradient import has_pixel_pairs, pair_weight_steps, weight_steps
 from nacre.kernel.order_convolution import Convolution
 from nacre.native.isa import Isa
 
@@ -30,19 +31,26 @@ def forward(
     epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
     blocked: Blocked = PLANES,
+    result: str | None = None,
 ) -> Steps:
-    """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads."""
+    """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads.
+
+    The type of the sums, which the epilogue receives, is the scalar or, for half types, a `result` of float.
+    """
+    c = forward_correlation(conv)
+    strides = (c.inputs * conv.taps, conv.taps)
+    if has_pairs(isa, scalar, c):
+        return _correlate_pairs(isa, c, strides, ("x", "y"), result or scalar, epilogue, operands)
     if scalar in HALF_TYPES:
         return through_float(
             isa,
             scalar,
-            lambda s: forward(isa, s, conv),
+            lambda s: forward(isa, s, conv, epilogue=epilogue, operands=operands),
             (_image(conv), _weights(conv, "w")),
             _result(conv, "y"),
             epilogue=epilogue is not None,
+            result=result,
         )
-    c = forward_correlation(conv)
-    strides = (c.inputs * conv.taps, conv.taps)
     return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands, blocked)
 
 
@@ -53,27 +61,33 @@ def input_grad(
     *,
     epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
+    result: str | None = None,
 ) -> Steps:
-    """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands."""
+    """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands; `result` as of `forward`."""
+    c = gradient_correlation(conv)
+    strides = (conv.taps, c.outputs * conv.taps)
+    if has_pairs(isa, scalar, c):
+        return _correlate_pairs(isa, c, strides, ("dy", "dx"), result or scalar, epilogue, operands)
     if scalar in HALF_TYPES:
         return through_float(
             isa,
             scalar,
-            lambda s: input_grad(isa, s, conv),
+            lambda s: input_grad(isa, s, conv, epilogue=epilogue, operands=operands),
             (_result(conv, "dy"), _weights(conv, "w")),
             _image(conv, "dx"),
             epilogue=epilogue is not None,
+            result=result,
         )
-    c = gradient_correlation(conv)
-    strides = (conv.taps, c.outputs * conv.taps)
     return _correlate(isa, scalar, c, strides, ("dy", "dx"), epilogue, operands)
 
 
-def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -> Steps:
-    """dw = gradient of conv by w; buffers x, dy, dw.
+def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4, result: str | None = None) -> Steps:
+    """dw = gradient of conv by w; buffers x, dy, dw; `result` as of `forward`.
 
     `threads` is the number of threads to divide the work for; it does not change the result.
     """
+    if has_pixel_pairs(isa, scalar, conv):
+        return pair_weight_steps(isa, conv, threads, result or scalar)
     if scalar in HALF_TYPES:
         return through_float(
             isa,
@@ -81,6 +95,7 @@ def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -
             lambda s: weight_grad(isa, s, conv, threads=threads),
             (_image(conv), _result(conv, "dy")),
             _weights(conv, "dw"),
+            result=result,
         )
     return weight_steps(isa, scalar, conv, threads) if 0 not in conv.weight_shape else Steps(())
 
@@ -95,6 +110,30 @@ def _result(conv: Convolution, name: str) -> HalfTensor:
 
 def _weights(conv: Convolution, name: str) -> HalfTensor:
     return HalfTensor(name, Count(conv.filters), conv.group_channels * conv.taps)
+
+
+def has_pairs(isa: Isa, scalar: str, c: Correlation) -> bool:
+    """Whether a correlation multiplies pairs of channels: bfloat16, channels in lanes, and an instruction for it."""
+    empty = 0 in (c.groups, c.outputs, *c.out_shape, *c.in_shape)
+    return (
+        scalar == "bfloat" and bool(isa.halves) and c.inputs > 1 and not empty and not is_narrow(c, isa.lanes("float"))
+    )
+
+
+def _correlate_pairs(
+    isa: Isa,
+    c: Correlation,
+    strides: tuple[int, int],
+    buffers: tuple[str, str],
+    result: str,
+    epilogue: ConvolutionEpilogue | None,
+    operands: Sequence[str],
+) -> Steps:
+    """Pack the weights as pairs of channels, and correlate."""
+    c, pairs = channel_pairs(isa, c)
+    kernel = CorrelationKernel(isa, "float", c, strides, buffers, operands, epilogue, result=result, pairs=pairs)
+    fills = {"panels": ("w", partial(packed_pairs, pairs, strides))}
+    return Steps((pack_pairs(isa, pairs, strides), kernel.write()), {"panels": Count(pairs.nbytes)}, {}, fills)
 
 
 def _correlate(

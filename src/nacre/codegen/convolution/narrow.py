@@ -30,6 +30,7 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, restart_blocks
+from nacre.native.llvm_types import scalar_of
 from nacre.native.llvm_values import Operand, Val
 
 MOST_OUTPUTS = 4
@@ -165,13 +166,13 @@ class NarrowKernel:
 
     def _store(self, q: int, value: Val, column: Operand, mask: Val | None) -> None:
         """Send a vector of channel q through the epilogue to the output row."""
-        k, c, f = self.k, self.c, self.k.f
+        c, f = self.c, self.k.f
         height, width = c.out_shape
         at = f.i64(total(f, self.offset, q * height * width, column))
         if self.epilogue is not None:
             channel = total(f, product(f, self.group, c.outputs), q)
             value = self.epilogue(f, value, ResultPlace(f.i64(channel), at, mask, self.operands))
-        store_lanes(f, value, f.gep(self.out, at, k.scalar), mask)
+        store_lanes(f, value, f.gep(self.out, at, scalar_of(value.ty)), mask)
 
     def _write_lines(self) -> None:
         """Interleave the lines of the phases into the output rows."""

@@ -8,8 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, ceil_div, product, split, total
-from nacre.native.llvm_types import lanes_of
+from nacre.codegen.convolution.correlation import Correlation
+from nacre.codegen.convolution.sequence import (
+    ConvolutionStep,
+    Count,
+    SequenceKernel,
+    ceil_div,
+    panel_vectors,
+    product,
+    split,
+    total,
+)
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import bits_of, lanes_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 from nacre.runtime.plan import READY
@@ -142,6 +154,14 @@ class PanelLayout:
         return self.groups * self.panels * self.panel_size
 
 
+def panel_layout(isa: Isa, scalar: str, c: Correlation, block: int = CHANNEL_BLOCK) -> PanelLayout:
+    """The layout of a correlation's packed weights; `block` is the number of inputs of a block of channels."""
+    lanes = isa.lanes(scalar)
+    width = panel_vectors(c.outputs, lanes) * lanes
+    depth = max(1, min(block, c.inputs))
+    return PanelLayout(c.groups, c.outputs, c.inputs, c.kernel[0] * c.kernel[1], width, depth)
+
+
 @dataclass(frozen=True)
 class Packing:
     """The numbers by which weights are packed: those of a `PanelLayout`, and the strides of w.
@@ -208,7 +228,7 @@ def pack_channels(
     k: SequenceKernel, about: Packing, panel: Operand, channels: tuple[Operand, Operand], target: Val
 ) -> None:
     """Copy the input channels start … end of one panel, of all groups' panels."""
-    f, taps, stride = k.f, about.taps, about.lane_stride
+    f, stride = k.f, about.lane_stride
     group, p = split(f, panel, about.panels)
     lane = product(f, p, about.width)
     first, end = channels
@@ -219,6 +239,12 @@ def pack_channels(
     )
     lanes = f.smin(f.sub(f.i64(about.outputs), lane), about.width)
     count = f.sub(f.i64(end), first)
+    pack_rows(k, about, source, lanes, count, target)
+
+
+def pack_rows(k: SequenceKernel, about: Packing, source: Val, lanes: Val, count: Val, target: Val) -> None:
+    """Copy the first `count` input channels of some lanes, which begin at the source."""
+    f, taps, stride = k.f, about.taps, about.lane_stride
     if about.adjacent:
         _copy_lanes(k, about.width, source, target, lanes, count, about.input_stride)
     elif about.whole:
@@ -260,15 +286,17 @@ def prefetch_memory(
     stride: Operand,
     rows: tuple[Operand, Operand],
     length: Operand,
+    scalar: str | None = None,
     *,
     to_write: bool = False,
 ) -> None:
     """Prefetch rows start … end of a matrix, to read or to write; the memory may be absent."""
-    f, line = k.f, 64 // k.element
+    f, scalar = k.f, scalar or k.scalar
+    line = 512 // bits_of(scalar)
     with f.loop("ask", *rows) as row:
-        start = f.gep(source, f.mul(row.index, stride), k.scalar)
+        start = f.gep(source, f.mul(row.index, stride), scalar)
         with f.loop("at", 0, length, line) as at:
-            prefetch_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+            prefetch_line(f, f.gep(start, at.index, scalar), to_write=to_write)
 
 
 def prefetch_line(f: Function, place: Val, *, to_write: bool = False) -> None:
@@ -296,7 +324,12 @@ class Weights:
 
 
 def weights_of(
-    k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
+    k: SequenceKernel,
+    layout: PanelLayout,
+    strides: tuple[int, int],
+    panel: Operand,
+    channels: tuple[Operand, Operand],
+    scalar: str | None = None,
 ) -> Weights:
     """The place in w of the input channels start … end of one panel; panels of all groups are numbered together."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
@@ -310,7 +343,7 @@ def weights_of(
             product(f, lane, lane_stride),
             product(f, channels[0], input_stride),
         ),
-        k.scalar,
+        scalar or k.scalar,
     )
     lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
     count = f.sub(f.i64(channels[1]), channels[0])

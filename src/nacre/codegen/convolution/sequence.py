@@ -86,6 +86,11 @@ def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
     return tuple(getattr(epilogue, "along", ()))
 
 
+def written_type(epilogue: ConvolutionEpilogue | None) -> str | None:
+    """The LLVM type of the result that an epilogue writes, if it declares one (`written`)."""
+    return getattr(epilogue, "written", None)
+
+
 @dataclass(frozen=True)
 class ResultPlace:
     """The place of a vector of finished results: its channel, and the index of its first element in the whole result.

@@ -11,7 +11,12 @@ Where that leaves too few items, an item is an image: the chains' sums go to a w
 
 from __future__ import annotations
 
+from functools import partial
+
+from nacre.codegen.bfloat_pairs import are_normal, halves, multiply_pairs
+from nacre.codegen.convolution.epilogue import rounded
 from nacre.codegen.convolution.pack import transpose_matrix
+from nacre.codegen.convolution.pixel_pairs import PixelPairs, image_lines, pack_lines, result_lines
 from nacre.codegen.convolution.sequence import (
     ConvolutionStep,
     Count,
@@ -37,8 +42,10 @@ class WeightKernel:
     def __init__(self, isa: Isa, scalar: str, plan: WeightPlan) -> None:
         self.plan, self.conv = plan, plan.conv
         self.out = "sums" if plan.by_image else "dw"
-        self.k = SequenceKernel(isa, scalar, "conv_dw", ("x", "dy", self.out))
-        pixels = round_up(plan.block_rows * self.conv.columns.out, self.k.lanes)
+        self.x, self.dy, *least = ("x", "dy") if plan.pairs is None else ("x_pairs", "dy_pairs", "x_least", "dy_least")
+        self.k = SequenceKernel(isa, scalar, "conv_dw", (self.x, self.dy, *least, self.out))
+        self.normal: Val | None = None  # whether the packed dot instruction is exact
+        pixels = round_up(plan.block_rows * plan.result_row, self.k.lanes)
         self.sums_offset = pixels * plan.width
         sums = 0 if plan.by_image else plan.item_units * plan.unit_size
         self.lines_offset = self.sums_offset + sums
@@ -53,7 +60,8 @@ class WeightKernel:
         self.row_table = k.table("row_range", [v for at in valid for v in ((at[0], at[-1] + 1) if at else (0, 0))])
         for kw in range(0, self.conv.columns.kernel, plan.kw_chunk):
             for channels in self._channel_counts():
-                self._micro_kernel(kw, channels)
+                for apart in (False,) if plan.pairs is None else (False, True):
+                    self._micro_kernel(kw, channels, apart)
         with f.loop("item", f["lo"], f["hi"]) as item:
             if plan.by_image:
                 self._image(item.index)
@@ -77,10 +85,12 @@ class WeightKernel:
         sums = f.gep(f["scratch"], self.sums_offset, k.scalar)
         with f.loop("clear", 0, plan.item_units * plan.unit_size, k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(sums, at.index, k.scalar))
-        with f.loop("image", 0, k.batch) as image, f.loop("block", 0, plan.blocks) as block:
-            start = f.icmp("eq", f.or_(image.index, block.index), 0)
-            pixels = self._pack(image.index, panel, block.index)
-            self._units(image.index, panel, block.index, (first, end), pixels, sums, start)
+        with f.loop("image", 0, k.batch) as image:
+            self._compare(image.index, panel)
+            with f.loop("block", 0, plan.blocks) as block:
+                start = f.icmp("eq", f.or_(image.index, block.index), 0)
+                pixels = self._pack(image.index, panel, block.index)
+                self._units(image.index, panel, block.index, (first, end), pixels, sums, start)
         self._write_out(panel, (first, end), sums)
 
     def _image(self, item: Val) -> None:
@@ -88,16 +98,36 @@ class WeightKernel:
         k, f, plan = self.k, self.k.f, self.plan
         image, panel = split(f, item, plan.panels)
         size = plan.units * plan.unit_size
+        self._compare(image, panel)
         with f.loop("block", 0, plan.blocks) as block:
             pixels = self._pack(image, panel, block.index)
             index = total(f, product(f, total(f, product(f, image, plan.blocks), block.index), plan.panels), panel)
             sums = f.gep(k.pointers["sums"], product(f, index, size), k.scalar)
             self._units(image, panel, block.index, (0, plan.units), pixels, sums, f.const("i1", True))
 
+    def _compare(self, image: Operand, panel: Operand) -> None:
+        """Find out whether the packed dot instruction is exact for an image and a panel."""
+        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
+        if plan.pairs is None:
+            return
+        group, p = split(f, panel, plan.group_panels)
+        lane = product(f, p, plan.width)
+        lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
+        found: list[Val] = []
+        for name, planes, inside, count in (
+            ("x_least", conv.channels, product(f, group, conv.group_channels), f.i64(conv.group_channels)),
+            ("dy_least", conv.filters, total(f, product(f, group, conv.group_filters), lane), lanes),
+        ):
+            first = f.gep(k.pointers[name], total(f, product(f, image, planes), inside), "i64")
+            with f.loop("least", 0, count, carry=[f.i64(-1)]) as at:
+                at.next(f.minmax("umin", at.carried[0], f.load(f.gep(first, at.index, "i64"), "i64")))
+            found.append(at.results[0])
+        self.normal = are_normal(f, *found)
+
     def _pack(self, image: Operand, panel: Operand, block: Val) -> Val:
         """Transpose a block of rows of dy to [pixel][lane] in scratch."""
         k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        height, width = conv.rows.out, conv.columns.out
+        height, width = conv.rows.out, plan.result_row
         group, p = split(f, panel, plan.group_panels)
         lane = product(f, p, plan.width)
         lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
@@ -105,7 +135,7 @@ class WeightKernel:
         row = f.mul(block, plan.block_rows)
         rows = f.smin(f.sub(f.i64(height), row), plan.block_rows)
         at = total(f, product(f, channel, height * width), f.mul(row, width))
-        source = f.gep(k.pointers["dy"], at, k.scalar)
+        source = f.gep(k.pointers[self.dy], at, k.scalar)
         transpose_matrix(k, f, source, height * width, lanes, f.mul(rows, width), f["scratch"], plan.width)
         return f["scratch"]
 
@@ -144,7 +174,7 @@ class WeightKernel:
         planes = total(f, product(f, image, conv.channels), product(f, group, conv.group_channels))
         start = f.mul(block, plan.block_rows)
         end = f.add(start, plan.block_rows)
-        source = f.gep(k.pointers["x"], product(f, planes, plan.plane), k.scalar)
+        source = f.gep(k.pointers[self.x], product(f, planes, plan.plane), k.scalar)
         first_line: Operand = 0
         if plan.depthwise:
             source, first_line = self._pack_lines(image, panel, start)
@@ -155,9 +185,9 @@ class WeightKernel:
             high = f.smin(f.load(f.gep(entry, 1, "i64"), "i64"), end)
             rows = f.smax(f.sub(high, low), 0)
             line = total(f, f.mul(low, conv.rows.stride), product(f, kh, conv.rows.dilation), -conv.rows.low)
-            skipped = f.mul(f.sub(line, first_line), conv.columns.size * plan.pixel)
+            skipped = f.mul(f.sub(line, first_line), plan.line * plan.pixel)
             x = f.gep(source, skipped, k.scalar)
-            d = f.gep(pixels, f.mul(f.sub(low, start), conv.columns.out * plan.width), k.scalar)
+            d = f.gep(pixels, f.mul(f.sub(low, start), plan.result_row * plan.width), k.scalar)
             to = f.gep(sums, product(f, f.sub(unit.index, units[0]), plan.unit_size), k.scalar)
             self._tiles(x, d, to, part, rows, first)
 
@@ -171,17 +201,20 @@ class WeightKernel:
         def call(kw: int, channels: int, c: Operand) -> None:
             """Call the function for the given number of kernel columns and channels at channel c."""
             at = product(f, f.sub(f.i64(c), begin), row)
-            f.call(
-                f"pixels_{kw}_{channels}",
-                "void",
-                [
-                    f.gep(x, product(f, c, plan.plane), k.scalar),
-                    d,
-                    f.gep(sums, total(f, at, kw * plan.width), k.scalar),
-                    rows,
-                    first,
-                ],
-            )
+            arguments = [
+                f.gep(x, product(f, c, plan.plane), k.scalar),
+                d,
+                f.gep(sums, total(f, at, kw * plan.width), k.scalar),
+                rows,
+                first,
+            ]
+            if self.normal is None:
+                f.call(_tile_name(kw, channels, False), "void", arguments)
+                return
+            with f.when(self.normal):
+                f.call(_tile_name(kw, channels, False), "void", arguments)
+            with f.when(f.xor(self.normal, f.const("i1", True))):
+                f.call(_tile_name(kw, channels, True), "void", arguments)
 
         whole, *tail = self._channel_counts()
         for kw in range(0, conv.columns.kernel, plan.kw_chunk):
@@ -192,20 +225,24 @@ class WeightKernel:
                 with f.when(f.icmp("eq", end, conv.group_channels)):
                     call(kw, count, rest)
 
-    def _micro_kernel(self, kw: int, channels: int) -> None:
-        """Write the chain of one tile: `channels` channels, the kw of a chunk, all lanes."""
+    def _micro_kernel(self, kw: int, channels: int, apart: bool) -> None:
+        """Write the chain of one tile: `channels` channels, the kw of a chunk, all lanes.
+
+        It may multiply the halves of pairs `apart`.
+        """
         k, plan, conv = self.k, self.plan, self.conv
-        f = k.internal(f"pixels_{kw}_{channels}", {"x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"})
+        parameters = {"x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"}
+        f = k.internal(_tile_name(kw, channels, apart), parameters)
         kws = range(kw, min(conv.columns.kernel, kw + plan.kw_chunk))
         rows = [(c, t) for c in range(channels) for t in kws]
         zeros = [f.zero(k.vector)] * (len(rows) * plan.vectors)
         with f.loop("row", 0, f["rows"], carry=zeros) as row:
-            line = conv.rows.stride * conv.columns.size * plan.pixel
+            line = conv.rows.stride * plan.line * plan.pixel
             x = f.gep(f["x"], f.mul(row.index, line), k.scalar)
-            d = f.gep(f["d"], f.mul(row.index, conv.columns.out * plan.width), k.scalar)
+            d = f.gep(f["d"], f.mul(row.index, plan.result_row * plan.width), k.scalar)
             current = list(row.carried)
             for segment in plan.segments(kw):
-                current = self._segment(f, segment, rows, x, d, current)
+                current = self._segment(f, segment, rows, x, d, current, apart)
             row.next(*current)
         places = [
             f.gep(f["sums"], (c * conv.columns.kernel + t - kw) * plan.width + v * k.lanes, k.scalar)
@@ -216,16 +253,18 @@ class WeightKernel:
         f.ret()
 
     def _segment(
-        self, f: Function, segment: Segment, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val]
+        self, f: Function, segment: Segment, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val], apart: bool
     ) -> list[Val]:
-        """Extend the chains by the columns of a segment."""
+        """Extend the chains by the elements of a segment."""
         k, plan, axis = self.k, self.plan, self.conv.columns
         present = [i for i, (_, kw) in enumerate(rows) if kw in segment.kws]
         picked = [i * plan.vectors + v for i in present for v in range(plan.vectors)]
         with f.loop("column", segment.start, segment.end, carry=[sums[i] for i in picked]) as at:
             px = f.gep(x, f.mul(at.index, axis.stride * plan.pixel), k.scalar)
             pd = f.gep(d, f.mul(at.index, plan.width), k.scalar)
-            at.next(*self._products(f, [rows[i] for i in present], px, pd, at.carried))
+            here = [rows[i] for i in present]
+            extend = partial(self._halves, at.index) if apart else self._products
+            at.next(*extend(f, here, px, pd, at.carried))
         result = list(sums)
         for i, value in zip(picked, at.results, strict=True):
             result[i] = value
@@ -233,18 +272,41 @@ class WeightKernel:
 
     def _products(self, f: Function, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val]) -> list[Val]:
         """One pixel: (channel, kw) rows times lanes."""
-        k, plan, axis = self.k, self.plan, self.conv.columns
+        k, plan = self.k, self.plan
         lanes = [f.load(f.gep(d, v * k.lanes, k.scalar), k.vector) for v in range(plan.vectors)]
         result: list[Val] = []
-        for c, kw in rows:
-            offset = c * plan.plane + (kw * axis.dilation - axis.low) * plan.pixel
-            at = f.gep(x, offset, k.scalar)
-            if plan.depthwise:
-                spread = f.load(at, k.vector)
-            else:
-                spread = f.splat(f.load(at, k.scalar), k.lanes)
+        for row in rows:
+            spread = self._spread(f, row, x)
             for value in lanes:
-                result.append(f.fma(value, spread, sums[len(result)]))
+                before = sums[len(result)]
+                one = plan.pairs is None
+                result.append(f.fma(value, spread, before) if one else multiply_pairs(f, k.isa, value, spread, before))
+        return result
+
+    def _spread(self, f: Function, row: tuple[int, int], x: Val) -> Val:
+        """The element of x that a (channel, kw) row multiplies with the lanes."""
+        k, plan, (c, kw) = self.k, self.plan, row
+        at = f.gep(x, c * plan.plane + plan.place(kw) * plan.pixel, k.scalar)
+        return f.load(at, k.vector) if plan.depthwise else f.splat(f.load(at, k.scalar), k.lanes)
+
+    def _halves(
+        self, index: Val, f: Function, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val]
+    ) -> list[Val]:
+        """One pair of pixels, one after the other, of which some are outside the image or the result."""
+        k, plan, axis = self.k, self.plan, self.conv.columns
+        assert plan.pairs is not None
+        lanes = [halves(f, f.load(f.gep(d, v * k.lanes, k.scalar), k.vector)) for v in range(plan.vectors)]
+        spreads = [halves(f, self._spread(f, row, x)) for row in rows]
+        result = list(sums)
+        for half in (0, 1):
+            column = f.add(f.mul(index, 2), half)
+            for i, (_, kw) in enumerate(rows):
+                read = f.add(column, plan.pairs.distance(kw))
+                inside = f.and_(f.icmp("slt", column, axis.out), f.icmp("ult", read, axis.size))
+                for v, value in enumerate(lanes):
+                    before = result[i * plan.vectors + v]
+                    after = f.fma(value[half], spreads[i][half], before)
+                    result[i * plan.vectors + v] = f.select(inside, after, before)
         return result
 
     # ---- output
@@ -266,12 +328,18 @@ class WeightKernel:
             target = f.gep(
                 k.pointers["dw"],
                 total(f, f.mul(f.add(at.index, filt), filters), product(f, begin, conv.taps), product(f, kh, kernel)),
-                k.scalar,
+                plan.result,
             )
             with f.loop("c", 0, count) as c, f.loop("kw", 0, kernel) as kw:
                 row = f.add(f.mul(c.index, kernel), kw.index)
                 value = f.load(f.gep(source, f.mul(row, plan.width), k.scalar), k.scalar)
-                f.store(value, f.gep(target, f.add(f.mul(c.index, conv.taps), kw.index), k.scalar))
+                to = f.gep(target, f.add(f.mul(c.index, conv.taps), kw.index), plan.result)
+                f.store(rounded(f, value, plan.result), to)
+
+
+def _tile_name(kw: int, channels: int, apart: bool) -> str:
+    """The name of a micro-kernel."""
+    return f"pixels_{kw}_{channels}{'_apart' if apart else ''}"
 
 
 def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> ConvolutionStep:
@@ -315,16 +383,50 @@ def _total_row(
     with f.loop("lane", 0, lanes) as at_lane:
         value = f.load(f.gep(f["scratch"], at_lane.index, k.scalar), k.scalar)
         index = f.mul(f.add(at_lane.index, first), conv.group_channels * conv.taps)
-        f.store(value, f.gep(k.pointers["dw"], total(f, index, offset), k.scalar))
+        f.store(rounded(f, value, plan.result), f.gep(k.pointers["dw"], total(f, index, offset), plan.result))
 
 
 def weight_steps(isa: Isa, scalar: str, conv: Convolution, threads: int) -> Steps:
     """The steps from x and dy to dw, in enough work items for some threads."""
-    kernel = SequenceKernel(isa, scalar, "sizes", ())
-    depthwise = conv.groups > 1 and conv.channels == conv.filters == conv.groups
+    depthwise = is_depthwise(conv)
     if depthwise:
         conv = Convolution(1, conv.filters, conv.rows, conv.columns)
-    plan = WeightPlan(conv, kernel.lanes, isa.registers, kernel.element, threads, depthwise)
+    return _weight_steps(isa, scalar, conv, threads, scalar, depthwise=depthwise)
+
+
+def pair_weight_steps(isa: Isa, conv: Convolution, threads: int, result: str) -> Steps:
+    """The same for bfloat16, by pairs of pixels; dw has the type `result`."""
+    pairs = PixelPairs(conv.columns)
+    about = image_lines(pairs, conv.channels, conv.rows.size), result_lines(pairs, conv.filters, conv.rows.out)
+    rest = _weight_steps(isa, "float", conv, threads, result, pairs)
+    spaces = {name: size for lines in about for name, size in lines.spaces.items()}
+    return Steps((*(pack_lines(isa, lines) for lines in about), *rest.steps), rest.workspaces | spaces)
+
+
+def has_pixel_pairs(isa: Isa, scalar: str, conv: Convolution) -> bool:
+    """Whether the gradient multiplies pairs of pixels: bfloat16, an instruction for it, and adjacent columns."""
+    empty = 0 in (*conv.weight_shape, conv.rows.out, conv.columns.out)
+    return scalar == "bfloat" and bool(isa.halves) and conv.columns.stride == 1 and not (empty or is_depthwise(conv))
+
+
+def is_depthwise(conv: Convolution) -> bool:
+    """Whether each filter has an input channel of its own."""
+    return conv.groups > 1 and conv.channels == conv.filters == conv.groups
+
+
+def _weight_steps(
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    threads: int,
+    result: str,
+    pairs: PixelPairs | None = None,
+    *,
+    depthwise: bool = False,
+) -> Steps:
+    """The steps from pixels, or their pairs, to dw."""
+    kernel = SequenceKernel(isa, scalar, "sizes", ())
+    plan = WeightPlan(conv, kernel.lanes, isa.registers, kernel.element, threads, depthwise, result, pairs)
     step = WeightKernel(isa, scalar, plan).write()
     if not plan.by_image:
         return Steps((step,))

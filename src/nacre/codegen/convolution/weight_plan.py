@@ -6,6 +6,7 @@ from math import gcd
 
 from nacre.base.cached_property import cached_property
 from nacre.base.records import dataclass
+from nacre.codegen.convolution.pixel_pairs import PixelPairs
 from nacre.codegen.convolution.sequence import ceil_div, panel_vectors, round_up
 from nacre.kernel.order_convolution import Convolution, restart_rows
 
@@ -19,7 +20,7 @@ ALIASED_CHANNELS = 6
 
 @dataclass(frozen=True)
 class Segment:
-    """Output columns start … end that have the same taps kw."""
+    """Elements start … end of a row of dy that have the same taps kw."""
 
     start: int
     end: int
@@ -36,6 +37,8 @@ class WeightPlan:
     element: int
     threads: int
     depthwise: bool  # each lane has an input channel of its own; `conv` then has only one
+    result: str  # the type of dw
+    pairs: PixelPairs | None = None  # of bfloat16, instead of pixels
 
     @property
     def vectors(self) -> int:
@@ -65,7 +68,22 @@ class WeightPlan:
     @property
     def plane(self) -> int:
         """Elements of one channel of x."""
-        return self.conv.rows.size * self.conv.columns.size
+        return self.conv.rows.size * self.line
+
+    @property
+    def line(self) -> int:
+        """Elements of one row of x: pixels or pairs."""
+        return self.conv.columns.size if self.pairs is None else self.pairs.line
+
+    @property
+    def result_row(self) -> int:
+        """Elements of one row of dy: pixels or pairs."""
+        return self.conv.columns.out if self.pairs is None else self.pairs.results
+
+    def place(self, kw: int) -> int:
+        """The place in a row of x of the element that a tap multiplies with the first one of dy."""
+        axis = self.conv.columns
+        return kw * axis.dilation - axis.low if self.pairs is None else self.pairs.place(kw)
 
     @cached_property
     def kw_chunk(self) -> int:
@@ -147,7 +165,9 @@ class WeightPlan:
         return min(rows.size, (self.block_rows - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1)
 
     def segments(self, kw: int) -> list[Segment]:
-        """The output columns by their taps among kw … kw + kw_chunk."""
+        """The elements of a row of dy by their taps among kw … kw + kw_chunk."""
+        if self.pairs is not None:
+            return [Segment(0, self.pairs.results, tuple(range(self.conv.columns.kernel)[kw : kw + self.kw_chunk]))]
         found: list[Segment] = []
         for column in range(self.conv.columns.out):
             taps = self.conv.columns.taps(column)

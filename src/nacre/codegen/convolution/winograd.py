@@ -89,6 +89,7 @@ def _result_writer(call: WinogradCall, w: WinogradKernel) -> tuple[PixelWriter, 
         plan.width,
         along,
         call.blocked.result,
+        k.scalar,
     )
     return writer, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from nacre.base.dtypes import REAL, DType, bfloat16, float32
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
+from nacre.codegen.bfloat_pairs import multiply_halves, multiply_pairs, round_to_bfloat
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import FLOATS, bits_of, lanes_of, scalar_of, vec
 from nacre.native.llvm_values import Val
@@ -101,7 +102,7 @@ class Numbers:
         if scalar == self.wide:
             return value
         if scalar == "bfloat":
-            return _round_to_bfloat(f, value)
+            return round_to_bfloat(f, value)
         if scalar == "half":
             return f.cast("fptrunc", value, "half")
         shrinks = bits_of(scalar) < bits_of(self.wide)
@@ -116,26 +117,14 @@ class Numbers:
         if self.group == 1:
             return self.multiply_add(f, a, b, c)
         if self.unpacks:
-            for first, second in zip(self._halves(f, a), self._halves(f, b), strict=True):
-                c = f.fma(first, second, c)
-            return c
+            return multiply_halves(f, a, b, c)
         if self.rounds:
-            return self._multiply(f, self.isa.halves, "bfloat", (a, b), c)
+            return multiply_pairs(f, self.isa, a, b, c)
         if self.group == 4:
             unsigned, signed = (a, b) if self.dtype.is_signed else (b, a)
             return f.call(f"llvm.{self.isa.fours}", self.vector, [c, unsigned, signed])
-        return f.add(c, self._multiply(f, self.isa.pairs, "i16", (a, b)))
-
-    def _multiply(self, f: Function, instruction: str, scalar: str, groups: tuple[Val, Val], *sums: Val) -> Val:
-        """Multiply groups of two numbers of a scalar type; adds to `sums` if the instruction takes them."""
-        halves = [f.bitcast(pair, vec(scalar, 2 * self.lanes)) for pair in groups]
-        return f.call(f"llvm.{instruction}", self.vector, [*sums, *halves])
-
-    def _halves(self, f: Function, pair: Val) -> tuple[Val, Val]:
-        """Both bfloat16 of a group as float32, the upper one first."""
-        raw = f.bitcast(pair, vec("i32", self.lanes))
-        upper, lower = f.and_(raw, f.const(raw.ty, -65536)), f.shl(raw, f.const(raw.ty, 16))
-        return f.bitcast(upper, pair.ty), f.bitcast(lower, pair.ty)
+        pairs = [f.bitcast(pair, vec("i16", 2 * self.lanes)) for pair in (a, b)]
+        return f.add(c, f.call(f"llvm.{self.isa.pairs}", self.vector, pairs))
 
     def add(self, f: Function, a: Val, b: Val) -> Val:
         return f.fadd(a, b) if self.rounds else f.add(a, b)
@@ -174,18 +163,6 @@ def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
             f"{narrow.name}; convert the operands first"
         )
     return Numbers(isa, narrow, numbers(isa, dtype).wide)
-
-
-def _round_to_bfloat(f: Function, value: Val) -> Val:
-    """Round to nearest even on the bits; the hardware instruction would flush subnormals."""
-    lanes = lanes_of(value.ty)
-    raw = f.bitcast(value, vec("i32", lanes))
-    ty = raw.ty
-    odd = f.and_(f.lshr(raw, f.const(ty, 16)), f.const(ty, 1))
-    rounded = f.lshr(f.add(f.add(raw, odd), f.const(ty, 0x7FFF)), f.const(ty, 16))
-    quiet = f.or_(f.lshr(raw, f.const(ty, 16)), f.const(ty, 0x40))
-    bits = f.select(f.fcmp("uno", value, value), quiet, rounded)
-    return f.bitcast(f.cast("trunc", bits, "i16"), vec("bfloat", lanes))
 
 
 @dataclass(frozen=True)

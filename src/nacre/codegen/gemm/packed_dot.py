@@ -5,14 +5,13 @@ zeros; in A's bfloat16 with −0, the neutral element of addition.
 
 * Integers in pairs or fours are exact in any order, as sums wrap at 32 bits.  Fours are unsigned on one side: A's are
   offset by 128, and a `header`, the first row of each packed panel of B, has the initial sums that correct for it.
-* Pairs of bfloat16 are two fused multiply-adds, the upper half's first, so the upper half has the earlier k.  A chain's
-  bits are those of single multiply-adds, except that the instruction flushes subnormal numbers and sums to zero.  All
-  sums are multiples of the product of the factors' last places, so large enough least exponents rule subnormals out.
-  Otherwise tiles unpack the groups.
+* Pairs of bfloat16 have the earlier k in the upper half (see `bfloat_pairs`).  Where sums may be subnormal, tiles
+  unpack the groups.
 """
 
 from __future__ import annotations
 
+from nacre.codegen.bfloat_pairs import MINUS_ZERO, are_normal, least_of, lesser, no_least, swapped
 from nacre.codegen.gemm.element_types import Numbers, edge, load_edge
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.tile import PREFETCHING, Shape, emit_tile, tile_name
@@ -21,8 +20,6 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 
 FLIP = 0x80808080  # offsets the numbers of a group of four by 128
-MINUS_ZERO = 0x8000  # of bfloat16
-NORMAL = 142  # least sum of two factors' biased exponents for which no sum of products is subnormal
 
 # Strides are in bytes; `kc` counts numbers, not groups.  `flip` is combined with each group of four by xor; for
 # bfloat16 it is the number that fills partial groups.  At `least` is the least |x| of bfloat16 numbers without zeros,
@@ -116,7 +113,7 @@ def _group(f: Function, numbers: Numbers, parts: list[Val], flip: Val) -> Val:
 def _group_of_unit(f: Function, numbers: Numbers, unit: Val, flip: Val) -> Val:
     """Groups of numbers that are adjacent in memory; the low bits of each i32 of `unit` hold them."""
     if numbers.rounds:  # the earlier k goes to the upper half
-        return f.or_(f.shl(unit, f.const(unit.ty, 16)), f.lshr(unit, f.const(unit.ty, 16)))
+        return swapped(f, unit)
     if numbers.stored_bytes * numbers.group == 4:
         return _flipped(f, numbers, unit, flip)
     shift = f.ashr if numbers.dtype.is_signed else f.lshr
@@ -134,23 +131,13 @@ def _flipped(f: Function, numbers: Numbers, groups: Val, flip: Val) -> Val:
 
 def _no_groups(f: Function, numbers: Numbers) -> list[Val]:
     """The initial least magnitude, before any group."""
-    return [f.const(vec("i16", 2 * numbers.lanes), -1)] if numbers.flushes else []
-
-
-def _lesser(f: Function, minima: list[Val], packed: Val) -> list[Val]:
-    """The least magnitude after another vector of groups."""
-    if not minima:
-        return minima
-    halves = minima[0].ty
-    size = f.and_(f.bitcast(packed, halves), f.const(halves, 0x7FFF))
-    return [f.minmax("umin", minima[0], f.add(size, f.const(halves, -1)))]
+    return no_least(f, numbers.lanes) if numbers.flushes else []
 
 
 def _note(f: Function, minima: list[Val]) -> None:
     """Store the least magnitude of a packed part."""
     for least in minima:
-        found = f.intrinsic("vector.reduce.umin", "i16", [least], overload=[least.ty])
-        _note_one(f, f.cast("zext", found, "i64"))
+        _note_one(f, least_of(f, least))
 
 
 def _note_one(f: Function, least: Val) -> None:
@@ -210,7 +197,7 @@ def _row(
                     f.select(present, part, _absent(f, numbers, ty)) for present, part in zip(there, parts, strict=True)
                 ]
             packed = _group(f, numbers, parts, f["flip"])
-            minima = _lesser(f, minima, packed)
+            minima = lesser(f, minima, packed)
             f.store(packed, f.gep(place, v * width))
         loop.next(f.gep(place, f["panel"]), *minima)
     return loop.results[1:]
@@ -228,13 +215,13 @@ def _emit_along(module: ModuleText, numbers: Numbers) -> None:
         source, target, *minima = loop.carried
         with f.loop("k", 0, whole, size, carry=[source, target, *minima]) as inner:
             at, place, *minima = inner.carried
-            minima = _lesser(f, minima, _put(f, numbers, place, f.load(at, ty)))
+            minima = lesser(f, minima, _put(f, numbers, place, f.load(at, ty)))
             inner.next(f.gep(at, size * numbers.stored_bytes), f.gep(place, numbers.lanes * numbers.bytes), *minima)
         at, place, *minima = inner.results
         loop.next(f.gep(source, f["row"]), f.gep(target, f["to_row"]), *minima)
         with f.when(f.icmp("ne", rest, 0)):
             last = _put(f, numbers, place, filled(f, numbers, at, ty, rest, spare))
-            _note(f, _lesser(f, _no_groups(f, numbers), last))
+            _note(f, lesser(f, _no_groups(f, numbers), last))
     _note(f, loop.results[2:])
     f.ret()
 
@@ -298,7 +285,7 @@ def _emit_transposed(module: ModuleText, numbers: Numbers) -> None:
             for column in transposer.columns(loop.index, many):
                 raw = f.bitcast(column, vec("i32", numbers.lanes))
                 groups = _group_of_unit(f, numbers, raw, Val("0", "i32"))
-                minima = _lesser(f, minima, groups)
+                minima = lesser(f, minima, groups)
                 f.store(groups, place)
                 place = f.gep(place, f["to_row"])
             loop.next(place, *minima)
@@ -359,9 +346,7 @@ class PackedDot:
         f = self.f
         if not self.numbers.flushes:
             return f.const("i1", True)
-        a, b = (f.lshr(f.load(minima, "i64"), 7) for minima in (self.least_a, self.least_b))
-        normal = f.and_(f.icmp("ne", a, 0), f.icmp("ne", b, 0))
-        return f.and_(normal, f.icmp("sge", f.add(a, b), NORMAL))
+        return are_normal(f, *(f.load(minima, "i64") for minima in (self.least_a, self.least_b)))
 
     def matrix(self, b: Val, stride_k: Val, stride_n: Val, to: Val, kc: Val, columns: Val) -> None:
         """Pack a block of B, strides in elements: full panels, then strips."""

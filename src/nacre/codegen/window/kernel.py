@@ -2,19 +2,21 @@
 
 Tensors are row-major: x [N,C,H,W], y [N,C,OH,OW]; every size but the batch is baked into the code.
 The scalar is an LLVM type: float, double, half or bfloat.  Each function returns the steps to run;
-results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window (in float and double) runs when
-its operand is loaded, and when its results are complete.
+results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window runs when its operand is loaded,
+and when its results are complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nacre.base.dtypes import float32
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.correlation import Correlation
 from nacre.codegen.convolution.depthwise import DepthwiseKernel, Loader, TapReduction
-from nacre.codegen.convolution.half import HALF_TYPES, HalfTensor, through_float
-from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, SequenceKernel, Steps, product
+from nacre.codegen.convolution.half import HALF_TYPES
+from nacre.codegen.convolution.sequence import ConvolutionEpilogue, ResultPlace, SequenceKernel, Steps, product
+from nacre.codegen.emitter import LlvmEmitter
 from nacre.codegen.window.maximum import MaxKernel
 from nacre.codegen.window.non_overlapping import (
     NonOverlappingMax,
@@ -24,9 +26,11 @@ from nacre.codegen.window.non_overlapping import (
     is_non_overlapping,
 )
 from nacre.codegen.window.prologue import Prologue
+from nacre.kernel.elementary import convert
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
 from nacre.native.isa import Isa
+from nacre.native.llvm_types import lanes_of, vec
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
@@ -44,6 +48,27 @@ class Fused:
         read = (source,) if self.prologue is None else self.prologue.names
         return SequenceKernel(isa, scalar, name, (*read, *buffers, *self.operands))
 
+    def of_halves(self, scalar: str, source: str) -> Fused:
+        """The work around a float32 window whose operand and result have a half type: it widens, and rounds once."""
+        half, before, behind = HALF_TYPES[scalar], self.prologue, self.epilogue
+
+        def widened(f: Function, place: ResultPlace, lanes: int) -> Val:
+            """The operand, from memory or from the prologue."""
+            if before is None:
+                at, ty = f.gep(place.operands[0], place.offset, "i16"), vec("i16", lanes)
+                value = f.load(at, ty) if place.mask is None else f.masked_load(at, place.mask, ty)
+            else:
+                value = before.compute(f, place, lanes)
+            return convert(LlvmEmitter(f), f.bitcast(value, vec(scalar, lanes)), half, float32)
+
+        def rounded(f: Function, value: Val, place: ResultPlace) -> Val:
+            """The result, which the epilogue receives."""
+            found = f.bitcast(convert(LlvmEmitter(f), value, float32, half), vec("i16", lanes_of(value.ty)))
+            return found if behind is None else behind(f, found, place)
+
+        names = (source,) if before is None else before.names
+        return Fused(Prologue(widened, names), rounded, self.operands)
+
 
 ALONE = Fused()
 
@@ -51,14 +76,7 @@ ALONE = Fused()
 def max_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """y = the largest tap of every window; buffers x, y."""
     if scalar in HALF_TYPES:
-        return through_float(
-            isa,
-            scalar,
-            lambda s: max_forward(isa, s, window),
-            (_image(window, "x"),),
-            _result(window, "y"),
-            epilogue=around != ALONE,
-        )
+        return max_forward(isa, "float", window, around.of_halves(scalar, "x"))
     k = around.kernel(isa, scalar, "max_window", "x", "y")
     if is_non_overlapping(window):
         return Steps((NonOverlappingMax(k, window, around.epilogue, around.operands, around.prologue).write(),))
@@ -85,14 +103,7 @@ def max_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> St
 def sum_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """y = the sum of every window; buffers x, y."""
     if scalar in HALF_TYPES:
-        return through_float(
-            isa,
-            scalar,
-            lambda s: sum_forward(isa, s, window),
-            (_image(window, "x"),),
-            _result(window, "y"),
-            epilogue=around != ALONE,
-        )
+        return sum_forward(isa, "float", window, around.of_halves(scalar, "x"))
     k = around.kernel(isa, scalar, "sum_window", "x", "y")
     if is_non_overlapping(window):
         return Steps((NonOverlappingSum(k, window, around.epilogue, around.operands, around.prologue).write(),))
@@ -103,14 +114,7 @@ def sum_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) ->
 def sum_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
     if scalar in HALF_TYPES:
-        return through_float(
-            isa,
-            scalar,
-            lambda s: sum_grad(isa, s, window),
-            (_result(window, "dy"),),
-            _image(window, "dx"),
-            epilogue=around != ALONE,
-        )
+        return sum_grad(isa, "float", window, around.of_halves(scalar, "dy"))
     k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
     if is_non_overlapping(window):
         return Steps((NonOverlappingSumGrad(k, window, around.epilogue, around.operands, around.prologue).write(),))
@@ -139,14 +143,6 @@ def _plane_kernel(
         operands=around.operands,
         prologue=around.prologue,
     )
-
-
-def _image(w: Window, name: str) -> HalfTensor:
-    return HalfTensor(name, Count(0, w.channels), w.rows.size * w.columns.size)
-
-
-def _result(w: Window, name: str) -> HalfTensor:
-    return HalfTensor(name, Count(0, w.channels), w.rows.out * w.columns.out)
 
 
 def _forward(w: Window) -> Correlation:

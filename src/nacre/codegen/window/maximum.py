@@ -24,6 +24,7 @@ from nacre.codegen.convolution.sequence import (
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
+from nacre.native.llvm_types import scalar_of
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
@@ -157,7 +158,7 @@ class MaxKernel:
         k, f = self.k, self.k.f
         if self.epilogue is not None:
             value = self.epilogue(f, value, ResultPlace(f.i64(self.channel), offset, mask, self.operands))
-        store_lanes(f, value, f.gep(k.pointers["y"], offset, k.scalar), mask)
+        store_lanes(f, value, f.gep(k.pointers["y"], offset, scalar_of(value.ty)), mask)
 
     def _window(self, at: Operand) -> Val:
         """The maxima of a vector of windows."""

@@ -21,6 +21,7 @@ from nacre.codegen.convolution.sequence import (
 )
 from nacre.codegen.window.prologue import Prologue, ResultStrips
 from nacre.kernel.order_window import Window
+from nacre.native.llvm_types import scalar_of
 from nacre.native.llvm_values import Operand, Val
 
 MOST_ROWS = 4  # of a window
@@ -69,7 +70,7 @@ class NonOverlappingKernel:
         k, f = self.k, self.k.f
         if self.epilogue is not None:
             value = self.epilogue(f, value, ResultPlace(f.i64(self.channel), offset, mask, self.operands))
-        store_lanes(f, value, f.gep(k.pointers[out], offset, k.scalar), mask)
+        store_lanes(f, value, f.gep(k.pointers[out], offset, scalar_of(value.ty)), mask)
 
 
 class NonOverlappingForward(NonOverlappingKernel, ABC):

@@ -68,8 +68,16 @@ class EpilogueCode:
     @property
     def along(self) -> tuple[str, ...]:
         """The operands with the layout and the dtype of the result."""
-        wide = {b.buffer: b.value.dtype for b in self.body if isinstance(b, Store)}[self.output]
-        return tuple(o.name for o in self.operands if o.kind == "whole" and o.dtype is wide)
+        return tuple(o.name for o in self.operands if o.kind == "whole" and o.dtype is self._result)
+
+    @property
+    def written(self) -> str:
+        """The LLVM type of the result that replaces the convolution's."""
+        return memory(self._result)
+
+    @property
+    def _result(self) -> DType:
+        return next(b.value.dtype for b in self.body if isinstance(b, Store) and b.buffer == self.output)
 
     def __call__(self, f: Function, value: Val, place: ResultPlace) -> Val:
         """Write the code for a vector of the convolution's results."""
@@ -136,7 +144,8 @@ def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Fuse
         return None
     kernel = lowered.kernel
     mine = [k for k, v in enumerate(lowered.reads) if v.base is raw]
-    main = [k for k, b in enumerate(kernel.outputs) if b.dtype is dtype]
+    floats = [k for k, b in enumerate(kernel.outputs) if b.dtype.is_float]
+    main = [k for k in floats if kernel.outputs[k].dtype is dtype] or floats
     if len(mine) != 1 or not main or not all(map(is_whole, (kernel.inputs[mine[0]], *kernel.outputs))):
         return None
     read = [k for k in range(len(kernel.inputs)) if k not in mine]
@@ -189,8 +198,6 @@ def is_whole(b: Buffer) -> bool:
 
 def operand(b: Buffer) -> Operand | None:
     """How an epilogue reads a buffer over (image, channel, pixel); None if it cannot."""
-    if b.dtype.is_widened:
-        return None
     if is_whole(b):
         return Operand(b.name, b.dtype, "whole")
     if len(b.shape) == len(BLOCKS):

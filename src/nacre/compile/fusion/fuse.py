@@ -266,7 +266,7 @@ class _Fuser:
         """
         return (
             node.axes is None
-            and reduction.inputs[0] in self.factors
+            and self.converted(reduction.inputs[0]) in self.factors
             and any(
                 isinstance(x, Var)
                 and x in self.producer
@@ -276,6 +276,11 @@ class _Fuser:
                 for x in e.inputs
             )
         )
+
+    def converted(self, x: Atom) -> Atom:
+        """The factor of products from which a value is converted, or the value itself."""
+        e = self.producer.get(x) if isinstance(x, Var) else None
+        return e.inputs[0] if e is not None and e.primitive.converts and e.inputs[0] in self.factors else x
 
     def reads_full(self, e: Equation, node: Node) -> bool:
         """Whether the values that the node computes are read at the index of its domain."""

@@ -12,12 +12,12 @@ from functools import lru_cache
 from nacre.base.dims import product
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import WIDEST_WINDOW, ResultPlace, Steps
-from nacre.compile.fusion import convolution_epilogue
 from nacre.compile.fusion.convolution_epilogue import (
     WIDEST,
     EpilogueCode,
     FusedEpilogue,
     Operand,
+    fused_epilogue,
     grouped,
     is_whole,
     load,
@@ -159,7 +159,7 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
     type, view = e.inputs[0].type, fusion.views[e.inputs[0]]
     assert cluster.domain is not None
     groups = grouped(cluster.domain, type.shape)
-    if type.dtype.is_widened or groups is None or view.offset != 0 or not is_dense(type.shape, view.strides):
+    if groups is None or view.offset != 0 or not is_dense(type.shape, view.strides):
         return None
     lowered = lower_over(fusion, cluster, "beginning", groups)
     if lowered is None or len(lowered.kernel.buffers) > WIDEST:
@@ -170,13 +170,6 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
         return None
     code = PrologueCode(inline_body(lowered.kernel), tuple(o for o in operands if o), output.name)
     return FusedPrologue(code, lowered.reads, lowered.cost)
-
-
-def fused_epilogue(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
-    """A cluster as the epilogue of a window; None where the generator cannot write it."""
-    return (
-        None if e.outputs[0].type.dtype.is_widened else convolution_epilogue.fused_epilogue(fusion, cluster, e, keeps)
-    )
 
 
 # ---- steps

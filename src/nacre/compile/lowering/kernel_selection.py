@@ -16,7 +16,7 @@ from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Steps
+from nacre.codegen.convolution.sequence import PLANES, Blocked, Count, Steps
 from nacre.codegen.gemm.plan import contiguous, product_cut
 from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue, fused_epilogue
 from nacre.compile.fusion.graph import Node
@@ -24,7 +24,14 @@ from nacre.compile.fusion.materialisation import Fusion, View
 from nacre.compile.lowering.kernel_registry import FusedClusters, always, register_kernel
 from nacre.compile.lowering.template_step import ArgSlot, Place, PrepackedOperand, Scratch, TemplateStep
 from nacre.compile.passes.layout import is_dense, result_strides, run
-from nacre.compile.primitives import convolve_blocked_p, in_planes, winograd_blocked_p
+from nacre.compile.primitives import (
+    convolve_blocked_p,
+    in_planes,
+    widened_convolve_p,
+    widened_input_grad_p,
+    widened_weight_grad_p,
+    winograd_blocked_p,
+)
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
@@ -261,37 +268,22 @@ def _input_grad(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Ste
     return input_grad(isa, scalar, conv, **options)
 
 
-def _weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+def _weight_grad(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Steps:
     from nacre.codegen.convolution.kernel import weight_grad  # noqa: PLC0415 - see above
 
-    return weight_grad(isa, scalar, conv)
+    return weight_grad(isa, scalar, conv, **options)
 
 
-def _winograd(
-    isa: Isa,
-    scalar: str,
-    conv: Convolution,
-    *,
-    epilogue: ConvolutionEpilogue | None = None,
-    operands: Sequence[str] = (),
-    blocked: Blocked = PLANES,
-) -> Steps:
+def _winograd(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Steps:
     from nacre.codegen.convolution.winograd import winograd  # noqa: PLC0415 - see above
 
-    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", **options)
 
 
-def _winograd_input_grad(
-    isa: Isa,
-    scalar: str,
-    conv: Convolution,
-    *,
-    epilogue: ConvolutionEpilogue | None = None,
-    operands: Sequence[str] = (),
-) -> Steps:
+def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, **options: Any) -> Steps:
     from nacre.codegen.convolution.winograd import winograd  # noqa: PLC0415 - see above
 
-    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
+    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", **options)
 
 
 def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
@@ -302,16 +294,21 @@ def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
 
 @dataclass(frozen=True)
 class ConvolutionForm:
-    """The generators' description of a convolution: the scalar type, the convolution, and the images' layouts."""
+    """The generators' description of a convolution: the scalar type, the convolution, and the images' layouts.
+
+    `result` is the type of the sums.
+    """
 
     scalar: str
+    result: str
     conv: Convolution
     blocked: Blocked
 
     @property
-    def layout(self) -> dict[str, Blocked]:
-        """The argument of the generators that support blocks."""
-        return {} if self.blocked == PLANES else {"blocked": self.blocked}
+    def options(self) -> dict[str, Any]:
+        """The arguments of the generators that support blocks, and results of another type."""
+        blocked = {} if self.blocked == PLANES else {"blocked": self.blocked}
+        return blocked if self.result == self.scalar else {**blocked, "result": self.result}
 
 
 @dataclass(frozen=True)
@@ -352,12 +349,12 @@ WINOGRAD_WEIGHT_GRAD: Final = ConvolutionFamily(_winograd_weight_grad, ("x", "dy
 
 @lru_cache(maxsize=256)
 def _convolution_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm) -> Steps:
-    return family.generator(isa, about.scalar, about.conv, **about.layout)
+    return family.generator(isa, about.scalar, about.conv, **about.options)
 
 
 @lru_cache(maxsize=256)
 def _epilogue_steps(isa: Isa, family: ConvolutionFamily, about: ConvolutionForm, code: EpilogueCode) -> Steps:
-    return family.generator(isa, about.scalar, about.conv, epilogue=code, operands=code.names, **about.layout)
+    return family.generator(isa, about.scalar, about.conv, epilogue=code, operands=code.names, **about.options)
 
 
 def _types(family: ConvolutionFamily, e: Equation) -> tuple[TensorType, TensorType]:
@@ -405,9 +402,8 @@ def _described(family: ConvolutionFamily, e: Equation) -> ConvolutionForm:
     p = e.params
     x, w = _types(family, e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
-    return ConvolutionForm(
-        e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False))
-    )
+    scalar, result = (a.type.dtype.memory for a in (e.inputs[0], e.outputs[0]))
+    return ConvolutionForm(scalar, result, conv, Blocked(p.get("source", False), p.get("result", False)))
 
 
 def _convolution(
@@ -488,6 +484,9 @@ register_kernel(convolve_p, "*", always, DIRECT.build, DIRECT.fuse)
 register_kernel(convolve_blocked_p, "*", always, DIRECT.build, DIRECT.fuse)
 register_kernel(input_grad_p, "*", always, DIRECT_INPUT_GRAD.build, DIRECT_INPUT_GRAD.fuse)
 register_kernel(weight_grad_p, "*", always, DIRECT_WEIGHT_GRAD.build)
+register_kernel(widened_convolve_p, "*", always, DIRECT.build, DIRECT.fuse)
+register_kernel(widened_input_grad_p, "*", always, DIRECT_INPUT_GRAD.build, DIRECT_INPUT_GRAD.fuse)
+register_kernel(widened_weight_grad_p, "*", always, DIRECT_WEIGHT_GRAD.build)
 register_kernel(winograd_p, "*", always, WINOGRAD.build, WINOGRAD.fuse)
 register_kernel(winograd_blocked_p, "*", always, WINOGRAD.build, WINOGRAD.fuse)
 register_kernel(winograd_input_grad_p, "*", always, WINOGRAD_INPUT_GRAD.build, WINOGRAD_INPUT_GRAD.fuse)

@@ -1,10 +1,12 @@
-"""Rewrites of matrix products: factors in the order that the result is read in, and matrices in their narrow dtype."""
+"""Rewrites of products: factors in the order that the result is read in, and factors in their narrow dtype."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from nacre.base.dtypes import bfloat16, float32
 from nacre.base.types import TensorType
+from nacre.compile.primitives import WIDENED
 from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.rewrite import without_dead_code
@@ -68,7 +70,7 @@ def narrow_matrices(graph: Graph) -> Graph:
 
 
 def narrow_halves(graph: Graph) -> Graph:
-    """Read two factors of one half type that are only converted for a product as they are."""
+    """Read two factors of one half type that are only converted for a product or a convolution as they are."""
 
     def narrow(e: Equation, a: Converted | None, b: Converted | None) -> tuple[Converted | None, ...]:
         """Both factors, if the product can read them."""
@@ -77,8 +79,28 @@ def narrow_halves(graph: Graph) -> Graph:
         first, second = a[0].type.dtype, b[0].type.dtype
         return (a, b) if first.is_widened and sums(first, second, e.outputs[0].type.dtype) else (None, None)
 
-    found = _narrowed(graph, narrow)
+    found = _narrowed_convolutions(_narrowed(graph, narrow))
     return graph if found is graph else without_dead_code(found)
+
+
+def _narrowed_convolutions(graph: Graph) -> Graph:
+    """The graph with convolutions, and their gradients, that read converted operands of bfloat16 as they are.
+
+    Some processors multiply these faster.  The sizes of images must be known: other kernels read float32.
+    """
+    computed = {v: e for e in graph.equations for v in e.outputs}
+    equations: list[Equation] = []
+    for e in graph.equations:
+        widened, found = WIDENED.of(e.primitive), [_converted(x, computed) for x in e.inputs]
+        sources = [c[0] for c in found if c is not None and c[1] is None and c[0].type.dtype is bfloat16]
+        sources = sources if e.outputs and e.outputs[0].type.dtype is float32 else []
+        known = all(isinstance(n, int) for a in (*e.inputs, *e.outputs) for n in a.type.shape[1:])
+        if widened is not None and known and len(sources) == len(found):
+            params = {**e.params, "dtype": e.outputs[0].type.dtype}
+            e = Equation(widened, tuple(sources), params, e.outputs, e.source)
+        equations.append(e)
+    changed = any(new is not old for new, old in zip(equations, graph.equations, strict=True))
+    return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name) if changed else graph
 
 
 def _narrowed(
