@@ -72,6 +72,7 @@ AFTER = {
     "winograd-parts": "graph affine(",
     "matrix-blocks": "graph affine(",
     "half-factors": "graph affine(",
+    "grouped-products": "graph affine(",
     "nchwc-layout": "graph affine(",
     "fusion": "1  dot",
     "lowering": "(template contract",
