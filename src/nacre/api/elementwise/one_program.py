@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from math import copysign, isnan
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from nacre.api.tensor import Tensor
 from nacre.base.boundary import undecorated
 from nacre.base.dtypes import DType
-from nacre.base.errors import Error
 from nacre.compile.program.executor import OPERATIONS
 from nacre.trace.bind import NATIVE
 
@@ -21,7 +20,6 @@ PLAIN: Final = frozenset((type(None), bool, int, str, DType))  # settings whose 
 SEQUENCES: Final = frozenset((list, tuple))
 INTEGRAL: Final = frozenset((int, type(None)))  # the parts of slices
 ELSEWHERE: Final = object()
-UNHASHABLE: Final = (TypeError, Error)
 
 _target = NATIVE.get  # of an operation by its function, types and settings
 
@@ -51,10 +49,8 @@ class _Operation(NamedTuple):
     often: bool
 
     def first(self, key: tuple[Any, ...], given: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
-        """Answer a call for which there is no target, and make the target if all settings are plain."""
+        """Answer a call for which there is no target, and make the target."""
         function, more = self.function, given[self.operands :]
-        if not _are_plain(more) or not _are_plain(settings.values()):
-            return function(*given, **settings)
 
         def of_tensors(*xs: Any) -> Any:
             """The function with these settings."""
@@ -96,11 +92,11 @@ def _of_one(operation: _Operation) -> Callable[..., Any]:
             return function(*given, **settings)
         key = (function, x.type)
         if settings or len(given) > 1:
-            key = (function, x.type, *_parts(given[1:], settings))
-        try:
-            native = _target(key)
-        except UNHASHABLE:
-            return function(*given, **settings)
+            parts = _parts(given[1:], settings)
+            if parts is None:
+                return function(*given, **settings)
+            key = (function, x.type, *parts)
+        native = _target(key)
         return operation.first(key, given, settings) if native is None else native(x)
 
     return called
@@ -125,11 +121,11 @@ def _of_several(operation: _Operation) -> Callable[..., Any]:
                 return function(*given, **settings)
             key.append(x.type)
         if settings or len(given) > count:
-            key += _parts(given[count:], settings)
-        try:
-            native = _target(tuple(key))
-        except UNHASHABLE:
-            return function(*given, **settings)
+            parts = _parts(given[count:], settings)
+            if parts is None:
+                return function(*given, **settings)
+            key += parts
+        native = _target(tuple(key))
         return operation.first(tuple(key), given, settings) if native is None else native(*given[:count])
 
     return called
@@ -150,15 +146,13 @@ def _of_sequence(operation: _Operation) -> Callable[..., Any]:
             key.append(x.type)
         more = given[1:]
         if settings or more:
-            key += _parts(more, settings)
-        try:
-            native = _target(tuple(key))
-        except UNHASHABLE:
-            return function(*given, **settings)
+            parts = _parts(more, settings)
+            if parts is None:
+                return function(*given, **settings)
+            key += parts
+        native = _target(tuple(key))
         if native is not None:
             return native(*xs)
-        if not _are_plain(more) or not _are_plain(settings.values()):
-            return function(*given, **settings)
         return operation.answer(tuple(key), lambda *parts: function(parts, *more, **settings), tuple(xs))
 
     return called
@@ -211,35 +205,29 @@ def _place(key: Any) -> Any:
     return ELSEWHERE if ELSEWHERE in parts else parts
 
 
-def _parts(more: tuple[Any, ...], settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The parts of a key for settings: names, types and values; equal numbers of other types differ."""
+def _parts(more: tuple[Any, ...], settings: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """The parts of a key for settings: names, types and values; None unless equal settings mean the same.
+
+    Equal numbers of other types have other keys.
+    """
     values = (*more, *settings.values()) if more else tuple(settings.values())
     kinds = tuple(map(type, values))
     if kinds not in _simple and not _are_simple(kinds, values):
-        return ([],)  # which no dictionary takes
+        return None
     return (*settings, kinds, values)
 
 
-_simple: set[tuple[type, ...]] = set()  # types of settings whose equality is that of their meanings
+_simple: set[tuple[type, ...]] = set()  # types of settings of which all values are plain
 
 
 def _are_simple(kinds: tuple[type, ...], values: tuple[Any, ...]) -> bool:
-    """Whether equal settings of these types mean the same; zeros of floats and numbers in tuples may not."""
+    """Whether settings that are equal, of one type, mean the same; a zero may have a sign, and NaN is not equal."""
     for kind, value in zip(kinds, values, strict=True):
-        if (kind is tuple and not _is_whole(value)) or (kind is float and not value and copysign(1.0, value) < 0):
-            return False
-    if not {tuple, float} & set(kinds) and len(_simple) < MOST:
-        _simple.add(kinds)
-    return True
-
-
-def _are_plain(settings: Iterable[Any]) -> bool:
-    """Whether settings that are equal, of one type, mean the same."""
-    for value in settings:
-        kind = type(cast("object", value))
-        number = kind is float and not isnan(value)
+        number = kind is float and not isnan(value) and (value or copysign(1.0, value) > 0)
         if not (number or kind in PLAIN or (kind is tuple and _is_whole(value))):
             return False
+    if PLAIN.issuperset(kinds) and len(_simple) < MOST:
+        _simple.add(kinds)
     return True
 
 

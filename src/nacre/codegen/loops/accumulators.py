@@ -42,7 +42,7 @@ class Accumulators:
 
     def texts(self, name: str) -> list[str]:
         """The LLVM values on which a scalar's value depends."""
-        return [*(self.states[n].text for n in self.slots_of(name)), self.states[name].text]
+        return [str(self.states[n]) for n in (*self.slots_of(name), name)]
 
     def current(self, names: Sequence[str]) -> list[Val]:
         """The states of accumulators, in order."""
