@@ -122,7 +122,7 @@ def test_exhausted_memory_is_an_error_after_which_all_goes_on() -> None:
     gc.collect()  # what other tests left
     used = buffer.statistics()
     try:
-        buffer.memory_limit(used.allocated + 300_000)
+        buffer.memory_limit(used.allocated + 200_000)
         for call in (lambda: f(x), lambda: nc.zeros((1 << 20,)), lambda: x @ nc.ones((256, 4096)), lambda: g(x)):
             with pytest.raises(OutOfMemory) as fault:
                 for _ in range(3):

@@ -362,7 +362,8 @@ def split(
         cuts = [k * step for k in range(sections + 1)]
     else:
         cuts = [0, *(clamped(c, size, 0) for c in indices or ()), size]
-    return tuple(cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
+    parts = (cut(held, at, a, b if lower(b - a) >= 0 or b > a else a) for a, b in pairwise(cuts))
+    return tuple(distinct(part, held) for part in parts)
 
 
 @one_program(often=True)

@@ -355,7 +355,7 @@ def filled(x: Value, value: Number) -> Any:
         if _kept_bytes[0] > KEPT:
             _filled.clear()
             _kept_bytes[0] = 0
-        _kept_bytes[0] += int(type.nbytes)
+        _kept_bytes[0] += int(type.nbytes) + 512  # with the objects around it
         found = _filled[key] = from_numpy(np.full(tuple(map(int, type.shape)), element(value, type.dtype)))
     return found
 

@@ -85,7 +85,10 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     native = _target(key)
     if native is not None:
         return native(*operands)
-    return _first(key, partial(_autocast, operation, function, settings), operands)  # type: ignore[arg-type]
+    general = partial(_autocast, operation, function, settings)
+    if not settings:
+        return _first(key, general, operands)  # type: ignore[arg-type]
+    return OPERATIONS.first_setting(key, (*key[: len(operands) + 1], *settings), general, operands)  # type: ignore[arg-type]
 
 
 def _is_whole(value: tuple[Any, ...]) -> bool:

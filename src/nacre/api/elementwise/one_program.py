@@ -60,8 +60,11 @@ class _Operation(NamedTuple):
 
     def answer(self, key: tuple[Any, ...], of_tensors: Callable[..., Any], tensors: tuple[Any, ...]) -> Any:
         """The result of a function of tensors alone, whose target is made."""
-        first = OPERATIONS.first_often if self.often else OPERATIONS.first_function
-        return first(key, of_tensors, tensors)
+        if self.often:
+            return OPERATIONS.first_often(key, of_tensors, tensors)
+        if len(key) == len(tensors) + 1:
+            return OPERATIONS.first_function(key, of_tensors, tensors)
+        return OPERATIONS.first_setting(key, key[:-1], of_tensors, tensors)
 
 
 def has_one_parameter(function: Callable[..., Any]) -> bool:

@@ -24,6 +24,7 @@ from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
 from nacre.compile.program.cache import program
+from nacre.compile.program.first_settings import FirstSettings, without_sizes
 from nacre.compile.program.functions import ExaminedFunctions, single, traced
 from nacre.compile.program.kinds import Kinds, Strides, Writer, Written, strides_of
 from nacre.compile.program.operation_graphs import (
@@ -49,7 +50,6 @@ from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, PARTS, apply, plain_params
 from nacre.trace.value import Payload, Value, is_concrete, make
 
-SETTINGS = 64  # settings of a function and a type, such as places, that have targets
 REMEMBERED = 4096  # cached operations; where shapes keep changing, old ones are prepared again
 
 Function = Callable[..., Any]
@@ -105,7 +105,7 @@ class Operations:
         self.kinds = Kinds()
         self.examined = ExaminedFunctions()
         self.calls: dict[object, int] = {}  # of operations without an entry
-        self.often: dict[object, int] = {}  # targets of functions for one type, by settings that have many values
+        self.settings = FirstSettings()
         self.turns = Turns()  # one thread makes an entry that several need at the same time
         forget_on_change(self.forget)
 
@@ -113,7 +113,7 @@ class Operations:
         """Drop all entries, because code is compiled in another way from now on."""
         self.numbers.clear()
         self.calls.clear()
-        self.often.clear()
+        self.settings.forget()
         self.kinds.forget()
         self.examined.forget()
         self.turns.clear(self.known, NATIVE)
@@ -181,9 +181,8 @@ class Operations:
 
     def first_often(self, key: Any, function: Function, tensors: Sequence[Value]) -> Any:
         """The same for a function whose key has many values, as places have; calls that are rare have no target."""
-        if STATE.word or not STATE.usual or not self._is_often(key) or self.often.get(key[:2], 0) >= SETTINGS:
+        if STATE.word or not STATE.usual or not self._is_often(key) or not self.settings.has(key, key[:2]):
             return function(*tensors)
-        self.often[key[:2]] = self.often.get(key[:2], 0) + 1
         return self.first_function(key, function, tensors)
 
     def first_with_number(self, key: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
@@ -191,15 +190,21 @@ class Operations:
 
         A number that occurs only once, as the rates of a schedule do, needs no program of its own.
         """
-        kind = tuple([part.kind if type(part) is TensorType else part for part in key])
+        kind = without_sizes(key)
         if kind in self.numbers:
-            return self.first_function(key, function, tensors)
+            return self.first_setting(key, [p for p in key if not isinstance(p, int | float)], function, tensors)
         result = function(*tensors)
         if (not STATE.word or is_examined()) and STATE.usual:
             if len(self.numbers) >= REMEMBERED:
                 self.numbers.clear()
             self.numbers.add(kind)
         return result
+
+    def first_setting(self, key: Any, shared: Sequence[object], function: Function, tensors: Sequence[Value]) -> Any:
+        """The same for one of the settings of an operation; `shared` is the key without them."""
+        if not STATE.word and STATE.usual and not self.settings.has(key, shared):
+            return function(*tensors)
+        return self.first_function(key, function, tensors)
 
     def _served(self, key: Any, inputs: Sequence[Value]) -> Value | None:
         """The answer of an operation that is known for all sizes; None where that does not serve the call."""
