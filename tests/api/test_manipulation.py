@@ -89,3 +89,11 @@ def test_counts_whose_sum_wraps_need_too_much_memory() -> None:
     for counts in ([2**62] * 4, [2**62] * 4 + [3]):
         with pytest.raises(nc.OutOfMemory):
             nc.repeat(nc.arange(len(counts)), nc.tensor(counts))
+
+
+@pytest.mark.parametrize("cut", [{"sections": 1}, {"indices": []}], ids=["one section", "no index"])
+def test_the_only_part_of_a_split_is_an_object_of_its_own(cut: dict[str, Any]) -> None:
+    x = nc.arange(6.0)
+    (part,) = nc.split(x, cut.get("indices"), sections=cut.get("sections"))
+    part[0] = 100.0
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] and part.tolist()[0] == 100.0

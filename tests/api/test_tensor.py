@@ -367,3 +367,10 @@ def test_dir_lists_only_names_that_work() -> None:
         assert [name for name in names if not hasattr(held, name)] == []
         assert {"reshape", "sum", "numpy", "backward"} <= set(names)
         assert not {"add_", "cuda", "sort"} & set(names)
+
+
+def test_round_with_places_beyond_all_numbers() -> None:
+    x = nc.tensor([1.25, -3.0, nc.inf])
+    assert round(x, 400).tolist() == round(x, 39).tolist() == x.tolist()
+    assert round(x, -400).tolist() == [0.0, 0.0, nc.inf]
+    assert round(x, 400) is not x

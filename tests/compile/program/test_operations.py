@@ -14,6 +14,7 @@ import nacre as nc
 from nacre.base.types import TensorType
 from nacre.compile.program import operations
 from nacre.compile.program.executor import OPERATIONS
+from nacre.compile.program.first_settings import MOST
 from nacre.interpret.evaluate import from_numpy
 from nacre.ops.pointwise import add, add_p
 from nacre.ops.shape import reshape
@@ -144,6 +145,24 @@ def test_a_number_has_a_program_from_its_second_call_on(made: Made) -> None:
         assert np.array_equal(X * 0.5, X.numpy() / 2) and np.array_equal(0.5 - X, 0.5 - X.numpy())
     assert ("multiply", X.type, float, 0.5) in NATIVE and ("subtract", float, 0.5, X.type) in NATIVE
     assert len(made) == 4  # the product and difference with any number, then those with this one
+
+
+CHANGING: dict[str, Callable[[int], Any]] = {
+    "operator": lambda k: X * (0.5 + k),
+    "right operand": lambda k: (0.5 + k) - X,
+    "power": lambda k: X**k,
+    "setting": lambda k: nc.std(X, correction=1.0 / (k + 1)),
+    "place": lambda k: B[k % 3] * (k + 1.5),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_settings_that_keep_changing_make_a_bounded_number_of_programs(name: str, made: Made) -> None:
+    call = CHANGING[name]
+    first = [call(k).numpy() for k in range(MOST + 36)]
+    for _ in range(2):
+        assert all(np.array_equal(call(k).numpy(), y) for k, y in enumerate(first))
+    assert len(made) <= 2 * MOST + 6  # of the function, and of the one that it calls
 
 
 def test_modes_of_numerics_have_entries_of_their_own(made: Made) -> None:

@@ -311,3 +311,19 @@ def test_views_are_examined_without_copies() -> None:
             nc.log((x - 1.0).T)
     assert np.array_equal(found.numpy(), expected)
     assert (caught.value.anomaly.kind, caught.value.anomaly.count) == ("division", 1)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: x + 1.0, lambda x: x.sum(axis=0), lambda x: x @ nc.ones((2, 2))],
+    ids=["pointwise", "sum", "product"],
+)
+def test_nan_is_reported_after_infinities_that_pass(f: Callable[[nc.Tensor], nc.Tensor], compiled: bool) -> None:
+    run = nc.jit(f) if compiled else f
+    for value in (nc.inf, nc.inf, nc.inf, 1.0):
+        with nc.detect_anomalies():
+            run(nc.tensor([[value, 1.0], [1.0, 1.0]]))
+    with nc.detect_anomalies(), pytest.raises(AnomalyError) as caught:
+        run(nc.tensor([[nc.nan, 1.0], [1.0, 1.0]]))
+    assert caught.value.anomaly.kind == "input"

@@ -9,10 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.api.interchange.numpy_shapes import SHAPED
-from nacre.api.operands import as_tensor, require
+from nacre.api.operands import as_tensor, distinct, require
 from nacre.base.arguments import shown
 from nacre.base.dtypes import INEXACT
 from nacre.base.errors import KindError
+
+MOST_PLACES: Final = 308  # digits before the point of float64
 
 
 def _refused(name: str, setting: str, given: object, remedy: str) -> KindError:
@@ -110,7 +112,10 @@ def divmod_(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def rounded(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """The nearest numbers with some digits behind the point: a multiplication, `round` and a division, as in NumPy."""
+    """The nearest numbers with some digits behind the point: a multiplication, `round` and a division, as in NumPy.
+
+    Places beyond all numbers of the dtype leave them unchanged, or make them zero.
+    """
     nc = sys.modules["nacre"]
     if out is not None:
         raise _refused("round", "out", out, "write x = nacre.round(x)")
@@ -121,6 +126,8 @@ def rounded(a: Any, decimals: int = 0, out: Any = None) -> Any:
         raise _refused(
             "round", "decimals", decimals, "write x.astype(nacre.float64) first, for places before the point"
         )
+    if 10.0 ** min(abs(decimals), MOST_PLACES) > nc.finfo(x.type.dtype).max:
+        return distinct(x, x) if decimals > 0 else nc.where(nc.isfinite(x), x * 0.0, x)
     power = 10.0 ** abs(decimals)
     return nc.round(x * power) / power if decimals > 0 else nc.round(x / power) * power
 

@@ -31,6 +31,7 @@ from nacre.trace.value import Value
 from nacre.trace.variable import scope
 
 REMEMBERED: Final = 4096  # operations whose graphs are cached
+NAN, INFINITE = "NaN", "infinite"  # what a tensor has that is not finite
 
 
 _UNKNOWN: Final[Any] = object()
@@ -169,7 +170,7 @@ class ExaminingExecutor:
             raise
         if memoryview(results.pop().content)[0]:
             self._search(detector).run(graph, inputs)
-            graph.kept["unusual", detector.kinds] = frozenset(k for k, x in enumerate(inputs) if _is_unusual(x))
+            graph.kept["unusual", detector.kinds] = tuple(map(_how_unusual, inputs))
             graph.kept.pop(form, None)
         return results
 
@@ -177,7 +178,9 @@ class ExaminingExecutor:
         """A graph with a flag; None if it has nothing to examine, the graph itself if it must not run twice."""
         if graph.calls_host:
             return graph
-        found = with_flag(graph, kinds, graph.kept.get(("unusual", kinds), frozenset()))
+        known: Sequence[str] = graph.kept.get(("unusual", kinds), ())
+        unusual = frozenset(k for k, what in enumerate(known) if what)
+        found = with_flag(graph, kinds, unusual, frozenset(k for k in unusual if known[k] == INFINITE))
         return found if _has_flag(found) else None
 
     def _search(self, detector: Detector) -> Search:
@@ -193,8 +196,12 @@ def _has_flag(graph: Graph) -> bool:
     return not isinstance(graph.outputs[-1], Literal)
 
 
-def _is_unusual(x: Value) -> bool:
-    return x.type.dtype.is_differentiable and not bool(np.isfinite(to_numpy(x)).all())
+def _how_unusual(x: Value) -> str:
+    """Whether a tensor has NaN, or infinities only; empty for finite numbers."""
+    if not x.type.dtype.is_differentiable:
+        return ""
+    numbers = to_numpy(x)
+    return "" if bool(np.isfinite(numbers).all()) else NAN if bool(np.isnan(numbers).any()) else INFINITE
 
 
 def is_examined() -> bool:

@@ -26,24 +26,32 @@ ROW: Final = 64  # elements of a row, over which a flag is computed first
 
 
 @kept_with_graph(1024)
-def with_flag(graph: Graph, kinds: Kinds, unusual: frozenset[int] = frozenset()) -> Graph:
+def with_flag(
+    graph: Graph, kinds: Kinds, unusual: frozenset[int] = frozenset(), infinite: frozenset[int] = frozenset()
+) -> Graph:
     """The graph with a flag as a further last result.
 
-    `unusual` are the positions of the inputs that may have NaN or infinities.
+    `unusual` are the positions of the inputs that may have NaN or infinities.  Those of them that are `infinite` had
+    infinities only, so that a NaN in one of them sets the flag.
     """
-    return _Flags(graph, kinds, unusual).graph()
+    return _Flags(graph, kinds, unusual, infinite).graph()
 
 
 class _Flags:
     """The equations of a graph, and those that find anomalies among their results."""
 
-    def __init__(self, graph: Graph, kinds: Kinds, unusual: Collection[int]) -> None:
+    def __init__(
+        self, graph: Graph, kinds: Kinds, unusual: Collection[int], infinite: Collection[int] = frozenset()
+    ) -> None:
         self.source, self.kinds = graph, kinds
         self.unusual: set[Atom] = _unusual(graph, unusual)
         self.sealed = self._sealed() if kinds & MADE else set[Atom]()
         self.b = Builder(graph.name)
         self.known: dict[Atom, Atom] = {v: self.b.input(v.type) for v in graph.inputs}
         self.flags: list[Atom] = []
+        if "input" in kinds:
+            given = [self.known[graph.inputs[k]] for k in sorted(infinite)]
+            self.flags += [self.reduced("any", self.add("isnan", x)) for x in given if traits.is_float(x)]
 
     def _sealed(self) -> set[Atom]:
         """The values whose NaN and infinities certainly reach a later value that has a flag."""
