@@ -145,7 +145,7 @@ def _wrapping(loop: For, output: str, w: KernelWriter) -> Refused:
     return Refused(
         _origin(loop, w),
         f"indices of {output} in a parallel loop must provably be inside of it",
-        "begin and end the range so that they are, or write range for this loop",
+        "begin and end the range so that they are, write n - 1 - i in place of -1 - i, or write range for this loop",
     )
 
 

@@ -230,8 +230,9 @@ def conv3d(
 ) -> Tensor:
     """The cross-correlation of volumes [N, C, D, H, W] with filters [O, C/groups, kd, kh, kw], plus a bias [O].
 
-    The result is [N, O, D', H', W']; the axis N may be absent.  Raises ShapeError if channels, groups or sizes do not
-    fit, DTypeError for integers.
+    The result is [N, O, D', H', W']; the axis N may be absent.  Padding of the depth is planes of zeros, which are
+    multiplied, so that infinite filters give NaN there.  Raises ShapeError if channels, groups or sizes do not fit,
+    DTypeError for integers.
 
     >>> F.conv3d(nc.ones((1, 1, 3, 3, 3)), nc.ones((1, 1, 2, 2, 2))).shape
     (1, 1, 2, 2, 2)
