@@ -14,7 +14,14 @@ from nacre.trace.reads import note_frames
 CONVERTED: Final = os.path.join(INSIDE, "transform", "autograph") + os.sep  # what converted code of users calls
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as in code objects, with symbolic links
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
-BOUNDARY: Final = os.path.join(INSIDE, "base", "boundary.py")  # where public functions are wrapped
+WRAPPING: Final = frozenset(  # where public functions are wrapped
+    os.path.join(INSIDE, *place)
+    for place in (
+        ("base", "boundary.py"),
+        ("api", "elementwise", "one_program.py"),
+        ("interpret", "precision", "functions.py"),
+    )
+)
 
 # returns the path of the module whose `forward` runs, as ` in PATH`; `nn` stores its function here
 INNERMOST: list[Callable[[], str]] = [str]
@@ -25,7 +32,7 @@ def user_operation() -> str:
     """The public operation that the innermost line outside the package has called, if it has a name."""
     frame, operation = sys._getframe(1), ""  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
-        if frame.f_code.co_filename != BOUNDARY:
+        if frame.f_code.co_filename not in WRAPPING:
             operation = frame.f_code.co_name
         frame = frame.f_back
     return _public(operation)
@@ -53,7 +60,7 @@ def fault_place(fault: Exception) -> tuple[str | None, str]:
         code = step.tb_frame.f_code
         if is_users(code.co_filename, installed=True):
             place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
-        elif place is not None and not operation and code.co_filename != BOUNDARY:
+        elif place is not None and not operation and code.co_filename not in WRAPPING:
             operation = "_" if code.co_filename.startswith(CONVERTED) else code.co_name
         step = step.tb_next
     return place, _public(operation)
