@@ -43,9 +43,14 @@ def written(body: Sequence[Stmt]) -> list[str]:
 
 def loads(body: Sequence[Stmt]) -> list[Load]:
     """The loads of a body, without duplicates."""
+    return loads_of([e for s in statements(tuple(body)) for e in expressions(s)])
+
+
+def loads_of(given: Sequence[Expr]) -> list[Load]:
+    """The loads of expressions, without duplicates."""
     found: list[Load] = []
     seen: set[int] = set()
-    todo = [e for s in statements(tuple(body)) for e in expressions(s)]
+    todo = list(given)
     while todo:
         e = todo.pop()
         if id(e) not in seen:

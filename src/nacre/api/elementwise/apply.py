@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import isnan
-from typing import Any, cast
+from math import copysign, isnan
+from typing import Any, Final, cast
 
 from nacre.api.operands import TensorLike, as_tensor, default_float, distinct, operands, require
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import INEXACT, NUMERIC, DTypeSet
+from nacre.base.dtypes import INEXACT, NUMERIC, DType, DTypeSet
 from nacre.base.state import STATE
 from nacre.compile.program.executor import OPERATIONS
 from nacre.interpret.precision.functions import on_converted
 from nacre.trace.bind import NATIVE
+
+PLAIN: Final = frozenset((type(None), bool, int, str, DType))  # types whose equality is that of their meanings
 
 Operation = Callable[..., Any]
 
@@ -71,14 +73,7 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
         parts.append(x.type)
     for name, value in settings.items():
         kind = type(cast("object", value))
-        if not (
-            value is None
-            or kind is bool
-            or kind is int
-            or kind is str
-            or (kind is float and value and not isnan(value))
-            or (kind is tuple and _is_whole(value))
-        ):
+        if not is_plain_setting(kind, value):
             return _autocast(operation, function, settings, *operands)
         parts.append((name, value if kind is int else (kind, value)))  # 1, 1.0 and True are equal
     key = tuple(parts)
@@ -91,9 +86,16 @@ def of_tensors(operation: str, function: Operation, operands: tuple[TensorLike, 
     return OPERATIONS.first_setting(key, (*key[: len(operands) + 1], *settings), general, operands)  # type: ignore[arg-type]
 
 
+def is_plain_setting(kind: type, value: Any) -> bool:
+    """Whether equal settings of a type mean the same: a zero may have a sign, and NaN is not equal to itself."""
+    if kind is float:
+        return not isnan(value) and (value != 0 or copysign(1.0, value) > 0)
+    return kind in PLAIN or (kind is tuple and _is_whole(value))
+
+
 def _is_whole(value: tuple[Any, ...]) -> bool:
-    """Whether a tuple has whole numbers and such tuples alone, so that equal ones mean the same."""
-    return all(type(n) is int or (type(n) is tuple and _is_whole(n)) for n in value)
+    """Whether a tuple has whole numbers and such tuples alone; of others, equal ones may mean different things."""
+    return all([type(n) is int or (type(n) is tuple and _is_whole(n)) for n in value])
 
 
 def _autocast(operation: str, function: Operation, settings: Mapping[str, Any], *operands: TensorLike) -> Any:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from math import copysign, isnan
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from nacre.api.elementwise.apply import PLAIN, is_plain_setting
 from nacre.api.tensor import Tensor
 from nacre.base.boundary import undecorated
-from nacre.base.dtypes import DType
 from nacre.compile.program.executor import OPERATIONS
 from nacre.trace.bind import NATIVE
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST: Final = 1024  # combinations of types that are remembered
 JOINED: Final = 8  # most tensors in a sequence whose function is one operation
-PLAIN: Final = frozenset((type(None), bool, int, str, DType))  # settings whose equality is that of their meanings
 SEQUENCES: Final = frozenset((list, tuple))
 INTEGRAL: Final = frozenset((int, type(None)))  # the parts of slices
 ELSEWHERE: Final = object()
@@ -224,16 +222,9 @@ _simple: set[tuple[type, ...]] = set()  # types of settings of which all values 
 
 
 def _are_simple(kinds: tuple[type, ...], values: tuple[Any, ...]) -> bool:
-    """Whether settings that are equal, of one type, mean the same; a zero may have a sign, and NaN is not equal."""
-    for kind, value in zip(kinds, values, strict=True):
-        number = kind is float and not isnan(value) and (value or copysign(1.0, value) > 0)
-        if not (number or kind in PLAIN or (kind is tuple and _is_whole(value))):
-            return False
+    """Whether settings that are equal, of one type, mean the same."""
+    if not all(map(is_plain_setting, kinds, values)):
+        return False
     if PLAIN.issuperset(kinds) and len(_simple) < MOST:
         _simple.add(kinds)
     return True
-
-
-def _is_whole(value: Any) -> bool:
-    """Whether a tuple has whole numbers and such tuples alone."""
-    return all([type(n) is int or (type(n) is tuple and _is_whole(n)) for n in value])

@@ -8,7 +8,7 @@ stored once.  Each element is computed as without fusion, but without a pass thr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field, replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from nacre.compile.lowering.kernel_registry import RegisteredKernel, kernel_for
 from nacre.compile.lowering.lower import Lowered
 from nacre.ir.graph import Equation, Var
 from nacre.ir.primitive import Nest
-from nacre.kernel.ast import Buffer, Kernel
+from nacre.kernel.ast import Buffer, Kernel, Let
 from nacre.kernel.dependence import loaded
 from nacre.kernel.inlining.accesses import places, reads_of_each, stored_once
 from nacre.kernel.inlining.inline import (
@@ -31,7 +31,6 @@ from nacre.kernel.inlining.inline import (
     FreshNames,
     computed_where_read,
     computed_where_stored,
-    with_buffers,
 )
 from nacre.native.isa import Isa
 
@@ -84,20 +83,17 @@ class FusedNest:
         inputs = list(zip(lowered.reads, lowered.kernel.inputs, strict=True))
         sources = {b.name: mine[v.base] for v, b in inputs if v.base in mine}  # type: ignore[index]
         plain = ElementCode.of(lowered.kernel)
-        whole = plain is not None and all(
-            v == fusion.views[v.base] and plain.reads_own(b.name) for v, b in inputs if b.name in sources
-        )
-        names = frozenset(b.name for b in sources.values())
-        if not whole or not sources or any(b.shape != node.domain for b in sources.values()):
+        if plain is None or not sources or any(b.shape != node.domain for b in sources.values()):
             return None
-        if not stored_once(self.kernel, names) or not self._pays(lowered, names):
+        if not all(v == fusion.views[v.base] and plain.reads_own(b.name) for v, b in inputs if b.name in sources):
+            return None
+        names = frozenset(b.name for b in sources.values())
+        if not stored_once(self.kernel, names) or not self._affords(_cost(plain.lets), names):
             return None
         fresh = FreshNames(self.kernel)
         given, reads, new = self._joined(lowered, sources.keys(), fresh)
         made = {b.name: fresh(b.name) for b in lowered.kernel.outputs}
-        code = ElementCode.of(with_buffers(lowered.kernel, {**new, **made}))
-        if code is None:
-            return None
+        code = plain.with_buffers({**new, **made})
         kept = {v for v, b in mine.items() if b.name not in names or v in keeps or b.name in loaded(self.kernel.body)}
         held = {mine[v].name for v in kept}
         body = computed_where_stored(
@@ -129,27 +125,24 @@ class FusedNest:
                 if view != fusion.views[view.base] or b.shape != node.domain:
                     return None
                 made[b.name] = results[view.base]  # type: ignore[index]
-        if not self._pays_before(lowered, made):
+        code = ElementCode.of(lowered.kernel)
+        if code is None or not self._pays_before(lowered, code, made):
             return None
         fresh = FreshNames(self.kernel)
         given, reads, new = self._joined(lowered, frozenset(), fresh)
-        code = ElementCode.of(with_buffers(lowered.kernel, new))
-        if code is None:
-            return None
-        kernel = computed_where_read(replace(self.kernel, inputs=given), code, made, fresh)
+        kernel = computed_where_read(replace(self.kernel, inputs=given), code.with_buffers(new), made, fresh)
         left = tuple(v for v, b in zip(reads, given, strict=True) if b.name not in made)
         return self._made(kernel, left, self.writes, before=(*self.before, node))
 
-    def _pays_before(self, lowered: Lowered, made: Mapping[str, str]) -> bool:
+    def _pays_before(self, lowered: Lowered, code: ElementCode, made: Mapping[str, str]) -> bool:
         """Whether to compute inputs where they are read costs less than to store and load them."""
-        code = ElementCode.of(lowered.kernel)
-        if code is None or not made:
+        if not made:
             return False
         for name, output in made.items():
             times = reads_of_each(self.kernel, name)
             if times is None or times > MOST_READS:
                 return False
-            cost = sum(work(s.value, 0) for s in code.needed({output}))
+            cost = _cost(code.needed({output}))
             if times > 1 and (cost > INLINE_COST or len(lowered.kernel.inputs) > INLINE_READS):
                 return False
             if not self._affords(cost, frozenset((name,))):
@@ -157,11 +150,6 @@ class FusedNest:
         return True
 
     # ---- both
-
-    def _pays(self, lowered: Lowered, names: frozenset[str]) -> bool:
-        """Whether a cluster costs little at the accesses of some buffers."""
-        code = ElementCode.of(lowered.kernel)
-        return code is not None and self._affords(sum(work(s.value, 0) for s in code.lets), names)
 
     def _affords(self, cost: int, names: frozenset[str]) -> bool:
         """Whether instructions are cheap at the accesses of some buffers.
@@ -202,6 +190,11 @@ class FusedNest:
         if len(kernel.buffers) > WIDEST:
             return None
         return replace(self, kernel=kernel, reads=reads, writes=writes, **changes)  # type: ignore[arg-type]
+
+
+def _cost(lets: Sequence[Let]) -> int:
+    """Instructions that compute some names, without accesses of memory."""
+    return sum(work(s.value, 0) for s in lets)
 
 
 def _code(fusion: Fusion, node: Node) -> Lowered | None:

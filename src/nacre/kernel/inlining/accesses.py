@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field
 from math import prod
 
@@ -10,7 +10,6 @@ from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.kernel.affine import Affine, Scope, affine
 from nacre.kernel.ast import (
-    Expr,
     For,
     If,
     Index,
@@ -20,11 +19,10 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     While,
-    children,
     expressions,
     statements,
 )
-from nacre.kernel.dependence import loaded
+from nacre.kernel.dependence import loaded, loads_of
 
 # ---- stores
 
@@ -106,13 +104,14 @@ def _reads(body: Sequence[Stmt], buffer: str, scope: Scope, seen: Set[Load]) -> 
             if buffer in loaded((s,)):
                 return None
             continue
-        for e in expressions(s):
-            for load in _loads(e, buffer):
-                times = 0 if load in known else _times(load, scope)
-                if times is None:
-                    return None
-                known.add(load)
-                total += times
+        for load in loads_of(expressions(s)):
+            if load.buffer != buffer:
+                continue
+            times = 0 if load in known else _times(load, scope)
+            if times is None:
+                return None
+            known.add(load)
+            total += times
         inner: list[int | None] = []
         match s:
             case Let():
@@ -127,13 +126,6 @@ def _reads(body: Sequence[Stmt], buffer: str, scope: Scope, seen: Set[Load]) -> 
             return None
         total += max((n for n in inner if n is not None), default=0)
     return total
-
-
-def _loads(e: Expr, buffer: str) -> Iterator[Load]:
-    if isinstance(e, Load) and e.buffer == buffer:
-        yield e
-    for c in children(e):
-        yield from _loads(c, buffer)
 
 
 def _times(load: Load, scope: Scope) -> int | None:
@@ -197,9 +189,9 @@ class _Places:
 
     def block(self, body: tuple[Stmt, ...], loops: tuple[For, ...]) -> None:
         """Note a block, and those inside of it."""
-        own = any(isinstance(s, Store) and s.buffer in self.buffers for s in body) or any(
-            True for s in body for e in expressions(s) for b in self.buffers for _ in _loads(e, b)
-        )
+        stored = {s.buffer for s in body if isinstance(s, Store)}
+        read = {load.buffer for load in loads_of([e for s in body for e in expressions(s)])}
+        own = not self.buffers.isdisjoint(stored | read)
         if own:
             self.found.append(AccessPlace(body, loops))
         for s in body:

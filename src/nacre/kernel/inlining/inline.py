@@ -72,6 +72,17 @@ class ElementCode:
         stores = [Store(output, own, value) for output, value in self.values.items()]
         return all(e.index == own for e in loads((*self.lets, *stores)) if e.buffer == buffer)
 
+    def with_buffers(self, new: Mapping[str, str]) -> ElementCode:
+        """The code with other names for some of its inputs and outputs."""
+
+        def load(e: Expr) -> Expr:
+            """A load under the new name of its buffer."""
+            return replace(e, buffer=new.get(e.buffer, e.buffer)) if isinstance(e, Load) else e
+
+        lets = tuple(Let(s.name, map_expression(s.value, load)) for s in self.lets)
+        values = {new.get(name, name): map_expression(value, load) for name, value in self.values.items()}
+        return ElementCode(self.indices, lets, values)
+
     def at(
         self, index: Sequence[Expr], outputs: Set[str], given: Mapping[str, Expr], fresh: Fresh
     ) -> tuple[list[Let], dict[str, Expr]]:
@@ -124,34 +135,6 @@ class FreshNames:
         return name
 
 
-def with_buffers(kernel: Kernel, new: Mapping[str, str]) -> Kernel:
-    """The kernel with other names for some of its parameters."""
-
-    def load(e: Expr) -> Expr:
-        """A load under the new name of its buffer."""
-        return replace(e, buffer=new.get(e.buffer, e.buffer)) if isinstance(e, Load) else e
-
-    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """A block with stores under the new names."""
-        found: list[Stmt] = []
-        for s in body:
-            match s:
-                case Store():
-                    found.append(replace(s, buffer=new.get(s.buffer, s.buffer)))
-                case For() | While():
-                    found.append(replace(s, body=block(s.body)))
-                case If():
-                    found.append(replace(s, body=block(s.body), orelse=block(s.orelse)))
-                case _:
-                    found.append(s)
-        return tuple(found)
-
-    inputs, outputs = (
-        tuple(replace(b, name=new.get(b.name, b.name)) for b in each) for each in (kernel.inputs, kernel.outputs)
-    )
-    return Kernel(kernel.name, inputs, outputs, block(map_body(kernel.body, load)))
-
-
 # ---- before
 
 
@@ -184,8 +167,9 @@ class _Before:
                 found.extend(lets)
                 value = values[output]
                 if isinstance(value, Apply | Load):
-                    found.append(Let(self.fresh(e.buffer), value))
-                    value = Local(found[-1].name, e.dtype)  # type: ignore[union-attr]
+                    let = Let(self.fresh(e.buffer), value)
+                    found.append(let)
+                    value = Local(let.name, e.dtype)
                 known[e] = value
             return known[e]
 
@@ -244,8 +228,9 @@ class _Behind:
                 case Store() if s.buffer in self.sources.values():
                     value = s.value
                     if isinstance(value, Apply | Load):
-                        found.append(Let(self.fresh(f"{s.buffer}_value"), value))
-                        value = Local(found[-1].name, value.dtype)  # type: ignore[union-attr]
+                        let = Let(self.fresh(f"{s.buffer}_value"), value)
+                        found.append(let)
+                        value = Local(let.name, value.dtype)
                     values[s.buffer] = value
                     if s.buffer in self.kept:
                         found.append(replace(s, value=value))

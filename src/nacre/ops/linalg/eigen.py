@@ -70,16 +70,11 @@ def _rotated(vectors: Value, t: Value) -> Value:
 
 
 def _numpy_eigh(a: Any) -> tuple[Any, ...]:
-    return tuple(computed("eigh", np.linalg.eigh, _lower(a)))
+    return tuple(computed("eigh", np.linalg.eigh, a, lower=True))
 
 
 def _numpy_eigvalsh(a: Any) -> tuple[Any]:
-    return (computed("eigvalsh", np.linalg.eigvalsh, _lower(a)),)
-
-
-def _lower(a: Any) -> Any:
-    """A matrix of which LAPACK reads the lower triangle, without the upper one where that is not finite."""
-    return a if np.isfinite(a).all() else np.tril(a)
+    return (computed("eigvalsh", np.linalg.eigvalsh, a, lower=True),)
 
 
 eigh_p = numpy_primitive("eigh", _eigh_type, _numpy_eigh, _eigh_tangents)

@@ -33,10 +33,15 @@ def numpy_primitive(
     return primitive
 
 
-def computed(operation: str, function: Callable[..., Any], *matrices: Array, **settings: Any) -> Any:
-    """The result of a function of NumPy on finite matrices; its errors in Nacre's words."""
+def computed(
+    operation: str, function: Callable[..., Any], *matrices: Array, lower: bool = False, **settings: Any
+) -> Any:
+    """The result of a function of NumPy on finite matrices; its errors in Nacre's words.
+
+    With `lower`, the function reads lower triangles alone, so that only these must be finite.
+    """
     for x in matrices:
-        if not np.isfinite(x).all():
+        if not np.isfinite(x).all() and not (lower and np.isfinite(np.tril(x)).all()):
             raise LinAlgError(f"{operation}: matrices must be finite; got one with a NaN or an infinity")
     try:
         return function(*matrices, **settings)
