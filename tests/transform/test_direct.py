@@ -471,7 +471,8 @@ def test_reference_counts_are_balanced() -> None:
             several(x[:])
     after, now = count(), buffer.statistics()
     assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True)), (before, after)
-    assert (now.buffers, now.allocated) == (memory.buffers, memory.allocated)
+    # what earlier tests of this process left in bounded tables may leave them meanwhile: nothing may be added
+    assert now.buffers <= memory.buffers and now.allocated <= memory.allocated, (now, memory)
 
 
 def test_variables_with_custom_slots() -> None:
