@@ -17,6 +17,7 @@ from nacre.native.text import Function
 
 MINUS_ZERO = 0x8000  # of bfloat16
 INFINITY = 0x7F80
+APART = "_apart"  # ends the names of functions that multiply the halves of pairs apart
 NORMAL = 142  # least sum of two factors' biased exponents for which no sum of products is subnormal
 
 
@@ -31,6 +32,17 @@ def multiply_halves(f: Function, a: Val, b: Val, c: Val) -> Val:
     for first, second in zip(halves(f, a), halves(f, b), strict=True):
         c = f.fma(first, second, c)
     return c
+
+
+def call_exact(f: Function, normal: Val | None, name: str, arguments: Sequence[Val]) -> None:
+    """Call a function of products, or where pairs are not `normal`, the one that multiplies their halves apart."""
+    if normal is None:  # no pairs
+        f.call(name, "void", arguments)
+        return
+    with f.when(normal):
+        f.call(name, "void", arguments)
+    with f.when(f.xor(normal, f.const("i1", True))):
+        f.call(name + APART, "void", arguments)
 
 
 def halves(f: Function, pair: Val) -> tuple[Val, Val]:

@@ -40,6 +40,50 @@ def test_shapes_share_code(f: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     "f",
     [
+        lambda x: x - x.mean(axis=(0, 2), keepdims=True),
+        lambda x: x.sum(axis=1) + x.max(axis=1),
+        lambda x: nc.exp(x.transpose(1, 0, 2)) * 2,
+        lambda x: x + x[0, :, 0].reshape(1, -1, 1),
+    ],
+)
+@pytest.mark.parametrize("shape", [(16, 16, 50), (50, 16, 50), (16, 50, 50), (20, 20, 20)])
+def test_sizes_that_are_equal_by_chance_share_code(f: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    assert codes(f, shape) == codes(f, (16, 24, 50)) != set()
+    x = numbers(*shape)
+    assert canonical(nc.jit(f)(x)) == canonical(f(x))
+
+
+def units(f: Callable[..., Any], x: tuple[int, ...], w: tuple[int, ...], name: str) -> set[str]:
+    types = [nc.zeros(s).type for s in (x, w)]
+    compiled = compile_graph(stage(lambda *xs: list(f(*xs)), types).graph)
+    texts = {u.text for c in compiled.executable.codes for u in c.units}
+    return {text for text in texts if f"@{name}(ptr %args" in text}
+
+
+def gradients(x: Any, w: Any, groups: int = 1) -> Any:
+    padding = w.shape[-1] // 2
+    return nc.grad(lambda x, w: (nc.nn.functional.conv2d(x, w, padding=padding, groups=groups) ** 2).sum(), (0, 1))(
+        x, w
+    )
+
+
+@pytest.mark.parametrize("name", ["conv_y", "conv_dx", "conv_dw"])
+def test_pointwise_convolutions_of_other_sizes_share_a_kernel(name: str) -> None:
+    first = units(gradients, (2, 48, 14, 14), (160, 48, 1, 1), name)
+    assert first == units(gradients, (2, 84, 28, 28), (192, 84, 1, 1), name)
+    assert len(first) == 1
+
+
+@pytest.mark.parametrize("name", ["conv_y", "conv_dx", "conv_dw"])
+def test_depthwise_convolutions_of_other_channels_share_a_kernel(name: str) -> None:
+    first = units(lambda x, w: gradients(x, w, 64), (2, 64, 14, 14), (64, 1, 3, 3), name)
+    assert first == units(lambda x, w: gradients(x, w, 80), (2, 80, 14, 14), (80, 1, 3, 3), name)
+    assert len(first) == 1
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
         lambda c: lambda x: nc.exp(x * c) + 1,
         lambda c: lambda x: (x * c).sum(axis=1) - c,
         lambda c: lambda x: nc.maximum(x @ x.T * c, 0),

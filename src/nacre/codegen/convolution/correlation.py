@@ -42,6 +42,16 @@ class Correlation:
                 return taps[1][0] - taps[0][0], taps[1][1] - taps[0][1]
         return 1, 0
 
+    @cached_property
+    def even_step(self) -> int | None:
+        """The input rows from one output row to the next, if all have the same taps from 0 on; None otherwise."""
+        first, *others = self.rows or ((),)
+        if not first or first[0] != (0, 0):
+            return None
+        step = others[0][0][1] if others and others[0] else 1
+        moved = (tuple((kh, i + row * step) for kh, i in first) for row in range(1, len(self.rows)))
+        return step if all(taps == now for taps, now in zip(others, moved, strict=True)) else None
+
 
 def forward_correlation(conv: Convolution) -> Correlation:
     """The correlation of a forward convolution."""

@@ -139,13 +139,13 @@ class DepthwiseKernel:
         ordered = [taps[::-1] if descending else taps for taps in c.rows]
         self.row_table = row_table(k, ordered)
 
-    def write(self, out: str, planes: int) -> ConvolutionStep:
-        """Write a kernel whose items are planes, `planes` of them in one image."""
+    def write(self, out: str, planes: int, channels: Val | None = None) -> ConvolutionStep:
+        """Write a kernel whose items are planes, `planes` of them in one image, which it may read as `channels`."""
         k, c, f = self.k, self.c, self.k.f
         height, width = c.out_shape
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             self.reduction.begin(k, plane.index, f.gep(f["scratch"], self.line_bytes))
-            _, channel = split(f, plane.index, planes)
+            _, channel = split(f, plane.index, planes if channels is None else channels)
             offset = f.mul(plane.index, height * width)
             if self.row_panels is None:
                 self.plane(k.pointers[out], offset, channel)
@@ -295,18 +295,20 @@ def interleaved(f: Function, lines: Sequence[Val]) -> list[Val]:
 class DepthwiseReduction:
     """The chain of a convolution that reduces one channel; one output plane has one kernel."""
 
-    def __init__(self, c: Correlation, source: str) -> None:
+    def __init__(self, k: SequenceKernel, c: Correlation, source: str) -> None:
         self.c, self.source = c, source
+        self.groups = k.read({"groups": c.groups})["groups"]
+        self.planes = k.f.mul(self.groups, c.outputs)
 
     def begin(self, k: SequenceKernel, plane: Val, scratch: Val) -> None:
         """Find the weights and the input plane of the output plane."""
         f, c = k.f, self.c
         self.k = k
-        image, channel = split(f, plane, c.groups * c.outputs)
+        image, channel = split(f, plane, self.planes)
         taps = c.kernel[0] * c.kernel[1]
         self.weights = f.gep(k.pointers["w"], product(f, channel, taps), k.scalar)
         group, _ = split(f, channel, c.outputs)
-        index = total(f, product(f, image, c.groups), group)
+        index = total(f, product(f, image, self.groups), group)
         at = product(f, index, c.in_shape[0] * c.in_shape[1])
         self.read_from(f.gep(k.pointers[self.source], at, k.scalar))
 
@@ -338,5 +340,6 @@ def write_depthwise(
     operands: Sequence[str],
 ) -> ConvolutionStep:
     """A correlation that reduces one channel, as a tap reduction; the weights have w's layout."""
-    kernel = DepthwiseKernel(k, c, DepthwiseReduction(c, source), epilogue=epilogue, operands=operands)
-    return kernel.write(out, c.groups * c.outputs)
+    reduction = DepthwiseReduction(k, c, source)
+    kernel = DepthwiseKernel(k, c, reduction, epilogue=epilogue, operands=operands)
+    return kernel.write(out, c.groups * c.outputs, reduction.planes)

@@ -7,18 +7,21 @@ A work item is a row panel: some output rows of one image and group.  A register
 the channels of one weight panel; tiles whose pixels have the same taps share a micro-kernel, and absent taps are not
 computed.  A finished row panel is transposed from [pixel][channel] to rows of pixels, vector by vector, passes through
 the epilogue and is written to the row-major output.
+
+The kernel reads the sizes that do not change its form, so that convolutions of other channels or images share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nacre.codegen.bfloat_pairs import multiply_halves, multiply_pairs
+from nacre.codegen.bfloat_pairs import APART, call_exact, multiply_halves, multiply_pairs
 from nacre.codegen.convolution.correlation import Correlation, TapRun, Tile, column_tiles, tap_runs, tile_runs
-from nacre.codegen.convolution.epilogue import PixelWriter
+from nacre.codegen.convolution.epilogue import PixelWriter, in_pieces
 from nacre.codegen.convolution.pack import (
     Packing,
     Room,
+    copy_planes,
     pack_channels,
     packed_room,
     panel_layout,
@@ -109,16 +112,17 @@ class CorrelationKernel:
         self.normal: Val | None = None  # whether the packed dot instruction is exact
         self._plan_row_panels()
         self._plan_scratch()
-        along = tuple(self.k.pointers[name] for name in read_along(epilogue))
+        self._read_sizes()
         self.writer = PixelWriter(
             self.k,
             self.out,
             tuple(self.operands),
             epilogue,
-            c.out_shape[0] * c.out_shape[1],
-            c.outputs,
+            self.n["result_plane"],
+            self.n["result_group"],
+            in_pieces(k, c.outputs),
             self.layout.width,
-            along,
+            tuple(k.pointers[name] for name in read_along(epilogue)),
             blocked.result,
             result or scalar,
         )
@@ -153,10 +157,44 @@ class CorrelationKernel:
             line = 64 // k.element
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
-        self.channel_step = 1 if self.blocked.source else self.plane
         self.packed = round_up(self.copied + size, k.lanes)
         whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
+
+    def _read_sizes(self) -> None:
+        """Read the sizes that do not change the form of the kernel."""
+        k, c, layout = self.k, self.c, self.layout
+        plane, result = c.in_shape[0] * c.in_shape[1], c.out_shape[0] * c.out_shape[1]
+        self.runs = tile_runs(self.tiles, c)
+        sizes = {
+            "inputs": c.inputs,
+            "outputs": c.outputs,
+            "in_columns": c.in_shape[1],
+            "in_plane": plane,
+            "group": plane * (c.inputs if self.pairs is None else self.pairs.channels),
+            "columns": c.out_shape[1],
+            "rows": c.out_shape[0],
+            "result_plane": result,
+            "result_group": c.outputs * result,
+            "plane": self.plane,
+            "row_panels": self.row_panels,
+            "row_panel_rows": self.row_panel_rows,
+            "panels": layout.panels,
+            "blocks": layout.blocks,
+            "panel_size": layout.panel_size,
+            "block_size": layout.block_size,
+            "width": layout.width,
+            "copied": self.copied,
+            "packed": self.packed,
+        }
+        for i, (tile, times) in enumerate(self.runs):
+            sizes |= {f"times_{i}": times, f"pixels_{i}": tile.pixels}
+            if i:
+                sizes |= {f"column_{i}": tile.column, f"base_{i}": tile.base}
+        if self.pairs is not None:
+            sizes["size"] = layout.size
+        self.n = k.read(sizes)
+        self.packing = Packing.read(k, layout, self.strides) if self.packs else None
 
     def _span(self, row_panel: int) -> tuple[int, int]:
         """The input rows that a row panel reads."""
@@ -169,14 +207,18 @@ class CorrelationKernel:
     def write(self) -> ConvolutionStep:
         """Write the whole kernel."""
         k, c, f = self.k, self.c, self.k.f
-        self.row_table = row_table(k, c.rows)
+        self.row_step = c.even_step
+        if self.row_step is None:
+            self.row_table = row_table(k, c.rows)
         if self.copies:
             self.span_table = k.table("band_rows", [v for b in range(self.row_panels) for v in self._span(b)])
         for tile in self.tiles:
-            for apart in (False,) if self.pairs is None else (False, True):
-                self._micro_kernel(tile, apart)
+            if tile.shape not in self.names:
+                name = self.names[tile.shape] = f"tile_{len(self.names)}"
+                for apart in (False,) if self.pairs is None else (False, True):
+                    self._micro_kernel(tile, name + APART * apart, apart)
         with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
-            rest, row_panel = split(f, item.index, self.row_panels)
+            rest, row_panel = split(f, item.index, 1 if self.row_panels == 1 else self.n["row_panels"])
             if self.outer_panels:
                 image, panel, group = self._outer_panel_item(rest, item)
             else:
@@ -188,7 +230,7 @@ class CorrelationKernel:
             if panel is not None:
                 self._row_panel(row_panel, panel)
             else:
-                with f.loop("panel", 0, self.layout.panels) as p:
+                with f.loop("panel", 0, self.n["panels"]) as p:
                     self._row_panel(row_panel, p.index)
         items = Count(0, self.row_panels * c.groups * self._outer())
         return k.finish([self.written], items, self.scratch, self.row_panels if self.packs else 1)
@@ -198,7 +240,7 @@ class CorrelationKernel:
         f = self.k.f
         image = f.binary("urem", rest, self.k.batch)
         index = f.binary("udiv", rest, self.k.batch)
-        group, panel = split(f, index, self.layout.panels)
+        group, panel = split(f, index, self.n["panels"])
         if self.packs:
             self.fresh = f.icmp("ne", index, item.carried[0])
             item.next(index)
@@ -214,100 +256,89 @@ class CorrelationKernel:
     def _pack(self, room: Room, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
         """Pack blocks of a panel, unless another row panel or an earlier call has packed them."""
         k, f = self.k, self.k.f
+        assert self.packing is not None
         with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
-            pack_channels(k, Packing.of(self.layout, self.strides), index, self._channels(blocks), target)
+            pack_channels(k, self.packing, index, self._channels(blocks), target)
 
     def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
         """The input channels of some blocks."""
         f, depth = self.k.f, self.layout.depth
-        first, end = (f.smin(f.mul(b, depth), self.c.inputs) for b in blocks)
+        first, end = (f.smin(f.mul(b, depth), self.n["inputs"]) for b in blocks)
         return first, end
 
     def _copy_row_panel(self, row_panel: Operand) -> None:
         """Select the input planes, or copy the row panel's input: to planes that do not alias, or to pairs."""
-        k, c, f = self.k, self.c, self.k.f
-        plane = c.in_shape[0] * c.in_shape[1]
-        channels, stored = (c.inputs, k.scalar) if self.pairs is None else (self.pairs.channels, "i16")
-        self.input = f.gep(self.source, product(f, self.image, channels * plane), stored)
+        k, f, n = self.k, self.k.f, self.n
+        stored = k.scalar if self.pairs is None else "i16"
+        self.input = f.gep(self.source, product(f, self.image, n["group"]), stored)
         self.first_row: Operand = 0
         if not self.copies:
             return
         entry = f.gep(self.span_table, product(f, row_panel, 2), "i64")
         first, end = f.load(entry, "i64"), f.load(f.gep(entry, 1, "i64"), "i64")
-        count = f.mul(f.sub(end, first), c.in_shape[1])
-        copy = f.gep(f["scratch"], self.copied, k.scalar)
-        start = f.gep(self.input, f.mul(first, c.in_shape[1]), stored)
+        count = f.mul(f.sub(end, first), n["in_columns"])
+        copy = f.gep(f["scratch"], n["copied"], k.scalar)
+        start = f.gep(self.input, f.mul(first, n["in_columns"]), stored)
         if self.pairs is None:
-            self._copy_planes(start, plane, count, copy)
+            copy_planes(k, n, start, count, copy)
         else:
-            self.least = self.pairs.copy(k, start, plane, count, copy, self.plane)
+            self.least = self.pairs.copy(k, n, start, count, copy)
         self.input, self.first_row = copy, first
-
-    def _copy_planes(self, start: Val, plane: int, count: Val, copy: Val) -> None:
-        """Copy the first `count` pixels of each plane."""
-        k, f = self.k, self.k.f
-        with f.loop("channel", 0, self.c.inputs) as ch:
-            a = f.gep(start, f.mul(ch.index, plane), k.scalar)
-            b = f.gep(copy, f.mul(ch.index, self.plane), k.scalar)
-            with f.loop("at", 0, count, k.lanes) as at:
-                mask = f.lane_mask(f.sub(count, at.index), k.lanes)
-                value = f.masked_load(f.gep(a, at.index, k.scalar), mask, k.vector)
-                f.store(value, f.gep(b, at.index, k.scalar))
 
     def _row_panel(self, row_panel: Operand, panel: Operand) -> None:
         """Compute one row panel for one weight panel, and write it out."""
-        k, c, f = self.k, self.c, self.k.f
-        height, width = c.out_shape
-        start = product(f, row_panel, self.row_panel_rows)
-        end = f.smin(total(f, start, self.row_panel_rows), height)
-        index = total(f, product(f, self.group, self.layout.panels), panel)
+        k, f, n = self.k, self.k.f, self.n
+        start = product(f, row_panel, n["row_panel_rows"])
+        end = f.smin(total(f, start, n["row_panel_rows"]), n["rows"])
+        index = total(f, product(f, self.group, n["panels"]), panel)
         rows = start, end
         if self.pairs is not None:
-            self.normal = self.pairs.are_normal(k, index, self.least)
+            self.normal = self.pairs.are_normal(k, n, index, self.least)
         if self.room is not None:
             room = self.room
-            space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
-            with f.loop("packed", 0, self.layout.blocks, step) as chunk:
-                blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
-                done = f.mul(chunk.index, self.layout.block_size)
-                weights = room.place(k, f.mul(f.i64(index), self.layout.panel_size), self._room(space, done))
+            space, step = f.gep(f["scratch"], n["packed"], k.scalar), restart_blocks(self.layout.taps)
+            with f.loop("packed", 0, n["blocks"], step) as chunk:
+                blocks = chunk.index, f.smin(f.add(chunk.index, step), n["blocks"])
+                done = f.mul(chunk.index, n["block_size"])
+                weights = room.place(k, f.mul(f.i64(index), n["panel_size"]), self._room(space, done))
                 self._pack(room, index, blocks, f.gep(weights, done, k.scalar))
                 self._rows(
                     rows, weights, blocks, lambda row: self._prefetch_weights(room, index, panel, blocks[1], row, rows)
                 )
         else:
-            weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
+            weights = f.gep(self.panels, product(f, index, n["panel_size"]), k.scalar)
             self._rows(
                 rows,
                 weights,
-                (f.i64(0), f.i64(max(1, self.layout.blocks))),
+                (f.i64(0), f.smax(n["blocks"], 1)),
                 lambda row: self._prefetch_results(panel, row),
             )
-        self._write_row_panel(start, f.mul(f.sub(end, start), width), panel)
+        self._write_row_panel(start, f.mul(f.sub(end, start), n["columns"]), panel)
 
     def _prefetch_weights(
         self, room: Room, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]
     ) -> None:
         """Prefetch a row's share of the weights of the next chain."""
         k, f = self.k, self.k.f
-        last = f.icmp("eq", block, self.layout.blocks)
+        assert self.packing is not None
+        last = f.icmp("eq", block, self.n["blocks"])
         with f.when(last):
             self._prefetch_results(panel, row)
         first = f.select(last, f.i64(0), block)
         following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
         part, parts, step = f.sub(row, rows[0]), f.sub(rows[1], rows[0]), restart_blocks(self.layout.taps)
         with f.when(f.and_(self.fresh, room.ready)):
-            block = f.add(f.mul(following, self.layout.blocks), first)
-            place = f.gep(room.data, f.mul(block, self.layout.block_size), k.scalar)
-            prefetch_run(k, place, step * self.layout.block_size, part, parts)
+            block = f.add(f.mul(following, self.n["blocks"]), first)
+            place = f.gep(room.data, f.mul(block, self.n["block_size"]), k.scalar)
+            prefetch_run(k, place, f.mul(self.n["block_size"], step), part, parts)
         with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
             channels = self._channels((first, f.add(first, step)))
-            prefetch_weights(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
+            prefetch_weights(k, weights_of(k, self.packing, following, channels), part, parts)
 
     def _prefetch_results(self, panel: Operand, row: Val) -> None:
         """Prefetch the output of a row of results."""
         channels, _, offset = self._place(panel, row)
-        self.writer.prefetch((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
+        self.writer.prefetch((0, channels), offset, self.n["columns"])
 
     def _rows(
         self,
@@ -317,53 +348,59 @@ class CorrelationKernel:
         prefetch_row: Callable[[Val], None] | None = None,
     ) -> None:
         """Compute some blocks of channels of all rows of a row panel."""
-        k, c, f = self.k, self.c, self.k.f
+        k, c, f, n = self.k, self.c, self.k.f, self.n
         with f.loop("row", *rows) as row:
             if prefetch_row is not None:
                 prefetch_row(row.index)
-            entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
-            first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
-            a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1] * self.pixel_step), k.scalar)
-            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
-            pixel = f.mul(f.sub(row.index, rows[0]), c.out_shape[1] * self.layout.width)
+            first, count, line = self._taps(row.index)
+            skipped = f.mul(f.sub(line, self.first_row), f.mul(n["in_columns"], self.pixel_step))
+            a = f.gep(self.input, skipped, k.scalar)
+            b = f.gep(weights, product(f, product(f, first, c.kernel[1]), n["width"]), k.scalar)
+            pixel = f.mul(f.sub(row.index, rows[0]), f.mul(n["columns"], n["width"]))
             self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
+
+    def _taps(self, row: Val) -> tuple[Operand, Val, Val]:
+        """The first kh of an output row, the number of its taps, and the input row of the first."""
+        f = self.k.f
+        if self.row_step is not None:
+            return 0, f.i64(len(self.c.rows[0])), f.mul(row, self.row_step)
+        entry = f.gep(self.row_table, f.mul(row, 3), "i64")
+        first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
+        return first, count, line
 
     def _row(self, a: Val, b: Val, target: Val, count: Val, blocks: tuple[Val, Val]) -> None:
         """Compute all tiles of one output row; equal neighbours are one loop."""
-        k, f = self.k, self.k.f
-        for tile, times in tile_runs(self.tiles, self.c):
-            with f.loop("tile", 0, times) as t:
-                column = total(f, product(f, t.index, tile.pixels * self.c.phase), tile.column)
-                base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
+        k, f, n = self.k, self.k.f, self.n
+        for i, (tile, _) in enumerate(self.runs):
+            with f.loop("tile", 0, n[f"times_{i}"]) as t:
+                first = (n[f"column_{i}"], n[f"base_{i}"]) if i else (tile.column, tile.base)
+                before = f.mul(t.index, n[f"pixels_{i}"])
+                column = total(f, product(f, before, self.c.phase), first[0])
+                base = total(f, product(f, before, self.c.reach), first[1])
                 arguments = [
                     f.gep(a, product(f, base, self.pixel_step), k.scalar),
                     b,
-                    f.gep(target, product(f, column, self.layout.width), k.scalar),
+                    f.gep(target, product(f, column, n["width"]), k.scalar),
                     count,
                     *blocks,
+                    n["plane"],
+                    n["in_columns"],
+                    n["inputs"],
                 ]
-                if self.normal is None:
-                    f.call(self.names[tile.shape, False], "void", arguments)
-                    continue
-                with f.when(self.normal):
-                    f.call(self.names[tile.shape, False], "void", arguments)
-                with f.when(f.xor(self.normal, f.const("i1", True))):
-                    f.call(self.names[tile.shape, True], "void", arguments)
+                call_exact(f, self.normal, self.names[tile.shape], arguments)
 
     # ---- the register tile
 
-    def _micro_kernel(self, tile: Tile, apart: bool) -> None:
-        """Write the micro-kernel of a tile's shape, unless there is one; it may multiply the halves of pairs apart."""
-        if (tile.shape, apart) in self.names:
-            return
-        name = self.names[tile.shape, apart] = f"tile_{len(self.names)}"
+    def _micro_kernel(self, tile: Tile, name: str, apart: bool) -> None:
+        """Write the micro-kernel of a tile's shape; it may multiply the halves of pairs apart."""
         self.apart = apart
         k, layout = self.k, self.layout
-        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
+        sizes = dict.fromkeys(("rows", "from", "to", "plane", "columns", "inputs"), "i64")
+        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", **sizes})
         span = restart_blocks(layout.taps)
         with f.loop("chain", f["from"], f["to"], span) as chain:  # at least one, which is empty without channels
             zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
-            end = f.smin(f.add(chain.index, span), layout.blocks)
+            end = f.smin(f.add(chain.index, span), f["to"] if self.c.inputs else 0)
             sums = self._blocks(f, tile, chain.index, end, zeros)
             places = [
                 f.gep(
@@ -382,11 +419,11 @@ class CorrelationKernel:
             first = f.mul(block.index, layout.depth)
             depth: Operand = layout.depth
             if c.inputs % layout.depth:
-                depth = f.smin(f.sub(f.i64(c.inputs), first), layout.depth)
-            a = f.gep(f["a"], f.mul(first, self.plane), k.scalar)
+                depth = f.smin(f.sub(f["inputs"], first), layout.depth)
+            a = f.gep(f["a"], f.mul(first, f["plane"]), k.scalar)
             b = f.gep(f["b"], f.mul(block.index, layout.block_size), k.scalar)
             with f.loop("kh", 0, f["rows"], carry=block.carried) as kh:
-                ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1] * self.pixel_step), k.scalar)
+                ar = f.gep(a, f.mul(f.mul(kh.index, row_step * self.pixel_step), f["columns"]), k.scalar)
                 br = f.gep(b, product(f, kh.index, kh_step * c.kernel[1] * layout.width), k.scalar)
                 current = kh.carried
                 runs = tap_runs(tile.taps)
@@ -399,7 +436,7 @@ class CorrelationKernel:
     def _run(self, f: Function, run: TapRun, a: Val, b: Val, depth: Operand, unroll: int, sums: list[Val]) -> list[Val]:
         """Extend the chains by a run of taps, each over the channels of the block."""
         k, layout = self.k, self.layout
-        channel = layout.taps * layout.width
+        channel, step = layout.taps * layout.width, self._channel_step(f)
         picked = [p * self.vectors + v for p in run.pixels for v in range(self.vectors)]
         with f.loop("kw", 0, run.count, carry=[sums[i] for i in picked]) as kw:
             at = total(f, product(f, kw.index, run.column_step), run.column)
@@ -410,11 +447,11 @@ class CorrelationKernel:
             elif not isinstance(depth, int) or depth % unroll:
                 unroll = 1
             with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
-                ac = f.gep(pa, f.mul(ch.index, self.channel_step), k.scalar)
+                ac = f.gep(pa, f.mul(ch.index, step), k.scalar)
                 bc = f.gep(pb, f.mul(ch.index, channel), k.scalar)
                 current = ch.carried
                 for u in range(unroll):
-                    au = f.gep(ac, u * self.channel_step, k.scalar)
+                    au = f.gep(ac, product(f, u, step), k.scalar)
                     bu = f.gep(bc, u * channel, k.scalar)
                     current = self._products(f, run.pixels, au, bu, current)
                 ch.next(*current)
@@ -423,6 +460,10 @@ class CorrelationKernel:
         for i, value in zip(picked, kw.results, strict=True):
             result[i] = value
         return result
+
+    def _channel_step(self, f: Function) -> Operand:
+        """The elements from one channel to the next."""
+        return 1 if self.blocked.source else f["plane"]
 
     def _products(self, f: Function, pixels: Sequence[int], a: Val, b: Val, sums: Sequence[Val]) -> list[Val]:
         """One channel of one tap: pixels times lanes."""
@@ -452,9 +493,8 @@ class CorrelationKernel:
 
     def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
         """The number of a panel's channels, the first of them, and where its row of the result begins."""
-        c, f = self.c, self.k.f
-        width = c.out_shape[1]
-        lane = product(f, panel, self.layout.width)
-        channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        offset = self.writer.offset(self.image, lane, product(f, row, width))
-        return channels, total(f, product(f, self.group, c.outputs), lane), offset
+        f, n = self.k.f, self.n
+        lane = product(f, panel, n["width"])
+        channels = f.smin(f.sub(n["outputs"], lane), n["width"])
+        offset = self.writer.offset(self.image, lane, product(f, row, n["columns"]))
+        return channels, total(f, product(f, self.group, n["outputs"]), lane), offset

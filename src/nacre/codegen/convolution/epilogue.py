@@ -21,6 +21,8 @@ from nacre.native.llvm_types import lanes_of, scalar_of, vec
 from nacre.native.llvm_values import Operand, Val
 from nacre.native.text import Function
 
+PIECE = 16  # bytes of the channels that are transposed together
+
 
 def rounded(f: Function, value: Val, result: str) -> Val:
     """Sums rounded once to the type of the result; bfloat16 as integers, which every back end can mask."""
@@ -29,12 +31,18 @@ def rounded(f: Function, value: Val, result: str) -> Val:
     return f.bitcast(round_to_bfloat(f, value), vec("i16", lanes_of(value.ty)))
 
 
+def in_pieces(k: SequenceKernel, channels: int) -> bool:
+    """Whether a number of channels is full pieces of 128 bits."""
+    return channels * k.element % PIECE == 0
+
+
 @dataclass(frozen=True)
 class PixelWriter:
     """Writes runs of pixels to a result [N,C,H,W], or [N,C/16,H,W,16] where it is `blocked`.
 
-    `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
-    scratch, where whole vectors of pixels can be read.  The operands in `along` have the result's layout.
+    `plane` is the pixels of one plane, `group` the elements of a group of channels and `width` those of a pixel in
+    scratch, where whole vectors of pixels can be read.  Groups of channels are `whole` if they are full pieces of 128
+    bits.  The operands in `along` have the result's layout.
     """
 
     k: SequenceKernel
@@ -42,7 +50,8 @@ class PixelWriter:
     operands: tuple[Val, ...]
     epilogue: ConvolutionEpilogue | None
     plane: Operand
-    outputs: int
+    group: Operand
+    whole: bool
     width: int
     along: tuple[Val, ...]
     blocked: bool
@@ -51,7 +60,7 @@ class PixelWriter:
     def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
         """The index in the result of a pixel of a channel of an image and group (`planes`)."""
         f = self.k.f
-        first = product(f, planes, product(f, self.outputs, self.plane))
+        first = product(f, planes, self.group)
         if self.blocked:
             return total(f, first, in_block(f, lane, self.plane), product(f, pixel, CHANNEL_BLOCK))
         return total(f, first, product(f, lane, self.plane), pixel)
@@ -86,8 +95,7 @@ class PixelWriter:
     def _function(self) -> str:
         """The function that writes pixels to planes of any size; without an epilogue, kernels share it."""
         k = self.k
-        name = f"write_{self.width}" if self.outputs % self._piece == 0 else f"write_{self.width}_each"
-        name = name if self.result == k.scalar else f"{name}_{self.result}"
+        name = "write"
         if name not in k.module.functions:
             f = k.internal(name, {"pixels": "ptr", "count": "i64", "channels": "i64", "target": "ptr", "plane": "i64"})
             inside = replace(self, k=k.inside(f), out=f["target"], plane=f["plane"])
@@ -123,7 +131,7 @@ class PixelWriter:
 
     @property
     def _piece(self) -> int:
-        return 16 // self.k.element
+        return PIECE // self.k.element
 
     def _vectors(self, pixels: Val, first: tuple[Val, Val], left: Val, at: Val, mask: Val | None) -> None:
         """Send a vector of pixels of a piece's channels to the output; `left` channels remain."""
@@ -135,7 +143,7 @@ class PixelWriter:
             place = ResultPlace(
                 f.add(first[0], i), f.add(f.add(first[1], product(f, i, self.plane)), at), mask, self.operands
             )
-            if self.outputs % size == 0 or i == 0:
+            if self.whole or i == 0:
                 self._vector(value, place)
             else:
                 with f.when(f.icmp("sgt", left, i)):

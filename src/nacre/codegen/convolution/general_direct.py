@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.epilogue import PixelWriter
+from nacre.codegen.convolution.epilogue import PixelWriter, in_pieces
 from nacre.codegen.convolution.general import (
     BATCH,
     RESULT_HEIGHT,
@@ -102,7 +102,8 @@ class GeneralCorrelationKernel:
         self.columns = self.phase_columns * c.columns.phases  # of a part of a row
         out = k.pointers[self.out]
         result = k.f.mul(self.result_rows, self.result_columns)
-        self.writer = PixelWriter(k, out, (), None, result, c.outputs, layout.width, (), False, k.scalar)
+        whole, group = in_pieces(k, c.outputs), k.f.mul(c.outputs, result)
+        self.writer = PixelWriter(k, out, (), None, result, group, whole, layout.width, (), False, k.scalar)
 
     def write(self) -> GeneralStep:
         """Write the whole kernel."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -114,6 +115,18 @@ def transpose_matrix(
         )
 
 
+def copy_planes(k: SequenceKernel, n: Mapping[str, Val], source: Val, count: Val, target: Val) -> None:
+    """Copy the first `count` pixels of each plane; the planes of the target have room for whole vectors."""
+    f = k.f
+    with f.loop("channel", 0, n["inputs"]) as ch:
+        a = f.gep(source, f.mul(ch.index, n["in_plane"]), k.scalar)
+        b = f.gep(target, f.mul(ch.index, n["plane"]), k.scalar)
+        with f.loop("at", 0, count, k.lanes) as at:
+            mask = f.lane_mask(f.sub(count, at.index), k.lanes)
+            value = f.masked_load(f.gep(a, at.index, k.scalar), mask, k.vector)
+            f.store(value, f.gep(b, at.index, k.scalar))
+
+
 @dataclass(frozen=True)
 class PanelLayout:
     """Weights as panels [group][panel][input][kh·kw][width], with channels in vector lanes.
@@ -188,26 +201,30 @@ class Packing:
         adjacent, whole = lane == 1, channel == layout.taps
         return Packing(layout.width, layout.taps, layout.panels, layout.outputs, group, lane, channel, adjacent, whole)
 
+    @staticmethod
+    def read(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> Packing:
+        """The numbers of a layout as values that a kernel reads."""
+        known = Packing.of(layout, strides)
+        names = "taps", "panels", "outputs", "group", "lane_stride", "input_stride"
+        found: dict[str, Any] = dict(k.read({name: getattr(known, name) for name in names}))
+        return replace(known, **found)
+
 
 def pack_weights(k: SequenceKernel, layout: PanelLayout, strides: tuple[int, int]) -> ConvolutionStep:
     """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w.
 
     The kernel reads the sizes, so that it serves many layouts.
     """
-    f, known = k.f, Packing.of(layout, strides)
-    numbers = known.taps, known.panels, known.outputs, known.group, *strides
-    sizes = (*numbers, layout.blocks, layout.depth, layout.inputs)
-    taps, panels, outputs, group, lane, channel, blocks, depth, inputs = k.read_sizes(len(sizes))
-    packing = Packing(layout.width, taps, panels, outputs, group, lane, channel, known.adjacent, known.whole)
+    f, packing = k.f, Packing.read(k, layout, strides)
+    n = k.read({"blocks": layout.blocks, "depth": layout.depth, "inputs": layout.inputs})
     with f.loop("item", f["lo"], f["hi"]) as item:
-        panel, block = split(f, item.index, blocks)
-        first = f.i64(product(f, block, depth))
-        end = f.smin(f.add(first, depth), inputs)
-        size = f.mul(f.mul(taps, depth), layout.width)
+        panel, block = split(f, item.index, n["blocks"])
+        first = f.i64(product(f, block, n["depth"]))
+        end = f.smin(f.add(first, n["depth"]), n["inputs"])
+        size = f.mul(f.mul(f.i64(packing.taps), n["depth"]), layout.width)
         target = f.gep(k.pointers["panels"], f.mul(item.index, size), k.scalar)
         pack_channels(k, packing, panel, (first, end), target)
-    found = k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
-    return replace(found, sizes=sizes)
+    return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
 
 
 def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
@@ -318,38 +335,37 @@ class Weights:
     """The filters of some lanes and input channels in w: rows of elements with a stride."""
 
     source: Val
-    stride: int
+    stride: Operand
     rows: Val
     length: Val
 
 
 def weights_of(
     k: SequenceKernel,
-    layout: PanelLayout,
-    strides: tuple[int, int],
+    about: Packing,
     panel: Operand,
     channels: tuple[Operand, Operand],
     scalar: str | None = None,
 ) -> Weights:
     """The place in w of the input channels start … end of one panel; panels of all groups are numbered together."""
-    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
-    group, p = split(f, panel, layout.panels)
-    lane = product(f, p, layout.width)
+    f = k.f
+    group, p = split(f, panel, about.panels)
+    lane = product(f, p, about.width)
     source = f.gep(
         k.pointers["w"],
         total(
             f,
-            product(f, group, layout.outputs * layout.inputs * taps),
-            product(f, lane, lane_stride),
-            product(f, channels[0], input_stride),
+            product(f, group, about.group),
+            product(f, lane, about.lane_stride),
+            product(f, channels[0], about.input_stride),
         ),
         scalar or k.scalar,
     )
-    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    lanes = f.smin(f.sub(f.i64(about.outputs), lane), about.width)
     count = f.sub(f.i64(channels[1]), channels[0])
-    if input_stride == taps:
-        return Weights(source, lane_stride, lanes, f.mul(count, taps))
-    return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
+    if about.whole:
+        return Weights(source, about.lane_stride, lanes, f.mul(count, about.taps))
+    return Weights(source, about.input_stride, count, f.mul(lanes, about.lane_stride))
 
 
 def prefetch_weights(k: SequenceKernel, about: Weights, part: Operand, parts: Operand) -> None:

@@ -7,6 +7,7 @@ own, which records the least magnitude of each block.  An absent channel is −0
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -44,19 +45,15 @@ class ChannelPairs:
         """The bytes of the packed weights, with the least magnitude of each block."""
         return 4 * self.layout.size + 8 * self.items
 
-    def least(self, k: SequenceKernel) -> Val:
-        """The address of the least magnitudes, behind the panels."""
-        return k.f.gep(k.pointers["panels"], self.layout.size, k.scalar)
-
-    def copy(self, k: SequenceKernel, source: Val, plane: int, count: Val, target: Val, pitch: int) -> Val:
-        """Copy `count` pixels of each plane to pairs, whose planes are `pitch` apart; returns the least magnitude."""
+    def copy(self, k: SequenceKernel, n: Mapping[str, Val], source: Val, count: Val, target: Val) -> Val:
+        """Copy `count` pixels of each plane to pairs; returns the least magnitude."""
         f = k.f
         ty = vec("i16", k.lanes)
 
         def planes(pair: Operand, both: bool, minima: list[Val]) -> list[Val]:
             """Copy one pair of planes, or the last plane alone."""
-            early = f.gep(source, product(f, pair, 2 * plane), "i16")
-            late, to = f.gep(early, plane, "i16"), f.gep(target, product(f, pair, pitch), k.scalar)
+            early = f.gep(source, product(f, pair, f.mul(n["in_plane"], 2)), "i16")
+            late, to = f.gep(early, n["in_plane"], "i16"), f.gep(target, product(f, pair, n["plane"]), k.scalar)
             with f.loop("at", 0, count, k.lanes, carry=minima) as at:
                 mask = f.lane_mask(f.sub(count, at.index), k.lanes)
                 first = f.masked_load(f.gep(early, at.index, "i16"), mask, ty)
@@ -67,19 +64,24 @@ class ChannelPairs:
                 at.next(*lesser(f, at.carried, packed))
             return at.results
 
-        whole = self.channels // 2
+        whole = f.sub(n["inputs"], self.channels % 2)
         with f.loop("pair", 0, whole, carry=no_least(f, k.lanes)) as pair:
             pair.next(*planes(pair.index, True, pair.carried))
         minima = pair.results if self.channels % 2 == 0 else planes(whole, False, pair.results)
         return least_of(f, minima[0])
 
-    def are_normal(self, k: SequenceKernel, panel: Operand, least: Val) -> Val:
+    def are_normal(self, k: SequenceKernel, n: Mapping[str, Val], panel: Operand, least: Val) -> Val:
         """Whether the packed dot instruction is exact for some pixels and a panel, which all groups' panels number."""
-        f, blocks = k.f, self.layout.blocks
-        first = f.gep(self.least(k), product(f, panel, blocks), "i64")
-        with f.loop("least", 0, blocks, carry=[f.i64(-1)]) as block:
+        f = k.f
+        first = f.gep(_least_magnitudes(k, n["size"]), product(f, panel, n["blocks"]), "i64")
+        with f.loop("least", 0, n["blocks"], carry=[f.i64(-1)]) as block:
             block.next(f.minmax("umin", block.carried[0], f.load(f.gep(first, block.index, "i64"), "i64")))
         return are_normal(f, least, block.results[0])
+
+
+def _least_magnitudes(k: SequenceKernel, size: Operand) -> Val:
+    """The address of the least magnitudes, behind the elements of the panels."""
+    return k.f.gep(k.pointers["panels"], size, k.scalar)
 
 
 def channel_pairs(isa: Isa, c: Correlation) -> tuple[Correlation, ChannelPairs]:
@@ -113,7 +115,7 @@ def pack_pairs(isa: Isa, pairs: ChannelPairs, strides: tuple[int, int]) -> Convo
                 f.store(packed, f.gep(to, at.index, k.scalar))
                 at.next(*lesser(f, at.carried, packed))
             pair.next(*at.results)
-        f.store(least_of(f, pair.results[0]), f.gep(pairs.least(k), item.index, "i64"))
+        f.store(least_of(f, pair.results[0]), f.gep(_least_magnitudes(k, layout.size), item.index, "i64"))
     return k.finish(["panels"], Count(pairs.items), 2 * single.block_size * k.element)
 
 
@@ -122,7 +124,7 @@ def _pack_wide(
 ) -> None:
     """Widen some channels of a panel in scratch memory, and pack them as float32 before it."""
     f = k.f
-    rows = weights_of(k, layout, strides, panel, channels, "i16")
+    rows = weights_of(k, Packing.of(layout, strides), panel, channels, "i16")
     wide, by_lane = f.gep(f["scratch"], layout.block_size, k.scalar), strides[1] == layout.taps
     pitch = layout.taps * (layout.depth if by_lane else layout.width)
     with f.loop("row", 0, rows.rows) as row:

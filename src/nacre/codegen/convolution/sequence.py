@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import field
 
@@ -123,11 +123,24 @@ class SequenceKernel:
         f, args = self.f, self.f["args"]
         self.pointers = {b: f.load(f.gep(args, i, "ptr"), "ptr") for i, b in enumerate(buffers)}
         self.batch = f.load(f.gep(args, len(buffers), "ptr"), "i64")
+        self.sizes: tuple[int, ...] = ()
 
     def read_sizes(self, count: int) -> list[Val]:
-        """Numbers that the kernel reads behind the batch."""
-        f, first = self.f, len(self.buffers) + 1
+        """Numbers that the kernel reads behind the batch and the sizes."""
+        f, first = self.f, len(self.buffers) + 1 + len(self.sizes)
         return [f.load(f.gep(f["args"], first + i, "ptr"), "i64") for i in range(count)]
+
+    def read(self, sizes: Mapping[str, int]) -> dict[str, Val]:
+        """Sizes as numbers that the kernel reads, by their names, so that its text serves other sizes, too."""
+        found = self.read_sizes(len(sizes))
+        self.sizes += tuple(sizes.values())
+        return dict(zip(sizes, found, strict=True))
+
+    def read_table(self, values: Sequence[int]) -> Val:
+        """The address of numbers that the kernel reads, as `read` does."""
+        first = len(self.buffers) + 1 + len(self.sizes)
+        self.sizes += tuple(values)
+        return self.f.gep(self.f["args"], first, "i64")
 
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
@@ -148,7 +161,7 @@ class SequenceKernel:
         """End the kernel function and describe it; scratch is in bytes."""
         self.f.ret()
         text, units = self.module.text(), separate_units(self.module, self.name)
-        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain, units)
+        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain, units, self.sizes)
 
 
 def split(f: Function, index: Operand, extent: Operand) -> tuple[Operand, Operand]:

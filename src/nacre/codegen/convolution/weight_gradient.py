@@ -11,9 +11,10 @@ Where that leaves too few items, an item is an image: the chains' sums go to a w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
-from nacre.codegen.bfloat_pairs import are_normal, halves, multiply_pairs
+from nacre.codegen.bfloat_pairs import APART, are_normal, call_exact, halves, multiply_pairs
 from nacre.codegen.convolution.epilogue import rounded
 from nacre.codegen.convolution.pack import transpose_matrix
 from nacre.codegen.convolution.pixel_pairs import PixelPairs, image_lines, pack_lines, result_lines
@@ -51,17 +52,48 @@ class WeightKernel:
         self.lines_offset = self.sums_offset + sums
         lines = plan.block_lines * self.conv.columns.size * plan.width if plan.depthwise else 0
         self.scratch = (self.lines_offset + lines) * self.k.element
+        self.n = self.k.read(self._sizes())
+
+    def _sizes(self) -> dict[str, int]:
+        """The sizes that do not change the form of the kernel."""
+        plan, conv = self.plan, self.conv
+        return {
+            "filters": conv.filters,
+            "group_filters": conv.group_filters,
+            "channels": conv.channels,
+            "group_channels": conv.group_channels,
+            "plane": plan.plane,
+            "columns": plan.result_row,
+            "dy_plane": conv.rows.out * plan.result_row,
+            "rows": conv.rows.out,
+            "line": plan.line * plan.pixel,
+            "panels": plan.panels,
+            "group_panels": plan.group_panels,
+            "blocks": plan.blocks,
+            "block_rows": plan.block_rows,
+            "units": plan.units,
+            "parts": plan.parts,
+            "part_channels": plan.part_channels,
+            "unit_size": plan.unit_size,
+            "item_units": plan.item_units,
+            "items": ceil_div(plan.units, plan.item_units),
+            "width": plan.width,
+            "tile_channels": plan.tile_channels,
+            "rest": conv.group_channels % plan.tile_channels,
+            "sums_offset": self.sums_offset,
+            "lines_offset": self.lines_offset,
+        }
 
     def write(self) -> ConvolutionStep:
         """Write the whole kernel."""
         k, f, plan = self.k, self.k.f, self.plan
         rows = self.conv.rows
         valid = [[p for p in range(rows.out) if any(t == kh for t, _ in rows.taps(p))] for kh in range(rows.kernel)]
-        self.row_table = k.table("row_range", [v for at in valid for v in ((at[0], at[-1] + 1) if at else (0, 0))])
+        self.row_table = k.read_table([v for at in valid for v in ((at[0], at[-1] + 1) if at else (0, 0))])
         for kw in range(0, self.conv.columns.kernel, plan.kw_chunk):
-            for channels in self._channel_counts():
+            for name, channels in zip((f"pixels_{kw}", f"pixels_{kw}_rest"), self._channel_counts(), strict=False):
                 for apart in (False,) if plan.pairs is None else (False, True):
-                    self._micro_kernel(kw, channels, apart)
+                    self._micro_kernel(name + APART * apart, kw, channels, apart)
         with f.loop("item", f["lo"], f["hi"]) as item:
             if plan.by_image:
                 self._image(item.index)
@@ -78,16 +110,16 @@ class WeightKernel:
 
     def _owner(self, item: Val) -> None:
         """Sum some units of one panel over all images, and write them to dw."""
-        k, f, plan = self.k, self.k.f, self.plan
-        panel, piece = split(f, item, ceil_div(plan.units, plan.item_units))
-        first = product(f, piece, plan.item_units)
-        end = f.smin(total(f, first, plan.item_units), plan.units)
-        sums = f.gep(f["scratch"], self.sums_offset, k.scalar)
-        with f.loop("clear", 0, plan.item_units * plan.unit_size, k.lanes) as at:
+        k, f, n = self.k, self.k.f, self.n
+        panel, piece = split(f, item, n["items"])
+        first = product(f, piece, n["item_units"])
+        end = f.smin(total(f, first, n["item_units"]), n["units"])
+        sums = f.gep(f["scratch"], n["sums_offset"], k.scalar)
+        with f.loop("clear", 0, f.mul(n["item_units"], n["unit_size"]), k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(sums, at.index, k.scalar))
         with f.loop("image", 0, k.batch) as image:
             self._compare(image.index, panel)
-            with f.loop("block", 0, plan.blocks) as block:
+            with f.loop("block", 0, n["blocks"]) as block:
                 start = f.icmp("eq", f.or_(image.index, block.index), 0)
                 pixels = self._pack(image.index, panel, block.index)
                 self._units(image.index, panel, block.index, (first, end), pixels, sums, start)
@@ -95,28 +127,26 @@ class WeightKernel:
 
     def _image(self, item: Val) -> None:
         """Write every chain's sum of one image and panel to the workspace."""
-        k, f, plan = self.k, self.k.f, self.plan
-        image, panel = split(f, item, plan.panels)
-        size = plan.units * plan.unit_size
+        k, f, n = self.k, self.k.f, self.n
+        image, panel = split(f, item, n["panels"])
+        size = f.mul(n["units"], n["unit_size"])
         self._compare(image, panel)
-        with f.loop("block", 0, plan.blocks) as block:
+        with f.loop("block", 0, n["blocks"]) as block:
             pixels = self._pack(image, panel, block.index)
-            index = total(f, product(f, total(f, product(f, image, plan.blocks), block.index), plan.panels), panel)
+            index = total(f, product(f, total(f, product(f, image, n["blocks"]), block.index), n["panels"]), panel)
             sums = f.gep(k.pointers["sums"], product(f, index, size), k.scalar)
-            self._units(image, panel, block.index, (0, plan.units), pixels, sums, f.const("i1", True))
+            self._units(image, panel, block.index, (0, n["units"]), pixels, sums, f.const("i1", True))
 
     def _compare(self, image: Operand, panel: Operand) -> None:
         """Find out whether the packed dot instruction is exact for an image and a panel."""
-        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        if plan.pairs is None:
+        k, f, n = self.k, self.k.f, self.n
+        if self.plan.pairs is None:
             return
-        group, p = split(f, panel, plan.group_panels)
-        lane = product(f, p, plan.width)
-        lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
+        group, lane, lanes = self._lanes(panel)
         found: list[Val] = []
         for name, planes, inside, count in (
-            ("x_least", conv.channels, product(f, group, conv.group_channels), f.i64(conv.group_channels)),
-            ("dy_least", conv.filters, total(f, product(f, group, conv.group_filters), lane), lanes),
+            ("x_least", n["channels"], product(f, group, n["group_channels"]), n["group_channels"]),
+            ("dy_least", n["filters"], total(f, product(f, group, n["group_filters"]), lane), lanes),
         ):
             first = f.gep(k.pointers[name], total(f, product(f, image, planes), inside), "i64")
             with f.loop("least", 0, count, carry=[f.i64(-1)]) as at:
@@ -126,34 +156,38 @@ class WeightKernel:
 
     def _pack(self, image: Operand, panel: Operand, block: Val) -> Val:
         """Transpose a block of rows of dy to [pixel][lane] in scratch."""
-        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        height, width = conv.rows.out, plan.result_row
-        group, p = split(f, panel, plan.group_panels)
-        lane = product(f, p, plan.width)
-        lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
-        channel = total(f, product(f, image, conv.filters), product(f, group, conv.group_filters), lane)
-        row = f.mul(block, plan.block_rows)
-        rows = f.smin(f.sub(f.i64(height), row), plan.block_rows)
-        at = total(f, product(f, channel, height * width), f.mul(row, width))
+        k, f, n = self.k, self.k.f, self.n
+        group, lane, lanes = self._lanes(panel)
+        channel = total(f, product(f, image, n["filters"]), product(f, group, n["group_filters"]), lane)
+        row = f.mul(block, n["block_rows"])
+        rows = f.smin(f.sub(n["rows"], row), n["block_rows"])
+        at = total(f, product(f, channel, n["dy_plane"]), f.mul(row, n["columns"]))
         source = f.gep(k.pointers[self.dy], at, k.scalar)
-        transpose_matrix(k, f, source, height * width, lanes, f.mul(rows, width), f["scratch"], plan.width)
+        pixels = f.mul(rows, n["columns"])
+        transpose_matrix(k, f, source, n["dy_plane"], lanes, pixels, f["scratch"], n["width"])
         return f["scratch"]
+
+    def _lanes(self, panel: Operand) -> tuple[Operand, Operand, Val]:
+        """The group of a panel, the first filter of the panel in the group, and the number of its filters."""
+        f, n = self.k.f, self.n
+        group, p = (0, panel) if self.conv.groups == 1 else split(f, panel, n["group_panels"])
+        lane = product(f, p, n["width"])
+        return group, lane, f.smin(f.sub(n["group_filters"], lane), n["width"])
 
     def _pack_lines(self, image: Operand, panel: Operand, start: Val) -> tuple[Val, Val]:
         """Transpose the input rows of a block to [pixel][lane]; their address and the first row."""
-        k, f, plan, conv, rows = self.k, self.k.f, self.plan, self.conv, self.conv.rows
+        k, f, plan, n, rows = self.k, self.k.f, self.plan, self.n, self.conv.rows
         lane = product(f, panel, plan.width)
-        lanes = f.smin(f.sub(f.i64(conv.filters), lane), plan.width)
+        lanes = f.smin(f.sub(n["filters"], lane), plan.width)
+        columns = self.conv.columns.size
         top = f.sub(f.mul(start, rows.stride), rows.low)
         first = f.smax(top, 0)
         span = (plan.block_rows - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1
         count = f.smax(f.sub(f.smin(f.add(top, span), rows.size), first), 0)
-        channel = total(f, product(f, image, conv.filters), lane)
-        source = f.gep(
-            k.pointers["x"], total(f, product(f, channel, plan.plane), f.mul(first, conv.columns.size)), k.scalar
-        )
-        target = f.gep(f["scratch"], self.lines_offset, k.scalar)
-        transpose_matrix(k, f, source, plan.plane, lanes, f.mul(count, conv.columns.size), target, plan.width)
+        channel = total(f, product(f, image, n["filters"]), lane)
+        source = f.gep(k.pointers["x"], total(f, product(f, channel, n["plane"]), f.mul(first, columns)), k.scalar)
+        target = f.gep(f["scratch"], n["lines_offset"], k.scalar)
+        transpose_matrix(k, f, source, n["plane"], lanes, f.mul(count, columns), target, plan.width)
         return target, first
 
     # ---- the tiles of a block
@@ -169,70 +203,63 @@ class WeightKernel:
         first: Val,
     ) -> None:
         """Add one block's chains to the sums of the given units."""
-        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        group, _ = split(f, panel, plan.group_panels)
-        planes = total(f, product(f, image, conv.channels), product(f, group, conv.group_channels))
-        start = f.mul(block, plan.block_rows)
-        end = f.add(start, plan.block_rows)
-        source = f.gep(k.pointers[self.x], product(f, planes, plan.plane), k.scalar)
+        k, f, plan, conv, n = self.k, self.k.f, self.plan, self.conv, self.n
+        group, _, _ = self._lanes(panel)
+        planes = total(f, product(f, image, n["channels"]), product(f, group, n["group_channels"]))
+        start = f.mul(block, n["block_rows"])
+        end = f.add(start, n["block_rows"])
+        source = f.gep(k.pointers[self.x], product(f, planes, n["plane"]), k.scalar)
         first_line: Operand = 0
         if plan.depthwise:
             source, first_line = self._pack_lines(image, panel, start)
         with f.loop("unit", units[0], units[1]) as unit:
-            kh, part = split(f, unit.index, plan.parts)
+            kh, part = (0, unit.index) if conv.rows.kernel == 1 else split(f, unit.index, n["parts"])
             entry = f.gep(self.row_table, product(f, kh, 2), "i64")
             low = f.smax(f.load(entry, "i64"), start)
             high = f.smin(f.load(f.gep(entry, 1, "i64"), "i64"), end)
             rows = f.smax(f.sub(high, low), 0)
             line = total(f, f.mul(low, conv.rows.stride), product(f, kh, conv.rows.dilation), -conv.rows.low)
-            skipped = f.mul(f.sub(line, first_line), plan.line * plan.pixel)
+            skipped = f.mul(f.sub(f.i64(line), first_line), n["line"])
             x = f.gep(source, skipped, k.scalar)
-            d = f.gep(pixels, f.mul(f.sub(low, start), plan.result_row * plan.width), k.scalar)
-            to = f.gep(sums, product(f, f.sub(unit.index, units[0]), plan.unit_size), k.scalar)
+            d = f.gep(pixels, f.mul(f.mul(f.sub(low, start), n["columns"]), n["width"]), k.scalar)
+            to = f.gep(sums, product(f, f.sub(unit.index, units[0]), n["unit_size"]), k.scalar)
             self._tiles(x, d, to, part, rows, first)
 
     def _tiles(self, x: Val, d: Val, sums: Val, part: Operand, rows: Val, first: Val) -> None:
         """All tiles of a unit."""
-        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        begin = product(f, part, plan.part_channels)
-        end = f.smin(total(f, begin, plan.part_channels), conv.group_channels)
-        row = conv.columns.kernel * plan.width
+        k, f, plan, conv, n = self.k, self.k.f, self.plan, self.conv, self.n
+        begin = product(f, part, n["part_channels"])
+        end = f.smin(total(f, begin, n["part_channels"]), n["group_channels"])
+        row = f.mul(n["width"], conv.columns.kernel)
 
-        def call(kw: int, channels: int, c: Operand) -> None:
-            """Call the function for the given number of kernel columns and channels at channel c."""
+        def call(name: str, kw: int, c: Operand) -> None:
+            """Call the function for a chunk of kernel columns and the channels from c on."""
             at = product(f, f.sub(f.i64(c), begin), row)
             arguments = [
-                f.gep(x, product(f, c, plan.plane), k.scalar),
+                f.gep(x, product(f, c, n["plane"]), k.scalar),
                 d,
-                f.gep(sums, total(f, at, kw * plan.width), k.scalar),
+                f.gep(sums, total(f, at, product(f, kw, n["width"])), k.scalar),
                 rows,
                 first,
             ]
-            if self.normal is None:
-                f.call(_tile_name(kw, channels, False), "void", arguments)
-                return
-            with f.when(self.normal):
-                f.call(_tile_name(kw, channels, False), "void", arguments)
-            with f.when(f.xor(self.normal, f.const("i1", True))):
-                f.call(_tile_name(kw, channels, True), "void", arguments)
+            call_exact(f, self.normal, name, arguments)
 
-        whole, *tail = self._channel_counts()
+        counts = self._channel_counts()
+        whole = n["tile_channels"]
         for kw in range(0, conv.columns.kernel, plan.kw_chunk):
-            with f.loop("c", begin, f.sub(end, whole - 1), whole) as c:
-                call(kw, whole, c.index)
-            for count in tail:
-                rest = conv.group_channels - count
-                with f.when(f.icmp("eq", end, conv.group_channels)):
-                    call(kw, count, rest)
+            with f.loop("c", begin, f.sub(f.add(end, 1), whole), whole) as c:
+                call(f"pixels_{kw}", kw, c.index)
+            if len(counts) > 1:
+                with f.when(f.icmp("eq", end, n["group_channels"])):
+                    call(f"pixels_{kw}_rest", kw, f.sub(n["group_channels"], n["rest"]))
 
-    def _micro_kernel(self, kw: int, channels: int, apart: bool) -> None:
+    def _micro_kernel(self, name: str, kw: int, channels: int, apart: bool) -> None:
         """Write the chain of one tile: `channels` channels, the kw of a chunk, all lanes.
 
         It may multiply the halves of pairs `apart`.
         """
         k, plan, conv = self.k, self.plan, self.conv
-        parameters = {"x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"}
-        f = k.internal(_tile_name(kw, channels, apart), parameters)
+        f = k.internal(name, {"x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"})
         kws = range(kw, min(conv.columns.kernel, kw + plan.kw_chunk))
         rows = [(c, t) for c in range(channels) for t in kws]
         zeros = [f.zero(k.vector)] * (len(rows) * plan.vectors)
@@ -313,33 +340,29 @@ class WeightKernel:
 
     def _write_out(self, panel: Operand, units: tuple[Operand, Val], sums: Val) -> None:
         """Write the sums of some units to dw [O,C/groups,kh,kw]."""
-        k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
-        kernel, channels = conv.columns.kernel, conv.group_channels
-        filters = channels * conv.taps
-        group, p = split(f, panel, plan.group_panels)
-        lane = product(f, p, plan.width)
-        lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
-        filt = total(f, product(f, group, conv.group_filters), lane)
+        k, f, conv, n, result = self.k, self.k.f, self.conv, self.n, self.plan.result
+        kernel, channels = conv.columns.kernel, n["group_channels"]
+        filters = f.mul(channels, conv.taps)
+        group, lane, lanes = self._lanes(panel)
+        filt = total(f, product(f, group, n["group_filters"]), lane)
         with f.loop("unit", *units) as unit, f.loop("lane", 0, lanes) as at:
-            kh, part = split(f, unit.index, plan.parts)
-            begin = product(f, part, plan.part_channels)
-            count = f.smin(f.sub(f.i64(channels), begin), plan.part_channels)
-            source = f.gep(sums, total(f, product(f, f.sub(unit.index, units[0]), plan.unit_size), at.index), k.scalar)
+            kh, part = (0, unit.index) if conv.rows.kernel == 1 else split(f, unit.index, n["parts"])
+            begin = product(f, part, n["part_channels"])
+            count = f.smin(f.sub(channels, begin), n["part_channels"])
+            size = n["unit_size"]
+            source = f.gep(sums, total(f, product(f, f.sub(unit.index, units[0]), size), at.index), k.scalar)
             target = f.gep(
                 k.pointers["dw"],
-                total(f, f.mul(f.add(at.index, filt), filters), product(f, begin, conv.taps), product(f, kh, kernel)),
-                plan.result,
+                total(
+                    f, f.mul(total(f, at.index, filt), filters), product(f, begin, conv.taps), product(f, kh, kernel)
+                ),
+                result,
             )
             with f.loop("c", 0, count) as c, f.loop("kw", 0, kernel) as kw:
                 row = f.add(f.mul(c.index, kernel), kw.index)
-                value = f.load(f.gep(source, f.mul(row, plan.width), k.scalar), k.scalar)
-                to = f.gep(target, f.add(f.mul(c.index, conv.taps), kw.index), plan.result)
-                f.store(rounded(f, value, plan.result), to)
-
-
-def _tile_name(kw: int, channels: int, apart: bool) -> str:
-    """The name of a micro-kernel."""
-    return f"pixels_{kw}_{channels}{'_apart' if apart else ''}"
+                value = f.load(f.gep(source, f.mul(row, n["width"]), k.scalar), k.scalar)
+                to = f.gep(target, f.add(f.mul(c.index, conv.taps), kw.index), result)
+                f.store(rounded(f, value, result), to)
 
 
 def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> ConvolutionStep:
@@ -348,41 +371,60 @@ def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> ConvolutionStep:
     k = SequenceKernel(isa, scalar, "conv_dw_total", ("sums", "dw"))
     f = k.f
     rows = size // plan.width
+    n = k.read(
+        {
+            "rows": rows,
+            "unit_rows": plan.part_channels * conv.columns.kernel,
+            "parts": plan.parts,
+            "part_channels": plan.part_channels,
+            "group_channels": conv.group_channels,
+            "group_filters": conv.group_filters,
+            "group_panels": plan.group_panels,
+            "blocks": plan.blocks,
+            "size": size,
+            "step": size * plan.panels,
+        }
+    )
     with f.loop("item", f["lo"], f["hi"]) as item:
-        panel, row = split(f, item.index, rows)
-        unit, in_unit = split(f, row, plan.part_channels * conv.columns.kernel)
-        kh, part = split(f, unit, plan.parts)
+        panel, row = split(f, item.index, n["rows"])
+        unit, in_unit = split(f, row, n["unit_rows"])
+        kh, part = split(f, unit, n["parts"])
         in_part, kw = split(f, in_unit, conv.columns.kernel)
-        channel = total(f, product(f, part, plan.part_channels), in_part)
-        with f.when(f.icmp("slt", channel, conv.group_channels)):
-            _total_row(k, plan, panel, row, (channel, kh, kw))
+        channel = total(f, product(f, part, n["part_channels"]), in_part)
+        with f.when(f.icmp("slt", channel, n["group_channels"])):
+            _total_row(k, plan, n, panel, row, (channel, kh, kw))
     return k.finish(["dw"], Count(plan.panels * rows), plan.width * k.element, grain=8)
 
 
 def _total_row(
-    k: SequenceKernel, plan: WeightPlan, panel: Operand, row: Operand, tap: tuple[Operand, Operand, Operand]
+    k: SequenceKernel,
+    plan: WeightPlan,
+    n: Mapping[str, Val],
+    panel: Operand,
+    row: Operand,
+    tap: tuple[Operand, Operand, Operand],
 ) -> None:
     """Add up one (channel, kh, kw) row of lanes and write it."""
-    f, conv, size = k.f, plan.conv, plan.units * plan.unit_size
-    at = total(f, product(f, panel, size), product(f, row, plan.width))
+    f, conv = k.f, plan.conv
+    at = total(f, product(f, panel, n["size"]), product(f, row, plan.width))
     source = f.gep(k.pointers["sums"], at, k.scalar)
-    chains = f.mul(k.batch, plan.blocks)
+    chains = f.mul(k.batch, n["blocks"])
     for v in range(plan.vectors):
         here = f.gep(source, v * k.lanes, k.scalar)
         with f.loop("chain", 0, chains, carry=[f.zero(k.vector)]) as chain:
-            value = f.load(f.gep(here, f.mul(chain.index, size * plan.panels), k.scalar), k.vector)
+            value = f.load(f.gep(here, f.mul(chain.index, n["step"]), k.scalar), k.vector)
             first = f.icmp("eq", chain.index, 0)
             chain.next(f.select(first, value, f.fadd(chain.carried[0], value)))
         f.store(chain.results[0], f.gep(f["scratch"], v * k.lanes, k.scalar))
-    group, p = split(f, panel, plan.group_panels)
+    group, p = (0, panel) if conv.groups == 1 else split(f, panel, n["group_panels"])
     lane = product(f, p, plan.width)
-    lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
+    lanes = f.smin(f.sub(n["group_filters"], lane), plan.width)
     channel, kh, kw = tap
     offset = total(f, product(f, channel, conv.taps), product(f, kh, conv.columns.kernel), kw)
-    first = total(f, product(f, group, conv.group_filters), lane)
+    first = total(f, product(f, group, n["group_filters"]), lane)
     with f.loop("lane", 0, lanes) as at_lane:
         value = f.load(f.gep(f["scratch"], at_lane.index, k.scalar), k.scalar)
-        index = f.mul(f.add(at_lane.index, first), conv.group_channels * conv.taps)
+        index = f.mul(total(f, at_lane.index, first), f.mul(n["group_channels"], conv.taps))
         f.store(rounded(f, value, plan.result), f.gep(k.pointers["dw"], total(f, index, offset), plan.result))
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.epilogue import PixelWriter
+from nacre.codegen.convolution.epilogue import PixelWriter, in_pieces
 from nacre.codegen.convolution.pack import packed_panels, packed_room
 from nacre.codegen.convolution.sequence import (
     PLANES,
@@ -85,7 +85,8 @@ def _result_writer(call: WinogradCall, w: WinogradKernel) -> tuple[PixelWriter, 
         operands,
         call.epilogue,
         height * width,
-        plan.sides.outputs,
+        plan.sides.outputs * height * width,
+        in_pieces(k, plan.sides.outputs),
         plan.width,
         along,
         call.blocked.result,

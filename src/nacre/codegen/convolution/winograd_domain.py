@@ -208,7 +208,8 @@ class WinogradKernel:
         """Prefetch one of several parts of a range of channels' filters in w, of all groups' panels."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
-        prefetch_weights(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
+        about = Packing.of(plan.filters, plan.sides.strides)
+        prefetch_weights(k, weights_of(k, about, index, channels), part, parts)
 
     def prefetch_taps(self, f: Function, source: Val, parts: int) -> None:
         """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""

@@ -9,7 +9,7 @@ Loop carries are updated in place by the same rule; otherwise they have two plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nacre.base.identity_cache import cached_by_identity
@@ -38,10 +38,11 @@ def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
         body = body[0].body
+    bodies = _Bodies({})
     found: list[tuple[int, int]] = []
     for i, x in enumerate(kernel.inputs):
         for o, y in enumerate(kernel.outputs):
-            if same_layout(x, y) and _before(body, x.name, y.name):
+            if same_layout(x, y) and bodies.before(body, x.name, y.name):
                 found.append((i, o))
     return found
 
@@ -57,17 +58,38 @@ def same_layout(x: Buffer, y: Buffer) -> bool:
     )
 
 
-def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
-    """Whether all loads of x, at the index at which y is stored, come before that store."""
-    mentions = [s for s in body if next(_loads(s, x), None) or next(_stores(s, y), None)]
-    if len(mentions) == 1 and isinstance(mentions[0], For):
-        lets = {s.name: s.value for s in body if isinstance(s, Let)}
-        return _before(mentions[0].body, x, y) and _once(mentions[0], y, Scope({}, lets))
+@dataclass(frozen=True)
+class _Bodies:
+    """The bodies of a kernel, by their statements' accesses to buffers."""
+
+    known: dict[int, list[tuple[Stmt, _Accesses]]]
+
+    def of(self, body: tuple[Stmt, ...]) -> list[tuple[Stmt, _Accesses]]:
+        """The statements of a body that access buffers."""
+        found = self.known.get(id(body))
+        if found is None:
+            every = [(s, _accesses(s)) for s in body]
+            found = self.known[id(body)] = [(s, a) for s, a in every if a.loads or a.stores]
+        return found
+
+    def before(self, body: tuple[Stmt, ...], x: str, y: str) -> bool:
+        """Whether all loads of x, at the index at which y is stored, come before that store."""
+        mentions = [(s, a) for s, a in self.of(body) if x in a.loads or y in a.stores]
+        if len(mentions) == 1 and isinstance(loop := mentions[0][0], For):
+            if not self.before(loop.body, x, y):
+                return False
+            lets = {s.name: s.value for s in body if isinstance(s, Let)}
+            return _once(loop, y, Scope({}, lets))
+        return _stored_last(mentions, x, y)
+
+
+def _stored_last(mentions: Sequence[tuple[Stmt, _Accesses]], x: str, y: str) -> bool:
+    """Whether y is stored once, behind all loads of x, which are at its index."""
     stored: tuple[Expr, ...] | None = None
     indices: set[tuple[Expr, ...]] = set()
-    for s in mentions:
-        loads = list(_loads(s, x))
-        stores = list(_stores(s, y))
+    for s, accesses in mentions:
+        loads = accesses.loads.get(x, ())
+        stores = accesses.stores.get(y, ())
         if stored is not None and (loads or stores):
             return False
         if stores and isinstance(s, For | If | While):
@@ -80,7 +102,7 @@ def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
 
 def _once(loop: For, y: str, scope: Scope) -> bool:
     """Whether iterations of a loop store to different elements."""
-    return loop.parallel or not next(_stores(loop, y), None) or separate(loop, y, scope)
+    return loop.parallel or y not in _accesses(loop).stores or separate(loop, y, scope)
 
 
 def _inside(s: Stmt) -> tuple[Stmt, ...]:
@@ -91,14 +113,6 @@ def _inside(s: Stmt) -> tuple[Stmt, ...]:
             return s.body + s.orelse
         case _:
             return ()
-
-
-def _loads(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
-    return iter(_accesses(s).loads.get(name, ()))
-
-
-def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
-    return iter(_accesses(s).stores.get(name, ()))
 
 
 @dataclass(frozen=True, slots=True)
