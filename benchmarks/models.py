@@ -128,10 +128,16 @@ def _padded(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def _mixture(way: str, room: float | None, tokens: int, alike: float = ALIKE) -> Case:
-    """Experts of width 256 and 512, two of 8 for each token."""
+    """Experts of width 256 and 512, two of 8 for each token; torch's run one after another, except for one-hot ones."""
+
+    def theirs(m: Any) -> Any:
+        """The network in torch."""
+        sizes = 256, 512, 8, 2
+        return m.OneHotExperts(*sizes, room) if way == "onehot" else m.MixtureOfExperts(*sizes)
+
     return Case(
         lambda m: m.MixtureOfExperts(256, 512, 8, 2, way, room=room),
-        lambda m: m.MixtureOfExperts(256, 512, 8, 2),
+        theirs,
         "experts",
         _images(tokens, 256),
         lambda rng: rng.standard_normal((tokens, 256)).astype(np.float32),
@@ -183,24 +189,22 @@ CASES = {
         _padded,
         _classes(BertSizes().vocab_size, 8, 128),
     ),
+    "experts-onehot": _mixture("onehot", 1.25, 512),
     # tokens beyond the room of an expert skip it, and torch's twin has none that do
-    "experts-onehot": _mixture("onehot", 1.25, 512, alike=0.5),
     "experts-scatter": _mixture("scatter", 1.25, 512, alike=0.5),
     "experts-gather": _mixture("gather", None, 256),
     "experts-gather-few": _mixture("gather", None, 16),
 }
 
 
-def weights(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """The numbers of the named parameters: scales are 1, biases 0, others random, by their names."""
-
-    def numbers(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if len(shape) < 2:
-            return np.full(shape, float(name.endswith("weight")), np.float32)
-        fan = np.prod(shape[1:]) if len(shape) == 4 else shape[-1]
-        return np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape, np.float32) / np.sqrt(fan)
-
-    return {name: numbers(name, shape) for name, shape in shapes.items()}
+def weights(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The numbers of a named parameter: a scale is 1, a bias 0, others are random, by their name."""
+    if len(shape) < 2:
+        return np.full(shape, float(name.endswith("weight")), np.float32)
+    fan = np.prod(shape[1:]) if len(shape) == 4 else shape[-1]
+    numbers = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape, np.float32)
+    numbers /= np.sqrt(fan)
+    return numbers
 
 
 def loss_of(functions: Any, case: Case, found: Any, y: Any) -> Any:
@@ -220,9 +224,8 @@ def of_nacre(case: Case, mode: str) -> Step:
     nc.set_threads(THREADS)
     rng = np.random.default_rng(0)
     model = case.ours(import_module(f"nacre.examples.models.{case.module}"))
-    made = weights({name: tuple(map(int, p.shape)) for name, p in model.named_parameters()})
-    state = dict(model.state_dict())
-    model.load_state_dict(state | {name: nc.asarray(value) for name, value in made.items() if name in state})
+    for name, p in model.named_parameters():
+        p.assign(nc.tensor(weights(name, tuple(map(int, p.shape)))))
     inputs, y = tuple(map(nc.asarray, case.inputs(rng))), nc.asarray(case.targets(rng))
     update = nc.optim.AdamW(model.parameters(), lr=1e-4)
 
@@ -259,9 +262,8 @@ def of_torch(case: Case, mode: str, compiled: bool) -> Step:
     rng = np.random.default_rng(0)
     model = case.theirs(import_module("torch_models"))
     with torch.no_grad():
-        made = weights({name: tuple(p.shape) for name, p in model.named_parameters()})
         for name, p in model.named_parameters():
-            p.copy_(torch.from_numpy(made[name]))
+            p.copy_(torch.from_numpy(weights(name, tuple(p.shape))))
     inputs, y = [torch.from_numpy(x) for x in case.inputs(rng)], torch.from_numpy(case.targets(rng))
     if inputs[0].ndim == 4 and not compiled:
         model = model.to(memory_format=torch.channels_last)

@@ -343,3 +343,26 @@ def test_objects_that_are_not_state_dicts_are_refused(state: Any) -> None:
     with pytest.raises(nc.Error, match=r"required|must"):
         model.load_state_dict(state)
     assert {k: v.tolist() for k, v in model.state_dict().items()} == before
+
+
+def test_a_state_with_two_values_of_a_shared_parameter_is_refused() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            self.inward, self.outward = nn.Embedding(3, 2), nn.Linear(2, 3, bias=False)
+            self.outward.weight = self.inward.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.outward(self.inward(x))
+
+    model = Tied()
+    before, state = model.inward.weight.numpy().copy(), dict(model.state_dict())
+    assert list(state) == ["inward.weight", "outward.weight"]
+    state["inward.weight"] = nc.ones((3, 2))
+    with pytest.raises(nc.ArgumentError, match=r"inward\.weight and outward\.weight are one parameter and got two"):
+        model.load_state_dict(state)
+    assert np.array_equal(model.inward.weight.numpy(), before)
+    state["outward.weight"] = np.ones((3, 2))
+    model.load_state_dict(state)
+    assert model.outward.weight.tolist() == np.ones((3, 2)).tolist()
+    model.load_state_dict({"outward.weight": nc.zeros((3, 2))}, strict=False)
+    assert model.inward.weight.tolist() == np.zeros((3, 2)).tolist()

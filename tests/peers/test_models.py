@@ -11,6 +11,7 @@ import pytest
 import nacre as nc
 from examples.small_networks import BERT, LLAMA, NETWORKS, ROWS, scores
 from nacre import optim
+from nacre.examples.models.experts import MixtureOfExperts
 from nacre.examples.models.llama import Llama, LlamaCache
 from nacre.nn import functional as F
 
@@ -99,3 +100,13 @@ def test_tokens_behind_a_cache_have_pytorchs_values() -> None:
     given = nc.asarray(ids)
     parts = [read(given[:, :5], nc.tensor(0)), *(read(given[:, k : k + 1], nc.tensor(k)) for k in range(5, 9))]
     compare(nc.concat(parts, axis=1), twin(torch.from_numpy(ids)), TOLERANCES["llama"], "values")
+
+
+def test_experts_by_one_hot_matrices_with_room_have_pytorchs_values() -> None:
+    """Tokens beyond the room of their expert skip it in both."""
+    torch.manual_seed(4)
+    twin = twins.OneHotExperts(8, 12, 4, 2, 0.75).double()
+    model = MixtureOfExperts(8, 12, 4, 2, "onehot", room=0.75).double()
+    model.load_state_dict(twin.state_dict())
+    x = np.random.default_rng(5).standard_normal((13, 8))
+    compare(nc.jit(model)(nc.asarray(x)), twin(torch.from_numpy(x)), 1e-10, "values")

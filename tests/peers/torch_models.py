@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -298,3 +299,25 @@ class MixtureOfExperts(nn.Module):
             gate, up = F.linear(rows[token], inward).chunk(2, -1)
             y = y.index_add(0, token, F.linear(F.silu(gate) * up, outward) * shares[token, choice, None])
         return y.view_as(x)
+
+
+class OneHotExperts(MixtureOfExperts):
+    def __init__(self, width: int, hidden: int, count: int, chosen: int, room: float) -> None:
+        super().__init__(width, hidden, count, chosen)
+        self.room = room
+
+    def forward(self, x: Any) -> Any:
+        """Products with one-hot matrices; tokens beyond the room of an expert skip it."""
+        e, count, rows = self.experts, len(self.experts.down_proj), x.flatten(0, -2)
+        room = min(len(rows), math.ceil(self.room * len(rows) * self.chosen / count))
+        shares, picked = self.gate(rows).softmax(-1).topk(self.chosen)
+        shares = shares / shares.sum(-1, keepdim=True)
+        taken = F.one_hot(picked.T.flatten(), count)
+        places = (((taken.cumsum(0) - taken) * taken).sum(1)).view(self.chosen, -1).T
+        picked = F.one_hot(picked, count).to(x.dtype)
+        placed = (places[..., None] == torch.arange(room)).to(x.dtype)
+        sent = torch.einsum("tke,tkr->ter", picked, placed)
+        weighted = torch.einsum("tk,tke,tkr->ter", shares, picked, placed)
+        gate, up = (torch.einsum("ter,th->erh", sent, rows) @ e.gate_up_proj.mT).chunk(2, -1)
+        y = (F.silu(gate) * up) @ e.down_proj.mT
+        return torch.einsum("ter,erh->th", weighted, y).view_as(x)

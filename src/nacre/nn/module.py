@@ -310,7 +310,7 @@ class Module(WithHooks):
         """Load tensors or arrays by dotted name; returns the missing and the unexpected names.
 
         With `strict`, the default, such names raise ArgumentError.  Raises ArgumentError for anything that is not a
-        dict, ShapeError for wrong shapes.  Then nothing is changed.
+        dict and for two values of one shared parameter, ShapeError for wrong shapes.  Then nothing is changed.
         """
         require_mapping(state)
         own = dict(_stateful(self, ""))
@@ -328,6 +328,7 @@ class Module(WithHooks):
         ]
         if wrong:
             raise ShapeError(f"load_state_dict: shapes must match: {'; '.join(wrong)}")
+        _require_one_value(own, found)
         for k, v in found.items():
             own[k].assign(v)
         return IncompatibleKeys(missing, unexpected)
@@ -416,6 +417,22 @@ def _contents(name: str, value: Any, dtype: DType) -> Any:
     if not dtype.is_float and is_concrete(held):
         unchanged(to_numpy(held), dtype, f"load_state_dict: {name}")
     return as_tensor(held, dtype)
+
+
+def _require_one_value(own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Raise unless all names of a shared variable have the same value in a state dict."""
+    first: dict[int, str] = {}
+    for name, value in found.items():
+        before = first.setdefault(id(own[name]), name)
+        values = (found[before], value)
+        if before == name or not all(map(is_concrete, values)):
+            continue
+        one, other = (to_numpy(v).tobytes() for v in values)
+        if one != other:
+            raise ArgumentError(
+                f"load_state_dict: the names of a shared parameter must have one value; {before} and {name} are one "
+                f"parameter and got two; leave one of them out, with strict=False"
+            )
 
 
 def _attributes(module: Module) -> dict[str, Any]:

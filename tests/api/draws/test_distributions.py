@@ -126,3 +126,17 @@ def test_parameters_are_positive() -> None:
     ]
     with pytest.raises(nc.DTypeError, match=r"random\.dirichlet: a must have an axis"):
         R.dirichlet(1.0)
+
+
+@pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16, nc.float32, nc.float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", ["normal", "exponential", "laplace", "logistic", "cauchy", "gumbel", "uniform"])
+def test_many_numbers_are_those_of_compiled_code_and_of_few(name: str, dtype: nc.DType) -> None:
+    draw, key, shape = getattr(R, name), R.key(3), (641, 3, 137)
+    many = draw(shape, dtype=dtype, key=key)
+    compiled = nc.jit(lambda key: draw(shape, dtype=dtype, key=key))(key)
+    assert many.numpy().tobytes() == compiled.numpy().tobytes()
+    if name == "uniform":
+        assert many.reshape(-1)[:77].numpy().tobytes() == draw((7, 11), dtype=dtype, key=key).numpy().tobytes()
+    if name != "uniform":
+        examples = nc.vmap(lambda key: draw(shape, dtype=dtype, key=key))(nc.stack([key, R.key(4)]))
+        assert examples[0].numpy().tobytes() == many.numpy().tobytes()

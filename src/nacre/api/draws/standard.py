@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from nacre.api.draws.whole import whole
 from nacre.api.operands import TensorLike, as_tensor, filled, spread
 from nacre.api.primitives import pointwise, randomness, special, view
 from nacre.base.dtypes import DType, float64, uint32, uint64
@@ -12,6 +13,7 @@ from nacre.base.dtypes import DType, float64, uint32, uint64
 PRECISION: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
+@whole
 def unit(shape: Any, dtype: DType, held: Any) -> Any:
     """Numbers in [0, 1): as many leading random bits as the fraction has, times a power of two."""
     precision = PRECISION[dtype.name]
@@ -49,17 +51,20 @@ def rows_of(x: Any) -> tuple[Any, ...]:
     return tuple(view.reshape(view.slice_(x, (k, *zeros), (k + 1, *sizes), steps), sizes) for k in range(count))
 
 
+@whole
 def inside(shape: Any, dtype: DType, held: Any) -> Any:
     """Numbers in (0, 1): those of `unit`, with half of the least one for 0."""
     drawn = unit(shape, dtype, held)
     return pointwise.maximum(drawn, filled(drawn, 2.0 ** -(PRECISION[dtype.name] + 1)))
 
 
+@whole
 def standard_exponential(shape: Any, dtype: DType, held: Any) -> Any:
     """−log(1 − u) for u in [0, 1)."""
     return pointwise.neg(pointwise.log1p(pointwise.neg(unit(shape, dtype, held))))
 
 
+@whole
 def standard_laplace(shape: Any, dtype: DType, held: Any) -> Any:
     """Exponential numbers with random signs."""
     first, second = keys_of(held, 2)
@@ -68,23 +73,27 @@ def standard_laplace(shape: Any, dtype: DType, held: Any) -> Any:
     return pointwise.select(pointwise.lt(chance, filled(chance, 0.5)), pointwise.neg(size), size)
 
 
+@whole
 def standard_logistic(shape: Any, dtype: DType, held: Any) -> Any:
     """log(u / (1 − u)) for u in (0, 1)."""
     return special.logit(inside(shape, dtype, held))
 
 
+@whole
 def standard_cauchy(shape: Any, dtype: DType, held: Any) -> Any:
     """tan(π(u − ½)) for u in (0, 1)."""
     drawn = inside(shape, dtype, held)
     return pointwise.tan(pointwise.mul(pointwise.sub(drawn, filled(drawn, 0.5)), filled(drawn, math.pi)))
 
 
+@whole
 def standard_gumbel(shape: Any, dtype: DType, held: Any) -> Any:
     """−log(−log u) for u in (0, 1)."""
     logarithm = pointwise.log(inside(shape, dtype, held))
     return pointwise.neg(pointwise.log(pointwise.neg(logarithm)))
 
 
+@whole
 def normals_of(shape: Any, dtype: DType, held: Any) -> Any:
     """√(−2 log(1 − u)) cos(2πv) (Box and Muller 1958)."""
     first, second = rows_of(unit((2, *shape), dtype, held))
