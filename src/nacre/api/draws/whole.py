@@ -29,8 +29,12 @@ def whole(numbers: Numbers) -> Numbers:
     @cache
     def program(dtype: DType) -> Graph:
         """The numbers for any count."""
-        key = TensorType((2,), uint32)
-        return derived(lambda held: [numbers((COUNT,), dtype, held)], (key,), numbers.__name__)
+
+        def of_key(held: Any) -> list[Any]:
+            """The numbers of a key."""
+            return [numbers((COUNT,), dtype, held)]
+
+        return derived(of_key, (TensorType((2,), uint32),), numbers.__name__)
 
     @wraps(numbers)
     def drawn(shape: Any, dtype: DType, held: Any) -> Any:
