@@ -3,6 +3,7 @@
     python3 run.py bench models                                      # Nacre
     python3 run.py bench models --peer path/to/python                # and torch, which that Python has
     python3 run.py bench models --peer path/to/python --only vit lstm --modes train
+    python3 run.py bench models --table FILE ...                     # docs/performance.md, from files of --json
 
 Nobody tuned these networks.  All contenders start with equal weights, and their first results must agree.  Each has a
 process of its own; they take turns, and the first step of a turn is not counted.  The table shows the least and the
@@ -28,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 THREADS = 2
-TWINS = Path(__file__).parents[1] / "tests" / "peers"  # `torch_models.py` has the networks in torch
+ROOT = Path(__file__).parents[1]
+PAGE, TWINS = ROOT / "docs" / "performance.md", ROOT / "tests" / "peers"  # `torch_models.py` has the networks in torch
 MODES = ("train", "infer")
 ALIKE = 1e-3  # the relative difference of two results that agree
 # glibc gives large blocks back to the system when they are freed, unless it is told otherwise
@@ -401,6 +403,37 @@ def cells(found: dict[str, dict[str, float]]) -> Iterator[str]:
         yield f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}"
 
 
+def put(lines: Sequence[str], name: str, page: Path) -> None:
+    """Write lines into a page, between the marks of this name."""
+    text, marks = page.read_text(encoding="utf-8"), (f"<!-- {name} -->\n", f"<!-- {name} end -->")
+    before, _, rest = text.partition(marks[0])
+    _, _, after = rest.partition(marks[1])
+    if not after:
+        raise SystemExit(f"{name}: the page must have {marks[0].strip()} and {marks[1]}; got {page}")
+    page.write_text("\n".join([before + marks[0], *lines, "", marks[1] + after]), encoding="utf-8")
+
+
+def table(files: Sequence[Path]) -> Iterator[str]:
+    """The table of measured times, in Markdown; a later file counts where several have a network."""
+    every: dict[str, dict[str, dict[str, float]]] = {}
+    for file in files:
+        every.update(json.loads(file.read_text(encoding="utf-8")))
+    every = {
+        f"{name}, {mode}": every[f"{name}, {mode}"] for name in CASES for mode in MODES if f"{name}, {mode}" in every
+    }
+    yield from headline()
+    for name, found in every.items():
+        yield f"| {name} | {' | '.join(cells(found))} |"
+    means = [f"{geometric_mean([best(found, key) for found in every.values()]):.2f}" for key in ("least", "median")]
+    yield f"| geometric mean |{' |' * len(CONTENDERS)} {means[0]} | {means[1]} | |"
+
+
+def headline() -> tuple[str, str]:
+    """The first two lines of the table."""
+    head = ["least / median ms, peak MiB", *CONTENDERS, "best other's least", "median", "peak, over nacre's"]
+    return f"| {' | '.join(head)} |", "|---" * len(head) + "|"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -410,23 +443,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of a turn")
     parser.add_argument("--json", type=Path, help="where the numbers are written")
+    parser.add_argument("--table", nargs="+", type=Path, metavar="FILE", help="write docs/performance.md from these")
+    parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--work", choices=CONTENDERS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.work:
         work(given.work, given.only[0], given.modes[0])
         return 0
+    if given.table:
+        put(list(table(given.table)), "models", given.page)
+        return 0
     found: dict[str, dict[str, dict[str, float]]] = {}
-    head = [*CONTENDERS, "best other's least", "median", "peak, over nacre's"]
-    print("| least / median ms, peak MiB |", " | ".join(head), "|\n|" + "---|" * (len(head) + 1))
+    print("\n".join(headline()))
     for name in given.only:
         for mode in given.modes:
             key = f"{name}, {mode}"
             found[key] = measure(name, mode, given.peer, given.rounds, given.seconds)
             print(f"| {key} |", " | ".join(cells(found[key])), "|", flush=True)
     if given.peer:
-        ratios = [
-            min(v["least"] for k, v in of.items() if k != "nacre") / of["nacre"]["least"] for of in found.values()
-        ]
+        ratios = [best(of, "least") for of in found.values()]
         print(f"\nGeometric mean of the least times' ratios: {geometric_mean(ratios):.2f}")
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

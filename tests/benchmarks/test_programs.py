@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import nacre as nc
 from benchmarks.test_baseline import FOLDER, program
 from nacre.base.errors import ArgumentError
 from nacre.examples.workloads.networks import NETWORKS
@@ -55,11 +56,39 @@ def test_the_models_make_a_table(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert json.loads(file.read_text())["experts-gather-few, infer"]["nacre"]["peak"] > 0
 
 
-def test_the_models_are_compared_with_the_best_other() -> None:
+def test_the_models_are_compared_with_the_best_other(tmp_path: Path) -> None:
     models = program("models")
     times = {"nacre": (2.0, 4.0, 10.0), "torch": (3.0, 3.0, 9.0), "inductor": (5.0, 6.0, 30.0)}
     found = {k: {"least": a, "median": b, "peak": c} for k, (a, b, c) in times.items()}
     assert list(models.cells(found))[2:] == ["–", "5000.00 / 6000.00, 30", "1.50", "**0.75**", "**0.90**"]
+    file, page = tmp_path / "models.json", tmp_path / "page.md"
+    file.write_text(json.dumps({"lstm, train": found}))
+    page.write_text("Before.\n<!-- models -->\nold\n<!-- models end -->\nAfter.\n")
+    assert models.main(["--table", str(file), "--page", str(page)]) == 0
+    before, mark, _, _, _, row, mean, *after = page.read_text().splitlines()
+    assert (before, mark) == ("Before.", "<!-- models -->") and row.startswith("| lstm, train | 2000.00 / 4000.00, 10 |")
+    assert mean.endswith("| 1.50 | 0.75 | |") and after == ["", "<!-- models end -->", "After."]
+    page.write_text("no marks\n")
+    with pytest.raises(SystemExit, match="the page must have"):
+        models.main(["--table", str(file), "--page", str(page)])
+
+
+@pytest.mark.slow
+def test_first_steps_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """One network in both ways; all of them are made."""
+    steps = program("first_step")
+    assert steps.main(["--only", "squeezenet", "--rounds", "1"]) == 0
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert head == "| first step, seconds, least / median | nacre | nacre eager |"
+    assert re.fullmatch(r"\| squeezenet \| [\d.]+ / [\d.]+ \| [\d.]+ / [\d.]+ \|", row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "vgg11", "squeezenet", "efficientnet", "densenet"])
+def test_the_networks_of_first_steps_have_classes(name: str) -> None:
+    steps = program("first_step")
+    model = steps.network(name, "nacre").eval()
+    assert model(nc.ones((1, 3, 64, 64))).shape == (1, steps.CLASSES)
 
 
 RESULTS = {
