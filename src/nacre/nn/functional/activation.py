@@ -107,7 +107,7 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
         curved = pointwise.expm1(pointwise.select(low, v, zero))
         return pointwise.select(low, pointwise.mul(curved, filled(v, alpha)), v)
 
-    return composite("elu", x, compute)
+    return composite("elu", x, compute, {"alpha": alpha})
 
 
 def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
@@ -164,7 +164,7 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         soft = _soft(z)
         return where(z > threshold, v, soft if plain else soft / beta)
 
-    return composite("softplus", x, compute)
+    return composite("softplus", x, compute, {"beta": beta, "threshold": threshold})
 
 
 def _soft(v: Any) -> Any:
@@ -248,7 +248,7 @@ def selu(x: TensorLike) -> Tensor:
         curved: Any = pointwise.expm1(pointwise.select(high, filled(v, 0.0), v))
         return where(high, v * SELU_SCALE, curved * (SELU_ALPHA * SELU_SCALE))
 
-    return composite("selu", x, compute)
+    return composite("selu", x, compute, {})
 
 
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
@@ -269,7 +269,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
         curved: Any = pointwise.expm1(pointwise.select(high, filled(v, 0.0), v) / alpha)
         return where(high, v, curved * alpha)
 
-    return composite("celu", x, compute)
+    return composite("celu", x, compute, {"alpha": alpha})
 
 
 def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -288,7 +288,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         """The value between the limits."""
         return where(v <= min_val, filled(v, min_val), where(v >= max_val, filled(v, max_val), v))
 
-    return of_numbers("hardtanh", x, compute)
+    return of_numbers("hardtanh", x, compute, {"min_val": min_val, "max_val": max_val})
 
 
 def relu6(x: TensorLike) -> Tensor:
@@ -312,7 +312,7 @@ def hardsigmoid(x: TensorLike) -> Tensor:
     >>> F.hardsigmoid([-3.0, 0.0])
     Tensor([0. , 0.5], f32[2])
     """
-    return composite("hardsigmoid", x, lambda v: hardtanh(v + 3.0, 0.0, 6.0) / 6.0)
+    return composite("hardsigmoid", x, lambda v: hardtanh(v + 3.0, 0.0, 6.0) / 6.0, {})
 
 
 def hardswish(x: TensorLike) -> Tensor:
@@ -324,7 +324,7 @@ def hardswish(x: TensorLike) -> Tensor:
     >>> F.hardswish([-3.0, 3.0])
     Tensor([-0.,  3.], f32[2])
     """
-    return composite("hardswish", x, lambda v: v * hardtanh(v + 3.0, 0.0, 6.0) / 6.0)
+    return composite("hardswish", x, lambda v: v * hardtanh(v + 3.0, 0.0, 6.0) / 6.0, {})
 
 
 def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
@@ -336,7 +336,8 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
     >>> F.threshold([0.5, 2.0], 1.0, -1.0)
     Tensor([-1.,  2.], f32[2])
     """
-    return of_numbers("threshold", x, lambda v: where(v <= threshold, filled(v, value), v))
+    settings = {"threshold": threshold, "value": value}
+    return of_numbers("threshold", x, lambda v: where(v <= threshold, filled(v, value), v), settings)
 
 
 def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
@@ -353,7 +354,7 @@ def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
         """Zero between the two limits, limits included."""
         return where((v >= -lambd) & (v <= lambd), filled(v, 0.0), v)
 
-    return composite("hardshrink", x, compute)
+    return composite("hardshrink", x, compute, {"lambd": lambd})
 
 
 def softshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
@@ -372,7 +373,7 @@ def softshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
         """The value less lambd above it, plus lambd below its negative."""
         return where(v > lambd, v - lambd, where(v < -lambd, v + lambd, v * 0.0))
 
-    return composite("softshrink", x, compute)
+    return composite("softshrink", x, compute, {"lambd": lambd})
 
 
 def tanhshrink(x: TensorLike) -> Tensor:
@@ -384,7 +385,7 @@ def tanhshrink(x: TensorLike) -> Tensor:
     >>> F.tanhshrink([0.0])
     Tensor([0.], f32[1])
     """
-    return composite("tanhshrink", x, lambda v: pointwise.sub(v, pointwise.tanh(v)))
+    return composite("tanhshrink", x, lambda v: pointwise.sub(v, pointwise.tanh(v)), {})
 
 
 def softsign(x: TensorLike) -> Tensor:
@@ -396,7 +397,7 @@ def softsign(x: TensorLike) -> Tensor:
     >>> F.softsign([1.0, -3.0])
     Tensor([ 0.5 , -0.75], f32[2])
     """
-    return composite("softsign", x, lambda v: v / (pointwise.abs_(v) + 1.0))
+    return composite("softsign", x, lambda v: v / (pointwise.abs_(v) + 1.0), {})
 
 
 def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
@@ -469,4 +470,4 @@ def glu(x: TensorLike, dim: int = -1) -> Tensor:
         first, second = split(v, sections=2, axis=at)
         return pointwise.mul(first, pointwise.sigmoid(second))
 
-    return composite("glu", held, compute)
+    return composite("glu", held, compute, {"dim": at})

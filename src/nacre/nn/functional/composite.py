@@ -38,8 +38,8 @@ def composite(
     return of_tensors(operation, computed, (x, *map(as_tensor, parameters)), **settings)
 
 
-def of_numbers(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
-    """f of integers, or as a `composite` of floats."""
+def of_numbers(operation: str, x: TensorLike, f: Callable[[Any], Any], settings: Mapping[str, Any]) -> Any:
+    """f of integers, or as a `composite` of floats, which is one operation for tensors."""
     held = as_tensor(x)
     require(operation, held.type.dtype, NUMERIC)
-    return composite(operation, held, f) if held.type.dtype.is_float else f(held)
+    return composite(operation, held, f, settings) if held.type.dtype.is_float else f(held)
