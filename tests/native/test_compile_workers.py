@@ -55,3 +55,28 @@ def test_a_fork_waits_until_no_job_runs() -> None:
         [sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=60
     )
     assert done.returncode == 0
+
+
+def test_later_work_waits_for_jobs_and_gets_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew, done, open_, begun = CompileWorkers(), [], threading.Event(), threading.Event()
+    monkeypatch.setattr(limits, "allowed_processors", lambda: [0, 1])  # one worker
+    crew.begin(0, lambda: (begun.set(), open_.wait(10)))
+    assert begun.wait(10)
+    crew.begin_later(lambda: (done.append("later"), crew.begin(9, lambda: done.append("part of it"))))
+    crew.begin_later(lambda: done.append("even later"))
+    crew.begin(1, lambda: done.append("job"))
+    crew.help()
+    assert done == ["job"]
+    open_.set()
+    until = time.monotonic() + 10
+    while time.monotonic() < until and crew._threads:
+        time.sleep(0.001)
+    assert done == ["job", "later", "part of it", "even later"]
+
+
+def test_without_another_processor_nothing_is_done_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew, done = CompileWorkers(), []
+    monkeypatch.setattr(limits, "allowed_processors", lambda: [0])
+    crew.begin_later(lambda: done.append("later"))
+    crew.help()
+    assert not done and not crew._threads and not crew._later

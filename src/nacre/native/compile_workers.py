@@ -1,8 +1,9 @@
 """Background compile jobs: threads compile objects ahead, while Python continues.
 
 LLVM needs no interpreter lock.  While one thread traces, lowers and writes text, others compile finished texts.  The
-largest job comes first; a caller that waits for results helps.  Threads start with the first job and end with the last
-one.  A fork waits until no job runs, so that the child finds LLVM and shared data consistent.
+largest job comes first; a caller that waits for results helps.  Work that may be needed later waits until there is no
+such job, in the order in which it was queued, and no caller helps with it.  Threads start with the first job and end
+with the last one.  A fork waits until no job runs, so that the child finds LLVM and shared data consistent.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import heapq
 import itertools
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
 
 from nacre.base.forks import around_forks
@@ -30,6 +32,8 @@ class CompileWorkers:
     def __init__(self) -> None:
         self._state = threading.Condition()
         self._jobs: list[tuple[int, int, Job]] = []
+        self._later: deque[Job] = deque()
+        self._ahead: set[int] = set()  # the threads that do work of `begin_later`
         self._numbers = itertools.count()
         self._threads = 0
         self._busy: list[int] = []  # the threads that run a job, or another block that a fork waits for
@@ -40,11 +44,26 @@ class CompileWorkers:
     def begin(self, size: int, job: Job) -> None:
         """Queue a job for a worker thread, if the process has another processor; larger jobs run first."""
         with self._state:
-            heapq.heappush(self._jobs, (-size, next(self._numbers), job))
-            if self._threads < len(limits.allowed_processors()) - 1:
-                with contextlib.suppress(RuntimeError):  # no thread is available: callers that wait run the job
-                    threading.Thread(target=self._work, name="nacre compile worker").start()
-                    self._count(1)
+            if threading.get_ident() in self._ahead:
+                self._later.appendleft(job)  # a part of that work
+            else:
+                heapq.heappush(self._jobs, (-size, next(self._numbers), job))
+            self._start()
+
+    def begin_later(self, job: Job) -> None:
+        """Queue work that may be needed later for a worker thread that has no other job, if there are processors."""
+        with self._state:
+            if self._start() or self._threads:
+                self._later.append(job)
+
+    def _start(self) -> bool:
+        """Start another worker thread, if there are a processor and a thread for it."""
+        if self._threads < len(limits.allowed_processors()) - 1:
+            with contextlib.suppress(RuntimeError):  # no thread is available: callers that wait run the job
+                threading.Thread(target=self._work, name="nacre compile worker").start()
+                self._count(1)
+                return True
+        return False
 
     def help(self) -> None:
         """Run queued jobs until none are left."""
@@ -71,15 +90,20 @@ class CompileWorkers:
     def _work(self) -> None:
         while (job := self._next(ends=True)) is not None:
             self._do(job)
+            with self._state:
+                self._ahead.discard(threading.get_ident())
 
     def _next(self, ends: bool = False) -> Job | None:
-        """The next job, now running; None ends a worker thread."""
+        """The next job, now running; None ends a worker thread, which alone does work that may be needed later."""
         with self._state:
             while self._forking and threading.get_ident() not in self._busy:
                 self._state.wait()
-            if self._jobs and threading.main_thread().is_alive():
+            if (self._jobs or (ends and self._later)) and threading.main_thread().is_alive():
                 self._busy.append(threading.get_ident())
-                return heapq.heappop(self._jobs)[2]
+                if self._jobs:
+                    return heapq.heappop(self._jobs)[2]
+                self._ahead.add(threading.get_ident())
+                return self._later.popleft()
             if ends:
                 self._count(-1)
             return None
@@ -120,8 +144,11 @@ class CompileWorkers:
         if self._threads:
             self._count(-self._threads)
         self._jobs.clear()
+        self._later.clear()
+        self._ahead.clear()
         self._resume()
 
 
 _workers = CompileWorkers()
-begin, help_out, under_way = _workers.begin, _workers.help, _workers.under_way
+begin, begin_later = _workers.begin, _workers.begin_later
+help_out, under_way = _workers.help, _workers.under_way

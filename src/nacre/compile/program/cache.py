@@ -41,21 +41,26 @@ LARGEST = 1 << 20  # bytes of constants up to which a program is stored
 MARK = ""  # the key that marks an object of this package in JSON
 
 Layouts = Sequence[tuple[int, ...]]
-_made = count()  # a number for each program of this process, read or compiled
+_made = count()  # a number for each program that this process uses, read or compiled
 
 
 def programs_made() -> int:
-    """How many programs this process has made so far; the call itself counts as none."""
+    """How many programs this process has used so far; the call itself counts as none."""
     return int(_made.__reduce__()[1][0])
 
 
-@gc_paused()
-def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
-    """The executable of a graph for this machine: read from disk, else compiled, and stored there for the next process.
+def program(graph: Graph, layouts: Layouts | None = None, made_ahead: Executable | None = None) -> Executable:
+    """The executable of a graph for this machine, counted by `programs_made`; perhaps one that was made ahead.
 
     `layouts` are the inputs' strides where they are not dense.
     """
     next(_made)
+    return made_ahead or made(graph, layouts)
+
+
+@gc_paused()
+def made(graph: Graph, layouts: Layouts | None = None) -> Executable:
+    """The executable of a graph: read from disk, else compiled, and stored there for the next process."""
     target, disk = host_target(), _disk()
     name, before = _name(graph, layouts, target) if disk.directory is not None else None, generation()
     found = None if name is None else _read(disk, name, target)

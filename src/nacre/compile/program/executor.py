@@ -16,6 +16,7 @@ from nacre.base.types import row_major
 from nacre.codegen.entry.points import entry, sweep_function
 from nacre.codegen.entry.pulls import may_sweep, native_pull
 from nacre.compile.extensions import forget_on_change, generation
+from nacre.compile.program.ahead import program_of
 from nacre.compile.program.cache import program
 from nacre.compile.program.kinds import strides_of
 from nacre.compile.program.operations import Operations
@@ -175,7 +176,7 @@ class CompilingExecutor:
 def _made(graph: Graph) -> Executable:
     """The program of a graph, compiled now."""
     with compiling(graph.name):
-        return program(graph)
+        return program_of(graph)
 
 
 EXECUTOR = CompilingExecutor()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from nacre.base.types import TensorType, row_major
+from nacre.compile.program.ahead import equation_rule, function_rule
 from nacre.compile.program.functions import single, traced
 from nacre.compile.program.kinds import Strides, Writer, Written
 from nacre.interpret.evaluate import view
-from nacre.interpret.pullback import rule_for
-from nacre.interpret.reverse import fused_rule
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import Element, Layout, Primitive
 from nacre.trace.value import Value, make
@@ -38,7 +38,7 @@ def written(primitive: Primitive, types: Types, params: Mapping[str, Any], strid
     layouts = [None if s is None else Layout(0, s) for s in strides or [None] * len(types)]  # type: ignore[arg-type]
     inputs = [make(t, None, layout) for t, layout in zip(types, layouts, strict=True)]
     viewed = view(primitive, inputs, params, graph.output_types[0])
-    return Written(graph if viewed is None else viewed, lambda active: rule_for(primitive, params, types, active))
+    return Written(graph if viewed is None else viewed, lambda active: equation_rule(primitive, params, types, active))
 
 
 def writer_of(primitive: Primitive) -> Writer:
@@ -54,7 +54,7 @@ def written_function(function: Function, types: Types, strides: Strides | None) 
     one = single(graph)
     if one is not None:
         return written(one.primitive, types, one.params, strides)
-    return Written(graph, lambda active: fused_rule(graph, active))
+    return Written(graph, partial(function_rule, graph))
 
 
 def graph_of(primitive: Primitive, types: Types, params: Mapping[str, Any]) -> Graph:

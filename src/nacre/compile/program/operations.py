@@ -23,6 +23,7 @@ from nacre.base.types import TensorType
 from nacre.codegen.entry.points import entry, view_entry
 from nacre.codegen.entry.recording import MOST, Recording
 from nacre.compile.extensions import forget_on_change, generation
+from nacre.compile.program.ahead import equation_rule, function_rule
 from nacre.compile.program.cache import program
 from nacre.compile.program.first_settings import FirstSettings, without_sizes
 from nacre.compile.program.functions import ExaminedFunctions, single, traced
@@ -42,7 +43,6 @@ from nacre.interpret.check import check_now
 from nacre.interpret.evaluate import view
 from nacre.interpret.host import call_now
 from nacre.interpret.pullback import NoRule, Rule, rule_for
-from nacre.interpret.reverse import fused_rule
 from nacre.interpret.tape import recorded, rule_of_call
 from nacre.ir.graph import Equation, Graph, has_effects
 from nacre.ir.primitive import Host, Primitive, RangeCheck
@@ -273,7 +273,7 @@ class Operations:
         if primitive.multiple or len(types) > MOST:
             return general
         operation = self._operation(key, primitive, types, params)
-        recording = _recording(inputs, lambda active: rule_for(primitive, params, types, active))
+        recording = _recording(inputs, lambda active: equation_rule(primitive, params, types, active))
         made = ByStrides(recording.fallback(general), self._on_strides(primitive, params, general))
         return operation.native(made, recording)
 
@@ -297,10 +297,10 @@ class Operations:
         one = single(graph)
         viewed = view_of(graph) if one is None else None
         if viewed is not None:
-            recording = _recording(tensors, lambda active: fused_rule(graph, active))
+            recording = _recording(tensors, partial(function_rule, graph))
             return view_entry(tensors[0].type, viewed, recording.fallback(function), recording)
         if one is None:
-            return _as_program(program(graph), tensors, lambda active: fused_rule(graph, active), function, on_strides)
+            return _as_program(program(graph), tensors, partial(function_rule, graph), function, on_strides)
         primitive, params = one.primitive, one.params
         key = (primitive, *[x.type for x in tensors], *params.items())
 
@@ -330,7 +330,7 @@ class Operations:
             if found is not None:
                 with suppress(NoRule):
                     return found[0].rule(active, found[1])
-        return rule_for(primitive, params, types, active)
+        return (rule_for if primitive.multiple else equation_rule)(primitive, params, types, active)
 
     # ---- operations without nodes, for interpreters
 
