@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from nacre.base.locks import Turns
+from nacre.base.locks import Turns, once
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.codegen.entry.texts import begin_text, sweep_text
 from nacre.compile.extensions import forget_on_change, generation, versions
 from nacre.compile.program.cache import made, program
 from nacre.interpret.pullback import Positions, Rule, rule_for
@@ -51,8 +52,15 @@ def _begun(rule: Rule | None) -> Rule | None:
     if not (shared or graph.needs_python or key in graph.kept):
         graph.kept[key] = True
         if versions(graph) == []:  # code of users runs in their own threads alone
+            _begin_sweep()
             compile_workers.begin_later(partial(_make, graph))
     return rule
+
+
+@once
+def _begin_sweep() -> None:
+    """Compile the native backward pass on another thread."""
+    begin_text(sweep_text)
 
 
 def _make(graph: Graph) -> None:
