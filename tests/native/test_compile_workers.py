@@ -27,6 +27,30 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
 """
 
+FORK_DURING_LATER_WORK = """
+import os, threading, time
+from nacre.native import compile_workers, limits
+from nacre.base.locks import forkable
+limits.allowed_processors = lambda: [0, 1]
+lock, begun, ended = forkable(), threading.Event(), threading.Event()
+
+def work():
+    begun.set()
+    time.sleep(0.3)
+    with lock:
+        pass
+
+compile_workers.begin_later(work)
+compile_workers.begin_later(ended.set)
+assert begun.wait(10)
+child = os.fork()
+with lock:
+    pass
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    assert ended.wait(10)
+"""
+
 
 def test_all_jobs_run_and_their_errors_are_dropped() -> None:
     crew, done, interval = CompileWorkers(), [], sys.getswitchinterval()
@@ -53,6 +77,16 @@ def test_callers_help_and_larger_jobs_run_first(monkeypatch: pytest.MonkeyPatch)
 def test_a_fork_waits_until_no_job_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=60
+    )
+    assert done.returncode == 0
+
+
+def test_a_fork_waits_for_later_work_before_it_takes_locks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_DURING_LATER_WORK],
+        env={**os.environ, "NACRE_CACHE_DIR": "off"},
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0
 

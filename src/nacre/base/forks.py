@@ -29,6 +29,7 @@ class _Forks:
     """
 
     def __init__(self) -> None:
+        self.early: list[Part] = []  # taken before the others, which a thread may need until then
         self.parts: list[Part] = []
         self._held: list[Part] = []  # in the order in which they are released
         if hasattr(os, "register_at_fork"):
@@ -37,7 +38,7 @@ class _Forks:
     def _begin(self) -> None:
         until = time.monotonic() + PATIENCE
         while True:
-            for part in (*reversed(self.parts), IMPORTS):
+            for part in (*self.early, *reversed(self.parts), IMPORTS):
                 part[0]()
                 self._held.insert(0, part)
             if not _others_import() or time.monotonic() > until:
@@ -71,9 +72,12 @@ def _others_import() -> bool:
 _forks = _Forks()
 
 
-def around_forks(take: Callable[[], object], release: Callable[[], object], child: Callable[[], object]) -> None:
+def around_forks(
+    take: Callable[[], object], release: Callable[[], object], child: Callable[[], object], early: bool = False
+) -> None:
     """Register three functions: each fork calls `take` first, then `release` in the parent and `child` in the child.
 
-    `take` and `release` may be called several times, alternately, before one fork.
+    `take` and `release` may be called several times, alternately, before one fork.  An `early` part is taken while the
+    fork holds no lock: it may wait for threads that need any lock.
     """
-    _forks.parts.append((take, release, child))
+    (_forks.early if early else _forks.parts).append((take, release, child))

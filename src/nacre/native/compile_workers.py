@@ -37,9 +37,10 @@ class CompileWorkers:
         self._numbers = itertools.count()
         self._threads = 0
         self._busy: list[int] = []  # the threads that run a job, or another block that a fork waits for
-        self._forking = False
+        self._forking = self._held = False
         self._interval = 0.0
         around_forks(self._pause, self._resume, self._alone)
+        around_forks(self._hold, self._release, self._release, early=True)
 
     def begin(self, size: int, job: Job) -> None:
         """Queue a job for a worker thread, if the process has another processor; larger jobs run first."""
@@ -92,13 +93,15 @@ class CompileWorkers:
             self._do(job)
             with self._state:
                 self._ahead.discard(threading.get_ident())
+                self._state.notify_all()
 
     def _next(self, ends: bool = False) -> Job | None:
         """The next job, now running; None ends a worker thread, which alone does work that may be needed later."""
         with self._state:
             while self._forking and threading.get_ident() not in self._busy:
                 self._state.wait()
-            if (self._jobs or (ends and self._later)) and threading.main_thread().is_alive():
+            later = ends and self._later and not self._held
+            if (self._jobs or later) and threading.main_thread().is_alive():
                 self._busy.append(threading.get_ident())
                 if self._jobs:
                     return heapq.heappop(self._jobs)[2]
@@ -127,6 +130,19 @@ class CompileWorkers:
             sys.setswitchinterval(self._interval)
 
     # ---- forks
+
+    def _hold(self) -> None:
+        """Wait until no work that may be needed later is done: that runs Python, which may need any lock."""
+        with self._state:
+            self._held = True
+            while self._ahead - {threading.get_ident()}:
+                self._state.wait()
+
+    def _release(self) -> None:
+        with self._state:
+            self._held = False
+            if self._later:
+                self._start()
 
     def _pause(self) -> None:
         self._state.acquire()
