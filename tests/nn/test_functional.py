@@ -385,3 +385,13 @@ def test_one_compiled_sampling_takes_a_range_of_batches() -> None:
     assert len(sample.concrete_functions) == 1
     empty = F.grid_sample(nc.ones((0, 2, 3, 4)), nc.ones((0, 2, 5, 2)))
     assert empty.shape == (0, 2, 2, 5)
+
+
+@pytest.mark.parametrize(
+    "name", ["hardswish", "hardsigmoid", "hardtanh", "elu", "celu", "selu", "softplus", "softsign"]
+)
+def test_activations_are_one_operation_that_saves_its_operand(name: str) -> None:
+    x = nc.linspace(-4.0, 4.0, 9).requires_grad_()
+    y = getattr(F, name)(x)
+    assert list(y.node.parents) == [x.node]
+    assert [held.content is x.content for held in y.node.saved] == [True]
