@@ -66,7 +66,8 @@ def test_the_models_are_compared_with_the_best_other(tmp_path: Path) -> None:
     page.write_text("Before.\n<!-- models -->\nold\n<!-- models end -->\nAfter.\n")
     assert models.main(["--table", str(file), "--page", str(page)]) == 0
     before, mark, _, _, _, row, mean, *after = page.read_text().splitlines()
-    assert (before, mark) == ("Before.", "<!-- models -->") and row.startswith("| lstm, train | 2000.00 / 4000.00, 10 |")
+    assert (before, mark) == ("Before.", "<!-- models -->")
+    assert row.startswith("| lstm, train | 2000.00 / 4000.00, 10 |")
     assert mean.endswith("| 1.50 | 0.75 | |") and after == ["", "<!-- models end -->", "After."]
     page.write_text("no marks\n")
     with pytest.raises(SystemExit, match="the page must have"):
