@@ -13,6 +13,7 @@ import pytest
 
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.native import engine
+from nacre.native.text import ModuleText
 
 ADD = "define i64 @kernel(i64 %a) {{\n  %b = add i64 %a, {0}\n  ret i64 %b\n}}\n"
 INT = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -150,6 +151,27 @@ def test_cross_emission(isa: str, word: str) -> None:
     target = engine.cross_target(isa)
     assert word in engine.emit_assembly(text, target)
     assert engine.compile_text(text, target)[:4] == b"\x7fELF"
+
+
+def test_counters_of_loops_are_hidden_where_addresses_have_an_index() -> None:
+    module = ModuleText("sum")
+    f = module.function("kernel", "i64", {"n": "i64"})
+    with f.loop("i", 0, f["n"], 3, carry=[f.i64(0)]) as loop:
+        with f.loop("j", 0, loop.index, carry=loop.carried) as inner:
+            inner.next(f.add(inner.carried[0], inner.index))
+        loop.next(*inner.results)
+    f.ret(loop.results[0])
+    text, target = module.text(), engine.host_target()
+    for isa, count in (("avx2", 2), ("neon", 0)):
+        hidden = engine.with_opaque_counters(text, engine.cross_target(isa))
+        assert hidden.count("call i64 @llvm.fshl.i64") == count
+        assert hidden.count("declare i64 @llvm.fshl.i64") == (count > 0)
+    expected = {n: sum(j for i in range(0, n, 3) for j in range(i)) for n in (10, 100)}
+    assert call(engine.load(engine.compile_text(text, target)), 100) == expected[100]
+    together = engine.compile_together([text, ADD.format(1).replace("kernel", "other")], target, {"kernel"})
+    assert call(engine.load(together), 10) == expected[10]
+    with pytest.raises(CompileError, match=r">\s+\d+ \|   %j.0.next.0.seen = add nsw i64 %j.0, %lost"):
+        engine.compile_text(text.replace("%j.0, 1", "%j.0, %lost"), target)
 
 
 def test_threads_compile_together() -> None:

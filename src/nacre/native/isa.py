@@ -25,6 +25,7 @@ class Architecture:
     name: str
     aliases: tuple[str, ...]  # the other names that systems give it
     cpuid: Mapping[str, tuple[int, int, int, int]]
+    indexed: bool = False  # whether an address may be a base, any index times the size of an element, and a constant
     baseline: str = ""  # LLVM's attributes of a function that all of its processors run
 
     @property
@@ -47,7 +48,8 @@ X86_64 = Architecture(
         "avx512vpopcntdq": (7, 0, 2, 14), "avx512vp2intersect": (7, 0, 3, 8), "avx512fp16": (7, 0, 3, 23),
         "avxvnni": (7, 1, 0, 4), "avx512bf16": (7, 1, 0, 5), "lzcnt": (0x80000001, 0, 2, 5),
     },
-    '"target-cpu"="x86-64" "target-features"="+sse2"',
+    indexed=True,
+    baseline='"target-cpu"="x86-64" "target-features"="+sse2"',
 )  # fmt: skip
 AARCH64 = Architecture("aarch64", ("arm64",), {})
 MACHINES = {m.name: m for m in (X86_64, AARCH64)}

@@ -146,6 +146,19 @@ class Reads:
                     for place in attributes(x, name, names, self._loads, self._probed):
                         self._note(place, waiting)
 
+    def frames(self, frame: FrameType | None) -> FrameType | None:
+        """Note the functions that run, from the innermost frame to that of the boundary, which is returned."""
+        new: list[FrameType] = []
+        known, boundary = self._codes, self.boundary
+        while frame is not None and (code := frame.f_code) is not boundary:
+            if id(code) not in known:
+                new.append(frame)
+            frame = frame.f_back
+        if frame is not None:
+            for each in reversed(new):  # a function before those that it defines, which share its variables
+                self.frame(each)
+        return frame
+
     def frame(self, frame: FrameType) -> None:
         """Note that a function runs."""
         code = frame.f_code
@@ -402,14 +415,9 @@ def reading(boundary: CodeType, function: Any, numbers: NumberPlaces | None = No
 def note_frames(frame: FrameType | None) -> None:
     """Note the functions that run, from the innermost frame outwards."""
     for reads in reversed(_STACK.reads):
-        running: list[FrameType] = []
-        while frame is not None and frame.f_code is not reads.boundary:
-            running.append(frame)
-            frame = frame.f_back
+        frame = reads.frames(frame)
         if frame is None:  # none of them is called by the traced function
             return
-        for each in reversed(running):  # a function before those that it defines, which share its variables
-            reads.frame(each)
         frame = frame.f_back
 
 

@@ -1,4 +1,4 @@
-"""Canonical trees over a row of at most `BLOCK` elements in memory."""
+"""Canonical trees over rows in memory: over a block of at most `BLOCK` elements, and over the sums of blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from nacre.codegen.loops.operations import register
-from nacre.codegen.loops.reductions import Lanes, Reduction
+from nacre.codegen.loops.reductions import Lanes, LaneStack, Reduction
 from nacre.kernel.order import BLOCK
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import lanes_of, vec
@@ -53,4 +53,44 @@ def sum_function(isa: Isa, r: Reduction, lanes: int) -> ModuleText:
         f.label(f"{stem}.no")
         count *= 2
     f.ret(filled_sum(f, r, f["row"], f["used"], BLOCK // lanes, lanes))
+    return module
+
+
+@lru_cache(maxsize=64)
+def push_function(isa: Isa, r: Reduction, lanes: int) -> ModuleText:
+    """A function that adds the sums of a full block, given by its number, to a stack; it returns the new top."""
+    module = ModuleText(f"block_push_{r.op}_{r.dtype.name}_{lanes}")
+    params = {"row": "ptr", "stack": "ptr", "top": "i64", "number": "i64"}
+    f = module.function(module.name, "i64", params, linkage="internal", attributes="noinline", isa=isa)
+    count = BLOCK // lanes
+    sums = tree(f, r, vectors(f, r, f["row"], count, lanes), count).result()
+    f.ret(LaneStack(f, r, sums.ty, f["stack"]).push(sums, f["top"], f["number"]))
+    return module
+
+
+@lru_cache(maxsize=64)
+def row_function(isa: Isa, r: Reduction, lanes: int) -> ModuleText:
+    """A function that returns the reduction of a row of `extent` elements.
+
+    The sums of its full blocks are on a stack, and the elements after them are in memory.
+    """
+    scalar, rest_sum = register(r.dtype), sum_function(isa, r, lanes)
+    module = ModuleText(f"row_{r.op}_{r.dtype.name}_{lanes}")
+    module.include(rest_sum)
+    params = {"row": "ptr", "extent": "i64", "stack": "ptr", "top": "i64"}
+    f = module.function(module.name, scalar, params, linkage="internal", attributes="noinline", isa=isa)
+    rest = f.and_(f["extent"], BLOCK - 1)
+    f.branch(f.icmp("sgt", rest, 0), "rest", "last")
+    arms = [(r.start(f, 1)[0], f.block)]
+    f.label("rest")
+    f.branch(f.icmp("sle", rest, lanes), "one", "several")
+    f.label("one")
+    arms.append((filled_sum(f, r, f["row"], rest, 1, lanes), f.block))
+    f.jump("last")
+    f.label("several")
+    arms.append((f.call(rest_sum.name, scalar, [f["row"], rest]), f.block))
+    f.jump("last")
+    f.label("last")
+    total = LaneStack(f, r, vec(scalar, lanes), f["stack"]).fold_with(f.phi(scalar, arms), f["top"])
+    f.ret(f.select(f.icmp("sgt", f["extent"], 0), total, r.nothing(f, 1)))
     return module

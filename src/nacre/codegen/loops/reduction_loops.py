@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from nacre.base.dims import upper
 from nacre.codegen.loops.analysis import LIGHT, abreast, lanes_for, weight
-from nacre.codegen.loops.block_sums import filled_sum, sum_function, tree, vectors
+from nacre.codegen.loops.block_sums import filled_sum, push_function, row_function, sum_function, tree, vectors
 from nacre.codegen.loops.expressions import Values
 from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.non_temporal import NonTemporalStores
@@ -72,7 +72,8 @@ class ReductionLoops:
         kept = self.accumulators.carried(s.body, trees)
         self.invariants.hoist(s)
         depth = max(upper(s.extent), 1).bit_length() + 1
-        stacks = [Stack(f, r, vec(register(r.dtype), self.values.lanes), depth) for r in trees]
+        kinds = [vec(register(r.dtype), self.values.lanes) for r in trees]
+        stacks = [Stack(f, r, ty, f.alloca(ty, depth)) for r, ty in zip(trees, kinds, strict=True)]
         extent = self.values.size(s.extent)
         whole = f.and_(extent, -group) if group > 1 else extent
         top = f.i64(0)
@@ -136,9 +137,12 @@ class ReductionLoops:
         f = self.f
         kept = [n for r in free for n in r.slots]
         extent = self.values.size(s.extent)
-        rows = [f.alloca(vec(register(r.dtype), lanes), BLOCK // lanes) for r in trees]
+        kinds = [vec(register(r.dtype), lanes) for r in trees]
+        rows = [f.alloca(ty, BLOCK // lanes) for ty in kinds]
         depth = (max(upper(s.extent), 1) // BLOCK + 1).bit_length() + 2
-        stacks = [LaneStack(f, r, vec(register(r.dtype), lanes), depth) for r in trees]
+        stacks = [LaneStack(f, r, ty, f.alloca(ty, depth)) for r, ty in zip(trees, kinds, strict=True)]
+        if together == lanes < BLOCK and weight(s.body) > LIGHT and upper(s.extent) >= BLOCK:
+            return self.stored_blocks(s, trees, free, lanes, rows, stacks)
         whole, top = f.and_(extent, -BLOCK), f.i64(0)
         if not isinstance(s.extent, int) or s.extent >= BLOCK:
             with f.loop("block", 0, whole, BLOCK, carry=[*self.accumulators.current(kept), top]) as loop:
@@ -163,6 +167,63 @@ class ReductionLoops:
                 lambda stack=stack, last=last: stack.fold_with(last, top),
                 lambda r=r, last=last: f.select(f.icmp("sgt", rest, 0), last, r.nothing(f, 1)),
             )
+
+    def stored_blocks(
+        self,
+        s: For,
+        trees: Sequence[Reduction],
+        free: Sequence[Reduction],
+        lanes: int,
+        rows: Sequence[Val],
+        stacks: Sequence[LaneStack],
+    ) -> None:
+        """The canonical trees of a row whose iterations are heavy: a block's values are in memory.
+
+        Functions that kernels share sum them.  A short row needs no call.
+        """
+        f, extent = self.f, self.values.size(s.extent)
+        kept = [n for r in free for n in r.slots]
+        vectors_end = f.and_(extent, -lanes)
+        with f.loop("block", 0, vectors_end, BLOCK, carry=[*self.accumulators.current(kept), f.i64(0)]) as loop:
+            self.values.take(kept, loop.carried[:-1])
+            start, top = loop.index, loop.carried[-1]
+            end = f.add(start, BLOCK)
+            full = f.icmp("sle", end, extent)
+            with f.when(full), self.values.scope():
+                self.stores.ask_next(s, start, BLOCK)
+            self.sweep_part(s, free, start, f.smin(end, vectors_end), lanes, start, trees, rows, masked=False)
+            number = f.lshr(start, BLOCK.bit_length() - 1)
+            following = self.choose(full, lambda: self.pushed(trees, lanes, rows, stacks, top, number), lambda: top)
+            loop.next(*self.accumulators.current(kept), following)
+        self.values.take(kept, loop.results[:-1])
+        self.sweep_part(s, free, vectors_end, extent, lanes, f.and_(extent, -BLOCK), trees, rows, masked=True)
+        for r, row, stack in zip(trees, rows, stacks, strict=True):
+            function = row_function(self.isa, r.anonymous, lanes)
+            f.module.include(function)
+            self.accumulators.states[r.names[0]] = self.choose(
+                f.icmp("ult", f.sub(extent, 1), lanes),
+                lambda r=r, row=row: filled_sum(f, r, row, extent, 1, lanes),
+                lambda r=r, row=row, stack=stack, name=function.name: f.call(
+                    name, register(r.dtype), [row, extent, stack.pointer, loop.results[-1]]
+                ),
+            )
+
+    def pushed(
+        self,
+        trees: Sequence[Reduction],
+        lanes: int,
+        rows: Sequence[Val],
+        stacks: Sequence[LaneStack],
+        top: Val,
+        number: Val,
+    ) -> Val:
+        """The top of the stacks with the sums of a full block."""
+        tops: list[Val] = []
+        for r, row, stack in zip(trees, rows, stacks, strict=True):
+            function = push_function(self.isa, r.anonymous, lanes)
+            self.f.module.include(function)
+            tops.append(self.f.call(function.name, "i64", [row, stack.pointer, top, number]))
+        return tops[0]
 
     def choose(self, holds: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
         """A value that one of two branches computes."""

@@ -171,9 +171,8 @@ def _part(f: Function, v: Val, lanes: Sequence[int]) -> Val:
 class Stack:
     """The sums of finished blocks, merged like the carries of a binary counter, in stack memory."""
 
-    def __init__(self, f: Function, reduction: Reduction, ty: str, depth: int) -> None:
-        self.f, self.reduction, self.ty = f, reduction, ty
-        self.pointer = f.alloca(ty, depth)
+    def __init__(self, f: Function, reduction: Reduction, ty: str, pointer: Val) -> None:
+        self.f, self.reduction, self.ty, self.pointer = f, reduction, ty, pointer
 
     def push(self, value: Val, top: Val, block: Val) -> Val:
         """Add the sum of the block with a number; `top` sums are on the stack.  Returns the new top."""
@@ -227,8 +226,8 @@ class LaneStack(Stack):
     The lanes are then summed once for a row, not in every block: that sum is a chain of dependent steps.
     """
 
-    def __init__(self, f: Function, reduction: Reduction, ty: str, depth: int) -> None:
-        super().__init__(f, reduction, ty, depth)
+    def __init__(self, f: Function, reduction: Reduction, ty: str, pointer: Val) -> None:
+        super().__init__(f, reduction, ty, pointer)
         self.tree = Lanes(f, reduction, lanes_of(ty), 1)
 
     def _whole(self, value: Val) -> Val:
