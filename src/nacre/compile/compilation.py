@@ -79,6 +79,7 @@ class Compilation:
     launches: LaunchWriter | None = None
     plan: Plan | None = None
     executable: Executable | None = None
+    forms: dict[int, tuple[Kernel, KernelForms]] = field(default_factory=dict[int, tuple[Kernel, KernelForms]])
 
     @property
     def isa(self) -> Isa:
@@ -123,7 +124,13 @@ class Compilation:
         return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
 
     def kernel_forms(self, kernel: Kernel) -> KernelForms:
-        """A nest behind each kernel pass."""
+        """A nest behind each kernel pass; the passes run once for a nest that several clusters share."""
+        found = self.forms.get(id(kernel))
+        if found is None:
+            found = self.forms[id(kernel)] = kernel, self._behind_passes(kernel)
+        return found[1]
+
+    def _behind_passes(self, kernel: Kernel) -> KernelForms:
         form, concrete = SymbolicKernel(kernel, {}, ()), kernel
         behind = {"lowering": form}
         if self.verify:

@@ -27,8 +27,11 @@ class Affine:
         """self + factor · other."""
         total: dict[Expr, Size] = dict(self.terms)
         for atom, c in other.terms:
-            total[atom] = total.get(atom, 0) + c * factor
-        kept = tuple((a, c) for a, c in total.items() if c != 0)
+            more = factor if isinstance(c, int) and c == 1 else c * factor
+            total[atom] = total[atom] + more if atom in total else more
+        kept = tuple([(a, c) for a, c in total.items() if c != 0])
+        if isinstance(other.constant, int) and other.constant == 0:
+            return Affine(kept, self.constant)
         return Affine(kept, self.constant + other.constant * factor)
 
 
@@ -53,6 +56,8 @@ class Scope:
 
 def affine(e: Expr, scope: Scope) -> Affine:
     """The affine form of an int64 expression."""
+    if isinstance(e, Index):
+        return Affine(((e, 1),), 0)
     return _Forms(scope, {}, {}).of(e)
 
 
@@ -161,8 +166,12 @@ def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
     """The loops, locals and buffers that an expression's value depends on (`found` caches them by identity)."""
     known = found.get(id(e))
     if known is None:
-        own = {e.name} if isinstance(e, Index | Local) else {e.buffer} if isinstance(e, Load) else set[str]()
-        known = found[id(e)] = frozenset(own).union(*(names(c, found) for c in children(e)))
+        if isinstance(e, Index | Local):
+            known = frozenset((e.name,))
+        else:
+            own = frozenset((e.buffer,)) if isinstance(e, Load) else frozenset[str]()
+            known = own.union(*[names(c, found) for c in children(e)])
+        found[id(e)] = known
     return known
 
 
