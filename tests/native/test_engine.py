@@ -154,7 +154,7 @@ def test_cross_emission(isa: str, word: str) -> None:
 
 
 def test_counters_of_loops_are_hidden_where_addresses_have_an_index() -> None:
-    module = ModuleText("sum")
+    module = ModuleText("sum", nest=True)
     f = module.function("kernel", "i64", {"n": "i64"})
     with f.loop("i", 0, f["n"], 3, carry=[f.i64(0)]) as loop:
         with f.loop("j", 0, loop.index, carry=loop.carried) as inner:
@@ -166,6 +166,8 @@ def test_counters_of_loops_are_hidden_where_addresses_have_an_index() -> None:
         hidden = engine.with_opaque_counters(text, engine.cross_target(isa))
         assert hidden.count("call i64 @llvm.fshl.i64") == count
         assert hidden.count("declare i64 @llvm.fshl.i64") == (count > 0)
+    plain = text.replace("; nest", "; module")
+    assert engine.with_opaque_counters(plain, engine.cross_target("avx2")) == plain
     expected = {n: sum(j for i in range(0, n, 3) for j in range(i)) for n in (10, 100)}
     assert call(engine.load(engine.compile_text(text, target)), 100) == expected[100]
     together = engine.compile_together([text, ADD.format(1).replace("kernel", "other")], target, {"kernel"})

@@ -155,13 +155,13 @@ def _line_of(lines: list[str], fault: str) -> int | None:
 
 
 def with_opaque_counters(text: str, target: Target) -> str:
-    """The text with counters of loops that LLVM does not recognise, for machines whose addresses have an index.
+    """The text of a nest with counters that LLVM does not recognise, for machines whose addresses have an index.
 
-    LLVM would rewrite the addresses in each loop.  That takes a third of the time of compilation, and the code is
-    longer and no faster: in the texts, operands have a base each and share one index.  A rotation by 0 bits hides a
-    value, and is no instruction.
+    LLVM would rewrite the addresses in each loop.  In nests that takes a third of the time of compilation, and the code
+    is longer and no faster: operands have a base each and share one index.  A rotation by 0 bits hides a value, and is
+    no instruction.
     """
-    if not isa_of(target).machine.indexed or text.startswith(llvm.OPTIMISED):
+    if not (isa_of(target).machine.indexed and text.startswith(llvm.NEST)):
         return text
     before, *loops = text.split(COUNTER)
     parts = [before]

@@ -28,6 +28,7 @@ AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.
 OUT = ctypes.POINTER(AT)
 INTERNAL = 8  # the linkage of functions that only their own module may call
 OPTIMISED = "; optimised"  # the first line of a text on which LLVM's passes run
+NEST = "; nest"  # how a text of a loop nest begins
 LEVEL = 2  # of the passes, as -O2
 OBJECT_IMAGE, PROCESS = 2, 3  # kinds of linker inputs: object code; the symbols of a library, "" for the process
 

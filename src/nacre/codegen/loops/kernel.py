@@ -56,7 +56,7 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset(), op
     LLVM's passes run on an `optimised` one.
     """
     name = re.sub(r"\W", "_", kernel.name)
-    module = ModuleText(name)
+    module = ModuleText(name, nest=True)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     writer = Writer(module.function(name, "void", params, isa=isa), isa, kernel, streams)
     extent = writer.write()
