@@ -13,6 +13,7 @@ import pytest
 
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.native import engine
+from nacre.native.llvm import NEST
 from nacre.native.text import ModuleText
 
 ADD = "define i64 @kernel(i64 %a) {{\n  %b = add i64 %a, {0}\n  ret i64 %b\n}}\n"
@@ -154,7 +155,7 @@ def test_cross_emission(isa: str, word: str) -> None:
 
 
 def test_counters_of_loops_are_hidden_where_addresses_have_an_index() -> None:
-    module = ModuleText("sum", nest=True)
+    module = ModuleText("sum", NEST)
     f = module.function("kernel", "i64", {"n": "i64"})
     with f.loop("i", 0, f["n"], 3, carry=[f.i64(0)]) as loop:
         with f.loop("j", 0, loop.index, carry=loop.carried) as inner:

@@ -19,17 +19,16 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from nacre.native.isa import Isa
-from nacre.native.llvm import NEST
 from nacre.native.llvm_types import bits_of, lanes_of, mangle, scalar_of, vec
 from nacre.native.llvm_values import Operand, Val, literal
 from nacre.native.loop_text import LoopText
 
 
 class ModuleText:
-    """An LLVM module: globals, declarations and functions, each written once; perhaps those of a loop nest."""
+    """An LLVM module: globals, declarations and functions, each written once; its text begins with its kind."""
 
-    def __init__(self, name: str, nest: bool = False) -> None:
-        self.name, self.nest = name, nest
+    def __init__(self, name: str, kind: str = "; module") -> None:
+        self.name, self.kind = name, kind
         self.globals: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
         self.functions: dict[str, Function] = {}
@@ -84,7 +83,7 @@ class ModuleText:
 
     def without(self, parts: ModuleText) -> ModuleText:
         """The module without the functions of another one that it `include`s; called ones are declared."""
-        rest = ModuleText(self.name, self.nest)
+        rest = ModuleText(self.name, self.kind)
         rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
         named = set(re.findall(r"@([\w.]+)", "\n".join(f.text() for f in rest.functions.values())))
         rest.globals = {k: v for k, v in self.globals.items() if k in named}
@@ -101,8 +100,7 @@ class ModuleText:
 
     def text(self) -> str:
         """The module as LLVM assembly."""
-        first = f"{NEST if self.nest else '; module'} {self.name}"
-        parts = [first, *self.globals.values(), *self.declarations.values()]
+        parts = [f"{self.kind} {self.name}", *self.globals.values(), *self.declarations.values()]
         parts += [f.text() for f in self.functions.values()]
         parts += [f"{k} = {v}" for k, v in self.metadata.items()]
         return "\n".join(parts) + "\n"

@@ -25,7 +25,7 @@ from nacre.codegen.loops.transposed_copy import Tiles, Tiling
 from nacre.codegen.units import separate_units
 from nacre.kernel.ast import For, Kernel, Let, Stmt
 from nacre.native.isa import Isa
-from nacre.native.llvm import OPTIMISED
+from nacre.native.llvm import NEST, OPTIMISED
 from nacre.native.llvm_values import Val
 from nacre.native.text import Function, ModuleText
 from nacre.runtime.executable import Unit
@@ -56,7 +56,7 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset(), op
     LLVM's passes run on an `optimised` one.
     """
     name = re.sub(r"\W", "_", kernel.name)
-    module = ModuleText(name, nest=True)
+    module = ModuleText(name, NEST)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     writer = Writer(module.function(name, "void", params, isa=isa), isa, kernel, streams)
     extent = writer.write()
