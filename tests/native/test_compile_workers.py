@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,6 +12,7 @@ import time
 
 import pytest
 
+from nacre.base.locks import Turns
 from nacre.native import limits
 from nacre.native.compile_workers import CompileWorkers
 
@@ -114,3 +117,43 @@ def test_without_another_processor_nothing_is_done_for_later(monkeypatch: pytest
     crew.begin_later(lambda: done.append("later"))
     crew.help()
     assert not done and not crew._threads and not crew._later
+
+
+INTERRUPTED = """
+import random, signal, nacre as nc
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+random.seed(2)
+signal.signal(signal.SIGALRM, interrupt)
+functions = nc.erf, nc.sin, nc.acosh, nc.cbrt, nc.exp2, nc.sinh, nc.tan, nc.nn.functional.silu, nc.nn.functional.selu
+for k in range(30):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.random() * 0.05)
+        y = nc.ones((2,) * (k % 7 + 1), dtype=[nc.float32, nc.float64, nc.float16][k % 3]).requires_grad_()
+        for f in random.sample(functions, 5):
+            y = f(y + 1.5)
+        y.sum().backward()
+    except KeyboardInterrupt:
+        pass
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_a_process_with_interrupted_first_steps_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env={**os.environ, "NACRE_CACHE_DIR": "off"},
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0
+
+
+def test_with_blocks_take_native_locks() -> None:
+    """Methods of `threading.Condition` are Python code, in which an interrupt leaves the lock taken."""
+    for owner in (CompileWorkers, Turns):
+        assert "with self._state" not in inspect.getsource(owner)
+        assert isinstance(owner()._lock, type(threading.RLock()))

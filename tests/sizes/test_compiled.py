@@ -513,3 +513,24 @@ def test_threads_with_other_sizes() -> None:
     for t in threads:
         t.join()
     assert not faults and sum(kinds(f)) == 1
+
+
+W, FILTERS = (nc.random.normal(shape, key=nc.random.key(1)) for shape in ((6, 5), (2, 1, 1, 3)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x @ W) / x.shape[0],
+        lambda x: x.shape[0] - x @ W,
+        lambda x: nc.tanh(x @ W / x.shape[0]),
+        lambda x: nc.grad(lambda x: ((x.mean(0, keepdims=True) @ W) ** 2).sum())(x),
+        lambda x: F.conv2d(x[:, None, None], FILTERS) * x.shape[0],
+    ],
+)
+def test_products_beside_sizes(f: Any) -> None:
+    """A size is a number of the pointwise code behind a product, which is not inserted into the product's."""
+    compiled = nc.jit(f, dynamic_shapes={"x": {0: nc.Dim("n", min=3, max=64)}})
+    for n in (4, 3, 7):
+        x = nc.random.normal((n, 6), key=nc.random.key(n))
+        assert compiled(x).numpy().tobytes() == f(x).numpy().tobytes()

@@ -1,4 +1,8 @@
-"""Locks that are unlocked in a forked child, and work that one thread does for all threads."""
+"""Locks that are unlocked in a forked child, and work that one thread does for all threads.
+
+An interrupt may come between any two steps of Python code.  So `with` blocks take native locks, not a
+`threading.Condition`, whose methods are Python code: an interrupt in one would leave the lock taken.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,8 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._state = threading.Condition()
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)
         self._taken: dict[int, list[Hashable]] = {}  # by thread, in the order in which it took them
         self._wanted: dict[int, Hashable] = {}  # the key that a thread waits for
         in_child(self._alone)
@@ -111,7 +116,7 @@ class Turns:
             if found is None:
                 before = version()
                 found = make()
-                with self._state:
+                with self._lock:
                     if len(known) >= limit:
                         known.pop(next(iter(known)), None)
                     if version() == before:
@@ -122,7 +127,7 @@ class Turns:
 
     def clear(self, *caches: MutableMapping[Any, Any]) -> None:
         """Empty what `fill` has filled.  The version changes first, so that no value of before is stored later."""
-        with self._state:
+        with self._lock:
             for known in caches:
                 known.clear()
 
@@ -133,12 +138,12 @@ class Turns:
         >>> Turns().drop(known, "three", 2), known
         (None, {'three': 3})
         """
-        with self._state:
+        with self._lock:
             if known.get(key) is value:
                 del known[key]
 
     def _begin(self, thread: int, key: Hashable) -> None:
-        with self._state:
+        with self._lock:
             while self._blocked(thread, key):
                 self._wanted[thread] = key
                 self._state.wait()
@@ -147,7 +152,7 @@ class Turns:
 
     def _end(self, thread: int, before: int) -> None:
         """Release a thread's turns beyond a number; a second call has no effect."""
-        with self._state:
+        with self._lock:
             self._wanted.pop(thread, None)
             del self._taken.get(thread, [])[before:]
             if not before:
@@ -169,7 +174,8 @@ class Turns:
     def _alone(self) -> None:
         """Remove the turns of other threads in a forked child."""
         thread = threading.get_ident()
-        self._state = threading.Condition()
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)
         self._taken = {thread: self._taken[thread]} if thread in self._taken else {}
         self._wanted = {}
 

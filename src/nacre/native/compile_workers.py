@@ -30,7 +30,8 @@ class CompileWorkers:
     """Threads and their jobs.  Exceptions of jobs are dropped: results are requested by other functions."""
 
     def __init__(self) -> None:
-        self._state = threading.Condition()
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)  # see `base/locks` on interrupts
         self._jobs: list[tuple[int, int, Job]] = []
         self._later: deque[Job] = deque()
         self._ahead: set[int] = set()  # the threads that do work of `begin_later`
@@ -44,7 +45,7 @@ class CompileWorkers:
 
     def begin(self, size: int, job: Job) -> None:
         """Queue a job for a worker thread, if the process has another processor; larger jobs run first."""
-        with self._state:
+        with self._lock:
             if threading.get_ident() in self._ahead:
                 self._later.appendleft(job)  # a part of that work
             else:
@@ -53,17 +54,23 @@ class CompileWorkers:
 
     def begin_later(self, job: Job) -> None:
         """Queue work that may be needed later for a worker thread that has no other job, if there are processors."""
-        with self._state:
+        with self._lock:
             if self._start() or self._threads:
                 self._later.append(job)
 
     def _start(self) -> bool:
         """Start another worker thread, if there are a processor and a thread for it."""
         if self._threads < len(limits.allowed_processors()) - 1:
-            with contextlib.suppress(RuntimeError):  # no thread is available: callers that wait run the job
-                threading.Thread(target=self._work, name="nacre compile worker").start()
-                self._count(1)
-                return True
+            worker = threading.Thread(target=self._work, name="nacre compile worker")
+            self._count(1)
+            try:
+                worker.start()
+            except BaseException as fault:
+                if not worker.is_alive():
+                    self._count(-1)
+                if not isinstance(fault, RuntimeError):  # no thread is available: callers that wait run the job
+                    raise
+            return worker.is_alive()
         return False
 
     def help(self) -> None:
@@ -77,27 +84,24 @@ class CompileWorkers:
         thread = threading.get_ident()
         outside = self._busy.count(thread)
         try:
-            with self._state:
+            with self._lock:
                 while self._forking and not outside:
                     self._state.wait()
                 self._busy.append(thread)
             yield
         finally:
-            with self._state:
-                while self._busy.count(thread) > outside:
-                    self._busy.remove(thread)
-                self._state.notify_all()
+            self._leave(outside)
 
     def _work(self) -> None:
         while (job := self._next(ends=True)) is not None:
             self._do(job)
-            with self._state:
+            with self._lock:
                 self._ahead.discard(threading.get_ident())
                 self._state.notify_all()
 
     def _next(self, ends: bool = False) -> Job | None:
         """The next job, now running; None ends a worker thread, which alone does work that may be needed later."""
-        with self._state:
+        with self._lock:
             while self._forking and threading.get_ident() not in self._busy:
                 self._state.wait()
             later = ends and self._later and not self._held
@@ -112,13 +116,24 @@ class CompileWorkers:
             return None
 
     def _do(self, job: Job) -> None:
+        outside = self._busy.count(threading.get_ident()) - 1
         try:
             with contextlib.suppress(Exception):
                 job()
         finally:
-            with self._state:
-                self._busy.remove(threading.get_ident())
-                self._state.notify_all()
+            try:
+                self._leave(outside)
+            except BaseException:  # an interrupt, before or during the call
+                self._leave(outside)
+                raise
+
+    def _leave(self, outside: int) -> None:
+        """Remove this thread's entries in `_busy` beyond a number; a second call has no effect."""
+        thread = threading.get_ident()
+        with self._lock:
+            while self._busy.count(thread) > outside:
+                self._busy.remove(thread)
+            self._state.notify_all()
 
     def _count(self, change: int) -> None:
         """Count worker threads; while there are some, the interpreter lock is switched often."""
@@ -133,19 +148,19 @@ class CompileWorkers:
 
     def _hold(self) -> None:
         """Wait until no work that may be needed later is done: that runs Python, which may need any lock."""
-        with self._state:
+        with self._lock:
             self._held = True
             while self._ahead - {threading.get_ident()}:
                 self._state.wait()
 
     def _release(self) -> None:
-        with self._state:
+        with self._lock:
             self._held = False
             if self._later:
                 self._start()
 
     def _pause(self) -> None:
-        self._state.acquire()
+        self._lock.acquire()
         self._forking = True
         while any(thread != threading.get_ident() for thread in self._busy):
             self._state.wait()
@@ -153,7 +168,7 @@ class CompileWorkers:
     def _resume(self) -> None:
         self._forking = False
         self._state.notify_all()
-        self._state.release()
+        self._lock.release()
 
     def _alone(self) -> None:
         """In the child process: there are no threads, and callers run the jobs."""

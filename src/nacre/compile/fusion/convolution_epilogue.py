@@ -151,10 +151,11 @@ def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Fuse
     read = [k for k in range(len(kernel.inputs)) if k not in mine]
     beside = [k for k in range(len(kernel.outputs)) if k != main[0]]
     operands, others = [operand(kernel.inputs[k]) for k in read], [operand(kernel.outputs[k]) for k in beside]
-    if any(o is None for o in (*operands, *others)):
+    body = inline_body(kernel)
+    if body is None or any(o is None for o in (*operands, *others)):
         return None
     code = EpilogueCode(
-        inline_body(kernel),
+        body,
         kernel.inputs[mine[0]].name,
         tuple(o for o in operands if o),
         kernel.outputs[main[0]].name,

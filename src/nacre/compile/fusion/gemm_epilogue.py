@@ -168,14 +168,15 @@ def _finished(
     mine = [k for k, v in enumerate(fused.lowered.reads) if v.base is raw]
     places = [*fused.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
     operands = [(k, _kind(b)) for k, b in enumerate(kernel.inputs) if k not in mine]
-    if len(mine) != 1 or any(kind is None for _, kind in operands):
+    body = inline_body(kernel)
+    if len(mine) != 1 or body is None or any(kind is None for _, kind in operands):
         return None
     kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
     results = tuple((b.name, b.dtype) for b in kernel.outputs)
     code, plan = _contraction(
         isa,
         form,
-        inline_body(kernel),
+        body,
         kernel.inputs[mine[0]].name,
         kinds,
         results,

@@ -165,10 +165,10 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
     if lowered is None or len(lowered.kernel.buffers) > WIDEST:
         return None
     (output,), inputs = lowered.kernel.outputs, lowered.kernel.inputs
-    operands = [operand(b) for b in inputs]
-    if not is_whole(output) or any(o is None for o in operands):
+    operands, body = [operand(b) for b in inputs], inline_body(lowered.kernel)
+    if body is None or not is_whole(output) or any(o is None for o in operands):
         return None
-    code = PrologueCode(inline_body(lowered.kernel), tuple(o for o in operands if o), output.name)
+    code = PrologueCode(body, tuple(o for o in operands if o), output.name)
     return FusedPrologue(code, lowered.reads, lowered.cost)
 
 

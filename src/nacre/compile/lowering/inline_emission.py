@@ -10,11 +10,29 @@ from nacre.native.llvm_values import Val
 from nacre.native.text import Function
 
 
-def inline_body(kernel: Kernel) -> tuple[Stmt, ...]:
-    """The innermost body of a kernel whose loops are perfectly nested."""
+def inline_body(kernel: Kernel) -> tuple[Stmt, ...] | None:
+    """The innermost body of a kernel whose loops are perfectly nested; None unless it computes with values alone.
+
+    The places of elements and symbolic sizes are not known where it is inserted.
+    """
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For):
         body = body[0].body
+    known: set[int] = set()
+    todo: list[Expr] = []
+    for s in body:
+        if not isinstance(s, Let | Store):
+            return None
+        todo.append(s.value)
+    while todo:
+        e = todo.pop()
+        if id(e) in known:
+            continue
+        known.add(id(e))
+        if isinstance(e, Apply):
+            todo += e.args
+        elif not isinstance(e, Const | Local | Load):
+            return None
     return body
 
 
