@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import nacre as nc
@@ -65,3 +66,25 @@ def test_leaves_that_do_not_fit_the_structure_are_refused() -> None:
         nc.tree.map([1], lambda x: x)
     with pytest.raises(nc.DTypeError, match=r"tree\.unflatten: the first argument must be a structure"):
         nc.tree.unflatten([1, 2], nc.tree.structure([0, 0]))
+
+
+def test_a_shared_parameter_is_not_mapped_to_several_tensors() -> None:
+    class Tied(nc.nn.Module):
+        def __init__(self) -> None:
+            self.inward, self.outward = nc.nn.Embedding(3, 2), nc.nn.Linear(2, 3, bias=False)
+            self.outward.weight = self.inward.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.outward(self.inward(x))
+
+    model, x = Tied(), nc.arange(3)
+    gradient = nc.grad(lambda m: nc.nn.functional.cross_entropy(m(x), x))(model)
+    with pytest.raises(nc.ArgumentError, match=r"tree\.map: a variable must be at one place .* p\.assign\("):
+        nc.tree.map(lambda p, g: p - g, model, gradient)
+    before = model.inward.weight.numpy().copy()
+    for p, g in zip(model.parameters(), gradient.parameters(), strict=True):
+        p.assign(p - 0.5 * g)
+    wanted = before - np.float32(0.5) * gradient.inward.weight.numpy()
+    assert model.outward.weight is model.inward.weight
+    np.testing.assert_allclose(model.outward.weight.numpy(), wanted, rtol=1e-6)
+    assert nc.tree.map(lambda g: g * 0, gradient).inward.weight.tolist() == np.zeros((3, 2)).tolist()

@@ -164,11 +164,11 @@ def test_counters_of_loops_are_hidden_where_addresses_have_an_index() -> None:
     f.ret(loop.results[0])
     text, target = module.text(), engine.host_target()
     for isa, count in (("avx2", 2), ("neon", 0)):
-        hidden = engine.with_opaque_counters(text, engine.cross_target(isa))
+        hidden = engine.as_compiled(text, engine.cross_target(isa))
         assert hidden.count("call i64 @llvm.fshl.i64") == count
         assert hidden.count("declare i64 @llvm.fshl.i64") == (count > 0)
     plain = text.replace("; nest", "; module")
-    assert engine.with_opaque_counters(plain, engine.cross_target("avx2")) == plain
+    assert engine.as_compiled(plain, engine.cross_target("avx2")) == plain
     expected = {n: sum(j for i in range(0, n, 3) for j in range(i)) for n in (10, 100)}
     assert call(engine.load(engine.compile_text(text, target)), 100) == expected[100]
     together = engine.compile_together([text, ADD.format(1).replace("kernel", "other")], target, {"kernel"})

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "src" / "nacre"
 BUILDERS = {  # files that write the instructions for all others, and what they write
     "native/text.py": "the builder: each instruction once",
+    "native/loop_counters.py": "a rotation behind the step of a loop",
     "native/python/arithmetic.py": "native Python's operators and conversions",
     "native/python/intrinsics.py": "native Python's casts, atomics and questions of the processor",
     "native/python/memory.py": "native Python's arrays on the stack",

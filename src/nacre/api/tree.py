@@ -7,12 +7,14 @@ which they were set, dataclass fields as declared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base import tree
-from nacre.base.errors import DTypeError
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.tree import Structure
+from nacre.trace.variable import Variable
 
 __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 
@@ -20,7 +22,8 @@ __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
     """The tree with f applied to each leaf; with several trees, f of their leaves at each place.
 
-    Raises ArgumentError if the trees have different structures.
+    Raises ArgumentError if the trees have different structures, and for a variable at several places, as a shared
+    parameter of a module: the result would hold two tensors, which are no longer one.
 
     >>> nc.tree.map(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, {"a": 10, "b": [20, 30]})
     {'a': 11, 'b': [22, 33]}
@@ -28,6 +31,12 @@ def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
     if not callable(f):
         raise DTypeError(
             f"tree.map: the first argument must be a function; got {type(f).__name__}; write tree.map(f, tree)"
+        )
+    variables = Counter(id(x) for x in tree.flatten(first)[0] if isinstance(x, Variable))
+    if variables and variables.most_common(1)[0][1] > 1:
+        raise ArgumentError(
+            "tree.map: a variable must be at one place of the first tree; got a shared one, which would not be shared in "
+            "the result; write `for p, g in zip(model.parameters(), gradient.parameters()): p.assign(...)`"
         )
     return tree.tree_map(f, first, *rest)
 

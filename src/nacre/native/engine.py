@@ -23,10 +23,9 @@ from nacre.base.locks import once
 from nacre.base.records import dataclass
 from nacre.native import compile_workers, llvm
 from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa, host_machine
+from nacre.native.loop_counters import with_hidden_counters
 
 OPTIMISATION = 2  # of code generation; a text is compiled as written, unless it begins with `llvm.OPTIMISED`
-COUNTER = " = add nsw i64 "  # the step of a loop's counter in texts of `native.text`, which has no other such addition
-ROTATION = "@llvm.fshl.i64"
 
 
 @dataclass(frozen=True)
@@ -154,30 +153,14 @@ def _line_of(lines: list[str], fault: str) -> int | None:
     return None
 
 
-def with_opaque_counters(text: str, target: Target) -> str:
-    """The text of a nest with counters that LLVM does not recognise, for machines whose addresses have an index.
-
-    LLVM would rewrite the addresses in each loop.  In nests that takes a third of the time of compilation, and the code
-    is longer and no faster: operands have a base each and share one index.  A rotation by 0 bits hides a value, and is
-    no instruction.
-    """
-    if not (isa_of(target).machine.indexed and text.startswith(llvm.NEST)):
-        return text
-    before, *loops = text.split(COUNTER)
-    parts = [before]
-    for rest in loops:
-        name = parts[-1][parts[-1].rindex("%") :]
-        terms, _, rest = rest.partition("\n")
-        hidden = f"{name} = call i64 {ROTATION}(i64 {name}.seen, i64 {name}.seen, i64 0)"
-        parts.append(f".seen{COUNTER}{terms}\n  {hidden}\n{rest}")
-    if loops and f"{ROTATION}(i64," not in text:
-        parts.append(f"declare i64 {ROTATION}(i64, i64, i64)\n")
-    return "".join(parts)
+def as_compiled(text: str, target: Target) -> str:
+    """The text that LLVM gets: counters of a nest's loops are hidden where the machine's addresses have an index."""
+    return with_hidden_counters(text) if isa_of(target).machine.indexed and text.startswith(llvm.NEST) else text
 
 
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
     machine = _machines.get(target)
-    text = with_opaque_counters(text, target)
+    text = as_compiled(text, target)
     # The head shares the text's first line, so that line numbers in messages are those of the text.
     with _understood(text), llvm.VerifiedModule(machine.head + text) as module:
         if text.startswith(llvm.OPTIMISED):
@@ -211,7 +194,7 @@ def compile_together(texts: Iterable[str], target: Target, public: Collection[st
     machine = _machines.get(target)
     with llvm.VerifiedModule(machine.head) as whole:
         for text in texts:
-            text = with_opaque_counters(text, target)
+            text = as_compiled(text, target)
             with _understood(text):
                 whole.take_in(machine.head + text, machine if text.startswith(llvm.OPTIMISED) else None)
         whole.hide(frozenset(public))
