@@ -35,8 +35,8 @@ def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
     variables = Counter(id(x) for x in tree.flatten(first)[0] if isinstance(x, Variable))
     if variables and variables.most_common(1)[0][1] > 1:
         raise ArgumentError(
-            "tree.map: a variable must be at one place of the first tree; got a shared one, which would not be shared in "
-            "the result; write `for p, g in zip(model.parameters(), gradient.parameters()): p.assign(...)`"
+            "tree.map: a variable must be at one place of the first tree; got one at several, which the result would "
+            "not share; write `for p, g in zip(model.parameters(), gradient.parameters()): p.assign(...)`"
         )
     return tree.tree_map(f, first, *rest)
 
