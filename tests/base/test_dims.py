@@ -105,3 +105,16 @@ def test_a_symbolic_size_is_not_an_index() -> None:
 def test_the_error_for_a_dim_of_unknown_size_names_it(use: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match="the size of rows must be known"):
         use(Dim.symbol("rows"), tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda n: 0.5 * n, lambda n: n * 0.5, lambda n: n + 0.5, lambda n: 0.5 - n, lambda n: n - 0.5, lambda n: n / 2],
+)
+def test_arithmetic_with_floats_needs_the_number(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(
+        ShapeError, match=r"dimension: the size must be fixed here; got -?n"
+    ):
+        use(Dim.symbol("n"))
+    with pytest.raises(TypeError):
+        Dim.symbol("n") * "x"

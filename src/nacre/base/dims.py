@@ -206,7 +206,7 @@ class Dim:
 
     def __add__(self, other: object) -> Size:
         if not isinstance(other, int | Dim):
-            return NotImplemented
+            return self._needed(f"{self} + {other}") if isinstance(other, float) else NotImplemented
         total = self._map()
         for monomial, c in _terms(other).items():
             total[monomial] = total.get(monomial, 0) + c
@@ -216,7 +216,7 @@ class Dim:
 
     def __mul__(self, other: object) -> Size:
         if not isinstance(other, int | Dim):
-            return NotImplemented
+            return self._needed(f"{self} * {other}") if isinstance(other, float) else NotImplemented
         total: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in _terms(other).items():
