@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,23 +69,79 @@ def test_leaves_that_do_not_fit_the_structure_are_refused() -> None:
         nc.tree.unflatten([1, 2], nc.tree.structure([0, 0]))
 
 
-def test_a_shared_parameter_is_not_mapped_to_several_tensors() -> None:
-    class Tied(nc.nn.Module):
-        def __init__(self) -> None:
-            self.inward, self.outward = nc.nn.Embedding(3, 2), nc.nn.Linear(2, 3, bias=False)
-            self.outward.weight = self.inward.weight
+class Tied(nn.Module):
+    """One matrix for words and for scores."""
 
-        def forward(self, x: Any) -> Any:
-            return self.outward(self.inward(x))
+    def __init__(self) -> None:
+        self.inward, self.between, self.outward = nn.Embedding(5, 3), nn.Linear(3, 3), nn.Linear(3, 5, bias=False)
+        self.outward.weight = self.inward.weight
 
-    model, x = Tied(), nc.arange(3)
-    gradient = nc.grad(lambda m: nc.nn.functional.cross_entropy(m(x), x))(model)
-    with pytest.raises(nc.ArgumentError, match=r"tree\.map: a variable must be at one place .* p\.assign\("):
-        nc.tree.map(lambda p, g: p - g, model, gradient)
-    before = model.inward.weight.numpy().copy()
-    for p, g in zip(model.parameters(), gradient.parameters(), strict=True):
-        p.assign(p - 0.5 * g)
-    wanted = before - np.float32(0.5) * gradient.inward.weight.numpy()
-    assert model.outward.weight is model.inward.weight
-    np.testing.assert_allclose(model.outward.weight.numpy(), wanted, rtol=1e-6)
-    assert nc.tree.map(lambda g: g * 0, gradient).inward.weight.tolist() == np.zeros((3, 2)).tolist()
+    def forward(self, x: Any) -> Any:
+        return self.outward(nc.tanh(self.between(self.inward(x))))
+
+
+WORDS = nc.tensor([0, 1, 2, 4])
+
+
+def tied_loss(model: Any) -> Any:
+    return nn.functional.cross_entropy(model(WORDS), WORDS)
+
+
+def trained(model: Any, steps: int = 3) -> Any:
+    """A copy of the model behind some steps by `backward`."""
+    model = copy.deepcopy(model)
+    for _ in range(steps):
+        tied_loss(model).backward()
+        with nc.no_grad():
+            for p in model.parameters():
+                p.assign(p - 0.5 * p.grad)
+                p.grad = None
+    return model
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_shared_parameter_has_one_result(compiled: bool) -> None:
+    nc.random.seed(0)
+    model = Tied()
+    wanted = trained(model)
+
+    def step(m: Any) -> Any:
+        return nc.tree.map(lambda p, g: p - 0.5 * g, m, nc.grad(tied_loss)(m))
+
+    step = nc.jit(step) if compiled else step
+    found = model
+    for _ in range(3):
+        found = step(found)
+    for name, p in wanted.named_parameters():
+        np.testing.assert_allclose(found.get_parameter(name).numpy(), p.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found.outward.weight.numpy(), found.inward.weight.numpy())
+    assert [n for n, _ in found.named_parameters()] == [n for n, _ in model.named_parameters()]
+
+
+def test_an_ensemble_of_models_with_shared_parameters() -> None:
+    nc.random.seed(1)
+    models = [Tied() for _ in range(3)]
+    structure = nc.tree.structure(models[0])
+
+    def step(leaves: list[Any]) -> list[Any]:
+        gradients = nc.grad(lambda leaves: tied_loss(nc.tree.unflatten(structure, leaves)))(leaves)
+        return [p - 0.5 * g for p, g in zip(leaves, gradients, strict=True)]
+
+    ensemble = [nc.stack([p.data for p in ps]) for ps in zip(*map(nc.tree.leaves, models), strict=True)]
+    stacked = nc.tree.map(lambda *ps: nc.stack(ps), *models)
+    assert stacked.inward.weight is stacked.outward.weight
+    for _ in range(3):
+        ensemble = nc.vmap(step)(ensemble)
+        stacked = nc.tree.map(lambda p, g: p - 0.5 * g, stacked, nc.vmap(nc.grad(tied_loss))(stacked))
+    several = nc.tree.unflatten(structure, ensemble)
+    for k, model in enumerate(models):
+        for name, p in trained(model).named_parameters():
+            for found in (several, stacked):
+                np.testing.assert_allclose(found.get_parameter(name)[k].numpy(), p.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_variable_at_several_places_of_a_dict_is_refused() -> None:
+    p = nn.Parameter(nc.ones(2))
+    with pytest.raises(nc.ArgumentError, match=r"tree\.map: a variable must be at one place, .* write `p\.value`"):
+        nc.tree.map(lambda x: x * 2, {"a": p, "b": [p]})
+    assert nc.tree.map(lambda x: x * 2, {"a": p.value, "b": [p.value]})["b"][0].tolist() == [2.0, 2.0]

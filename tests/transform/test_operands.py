@@ -127,7 +127,8 @@ def test_a_tied_parameter_has_one_tangent() -> None:
     wanted = sum(float(nc.sum(g**2)) for _, g in gradient.named_parameters())
     assert float(nc.jvp(loss, (net,), (gradient,))[1]) == pytest.approx(wanted, rel=1e-5)
     assert float(nc.jvp(loss, (net,), (nc.jit(nc.grad(loss))(net),))[1]) == pytest.approx(wanted, rel=1e-5)
-    other = tree.tree_map(lambda p: nc.random.normal(p.shape) if p.dtype.is_float else p.value, net)
+    leaves, structure = tree.flatten(net)
+    other = tree.unflatten(structure, [nc.random.normal(p.shape) if p.dtype.is_float else p.value for p in leaves])
     with pytest.raises(ArgumentError, match="a variable that occurs several times must have one tangent"):
         nc.jvp(loss, (net,), (other,))
 

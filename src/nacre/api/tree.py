@@ -7,7 +7,6 @@ which they were set, dataclass fields as declared.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,8 +21,8 @@ __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
     """The tree with f applied to each leaf; with several trees, f of their leaves at each place.
 
-    Raises ArgumentError if the trees have different structures, and for a variable at several places, as a shared
-    parameter of a module: the result would hold two tensors, which are no longer one.
+    A parameter that modules share has one result.  Raises ArgumentError if the trees have different structures, and
+    for a variable at several places of other containers.
 
     >>> nc.tree.map(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, {"a": 10, "b": [20, 30]})
     {'a': 11, 'b': [22, 33]}
@@ -32,12 +31,15 @@ def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
         raise DTypeError(
             f"tree.map: the first argument must be a function; got {type(f).__name__}; write tree.map(f, tree)"
         )
-    variables = Counter(id(x) for x in tree.flatten(first)[0] if isinstance(x, Variable))
-    if variables and variables.most_common(1)[0][1] > 1:
-        raise ArgumentError(
-            "tree.map: a variable must be at one place of the first tree; got one at several, which the result would "
-            "not share; write `for p, g in zip(model.parameters(), gradient.parameters()): p.assign(...)`"
-        )
+    leaves, structure = tree.flatten(first)
+    seen: set[int] = set()
+    for place, at in enumerate(tree.first_places(structure)):
+        if at == place and isinstance(leaves[place], Variable) and id(leaves[place]) in seen:
+            raise ArgumentError(
+                "tree.map: a variable must be at one place, or at several places of one module; got one at several "
+                "places of another container, where the result would not be shared; write `p.value` for it"
+            )
+        seen.add(id(leaves[place]))
     return tree.tree_map(f, first, *rest)
 
 
@@ -54,6 +56,7 @@ def flatten(x: Any, /) -> tuple[list[Any], Structure]:
 def unflatten(structure: Structure, leaves: Sequence[Any], /) -> Any:
     """The tree of a structure, from `flatten` or `structure`, with the given leaves in order.
 
+    A parameter that modules share has its first leaf at all of its places.
     Raises ArgumentError if the number of leaves is wrong.
 
     >>> nc.tree.unflatten(nc.tree.structure([0, (0, 0)]), nc.arange(3).tolist())
@@ -65,7 +68,10 @@ def unflatten(structure: Structure, leaves: Sequence[Any], /) -> Any:
             "write "
             "tree.unflatten(structure, leaves)"
         )
-    return tree.unflatten(structure, list(leaves))
+    given = list(leaves)
+    if len(given) == structure.leaves:
+        given = [given[place] for place in tree.first_places(structure)]
+    return tree.unflatten(structure, given)
 
 
 def leaves(x: Any, /) -> list[Any]:

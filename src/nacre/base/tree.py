@@ -176,6 +176,28 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     return _rebuild(structure, iter(leaves))
 
 
+def first_places(structure: Structure) -> list[int]:
+    """For each leaf its own place, or the place of the first leaf that is the same variable of modules.
+
+    The data of a container may have `identities`: what tells the variables among its children apart, or None.
+    """
+    found: dict[Hashable, int] = {}
+    places: list[int] = []
+
+    def visit(s: Structure, identity: Hashable) -> None:
+        """Add the places of the leaves of a part."""
+        if s.kind is None:
+            at = len(places)
+            places.append(at if identity is None else found.setdefault(identity, at))
+            return
+        identities: Sequence[Hashable] = getattr(s.data, "identities", None) or (None,) * len(s.children)
+        for child, own in zip(s.children, identities, strict=True):
+            visit(child, own)
+
+    visit(structure, None)
+    return places
+
+
 def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
     """The subtrees at the places of a structure's leaves; dicts are matched by keys.
 
@@ -236,7 +258,7 @@ def _rebuild(structure: Structure, leaves: Any) -> Any:
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Apply f to the leaves of trees of one structure."""
+    """Apply f to the leaves of trees of one structure; once for a variable that modules have at several places."""
     leaves, structure = flatten(tree)
     others: list[list[Any]] = []
     for other in rest:
@@ -244,7 +266,10 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         if found != structure:
             raise ArgumentError(f"tree.map: trees must have one structure; got {structure} and {found}")
         others.append(more)
-    return unflatten(structure, [f(*args) for args in zip(leaves, *others, strict=True)])
+    results: list[Any] = []
+    for place, args in zip(first_places(structure), zip(leaves, *others, strict=True), strict=True):
+        results.append(results[place] if place < len(results) else f(*args))
+    return unflatten(structure, results)
 
 
 # ---- mappings that cannot be changed

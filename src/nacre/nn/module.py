@@ -546,6 +546,11 @@ class Frame:
     def __str__(self) -> str:
         return self.cls.__name__
 
+    @property
+    def identities(self) -> tuple[Hashable, ...]:
+        """The numbers of the variables, by which those at several places are known; None for inner modules."""
+        return tuple([self.variables[k][1] if k in self.variables else None for k in self.names])
+
 
 def _flatten(module: Module) -> tuple[Sequence[Any], Hashable]:
     report(module, "fingerprint")
