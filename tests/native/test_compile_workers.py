@@ -77,21 +77,18 @@ def test_callers_help_and_larger_jobs_run_first(monkeypatch: pytest.MonkeyPatch)
     assert done == [(k, threading.current_thread()) for k in (9, 7, 3, 1)]
 
 
+def status(program: str, seconds: float) -> int:
+    """The exit status of a process that compiles all code itself, and ends within the time."""
+    line = [sys.executable, "-c", program]
+    return subprocess.run(line, env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=seconds).returncode
+
+
 def test_a_fork_waits_until_no_job_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=60
-    )
-    assert done.returncode == 0
+    assert status(FORK, 60) == 0
 
 
 def test_a_fork_waits_for_later_work_before_it_takes_locks() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK_DURING_LATER_WORK],
-        env={**os.environ, "NACRE_CACHE_DIR": "off"},
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0
+    assert status(FORK_DURING_LATER_WORK, 60) == 0
 
 
 def test_later_work_waits_for_jobs_and_gets_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,13 +140,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 def test_a_process_with_interrupted_first_steps_ends() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED],
-        env={**os.environ, "NACRE_CACHE_DIR": "off"},
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0
+    assert status(INTERRUPTED, 300) == 0
 
 
 def test_with_blocks_take_native_locks() -> None:

@@ -70,7 +70,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any], /) -> Any:
         )
     given = list(leaves)
     if len(given) == structure.leaves:
-        given = [given[place] for place in tree.first_places(structure)]
+        given = tree.mapped_once(structure, given, lambda leaf: leaf)
     return tree.unflatten(structure, given)
 
 

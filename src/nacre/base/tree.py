@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from nacre.base.arguments import shown
@@ -13,6 +13,7 @@ from nacre.base.hints import closest
 from nacre.base.records import dataclass
 
 T = TypeVar("T")
+R = TypeVar("R")
 Flatten = Callable[[Any], tuple[Sequence[Any], Hashable]]
 Rebuild = Callable[[Hashable, Sequence[Any]], Any]
 
@@ -179,7 +180,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 def first_places(structure: Structure) -> list[int]:
     """For each leaf its own place, or the place of the first leaf that is the same variable of modules.
 
-    The data of a container may have `identities`: what tells the variables among its children apart, or None.
+    The data of a container may have `identities`: for each child, what identifies it as a variable, or None.
     """
     found: dict[Hashable, int] = {}
     places: list[int] = []
@@ -196,6 +197,14 @@ def first_places(structure: Structure) -> list[int]:
 
     visit(structure, None)
     return places
+
+
+def mapped_once(structure: Structure, items: Iterable[T], f: Callable[[T], R]) -> list[R]:
+    """f of the item of each leaf; a variable at several places of modules has one result."""
+    results: list[R] = []
+    for place, item in zip(first_places(structure), items, strict=True):
+        results.append(results[place] if place < len(results) else f(item))
+    return results
 
 
 def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
@@ -266,10 +275,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         if found != structure:
             raise ArgumentError(f"tree.map: trees must have one structure; got {structure} and {found}")
         others.append(more)
-    results: list[Any] = []
-    for place, args in zip(first_places(structure), zip(leaves, *others, strict=True), strict=True):
-        results.append(results[place] if place < len(results) else f(*args))
-    return unflatten(structure, results)
+    rows = zip(leaves, *others, strict=True)
+    return unflatten(structure, mapped_once(structure, rows, lambda args: f(*args)))
 
 
 # ---- mappings that cannot be changed

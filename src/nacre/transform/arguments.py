@@ -202,9 +202,7 @@ class Arguments:
 
     def _argument(self, n: Place, argument: Any) -> _Argument:
         leaves, structure = tree.flatten(argument)
-        places: list[int | None] = []
-        for first, leaf in zip(tree.first_places(structure), leaves, strict=True):
-            places.append(places[first] if first < len(places) else self._place(n, leaf))
+        places = tree.mapped_once(structure, leaves, lambda leaf: self._place(n, leaf))
         return _Argument(argument, structure, leaves, places)
 
     def _place(self, n: Place, leaf: Any) -> int | None:

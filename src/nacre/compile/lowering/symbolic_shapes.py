@@ -34,11 +34,11 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     While,
-    children,
     expressions,
     size_expr,
     statements,
 )
+from nacre.kernel.dependence import loads_of
 
 GENERAL_NAME = "nacre_kernel"
 SPARSE = 2  # the stride of every second element
@@ -106,12 +106,8 @@ def _accesses(body: tuple[Stmt, ...]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     for s in statements(body):
         if isinstance(s, Store):
             yield s.buffer, s.index
-        todo = list(expressions(s))
-        while todo:
-            e = todo.pop()
-            if isinstance(e, Load):
-                yield e.buffer, e.index
-            todo += children(e)
+        for load in loads_of(expressions(s)):
+            yield load.buffer, load.index
 
 
 class _Symbols:
